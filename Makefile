@@ -1,0 +1,53 @@
+# One verb per task. `make` alone lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# The stamp is newer than pyproject.toml once the environment holds what it asks for.
+$(VENV)/.installed: pyproject.toml scripts/install.sh
+	PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV)
+
+.PHONY: install
+install: $(VENV)/.installed ## Build .venv with Ottla and everything for its tests
+
+.PHONY: start
+start: install ## Start a broker on 127.0.0.1:9092
+	@$(BIN)/ottla start
+
+.PHONY: test
+test: install ## Run the tests
+	$(BIN)/python -m pytest -m "not peers and not slow" -n 2
+
+.PHONY: test-slow
+test-slow: install ## Run the tests that take minutes: crash rounds, hostile input
+	$(BIN)/python -m pytest -m "slow and not peers"
+
+.PHONY: test-peers
+test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka
+	$(BIN)/python -m pytest -m peers
+
+.PHONY: lint
+lint: install ## Check style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: install ## Rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: install ## Print one table: Ottla beside Apache Kafka and the machine's limit
+	$(BIN)/python -m bench
+
+.PHONY: clean
+clean: ## Remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

@@ -1,0 +1,1 @@
+"""The process: listener, connections, request dispatch, lifecycle."""

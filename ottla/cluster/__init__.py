@@ -1,0 +1,1 @@
+"""Who leads what: placement, partition roles, high watermark."""

@@ -1,0 +1,1 @@
+"""Consumer groups and their offsets: state machines and their internal topic."""

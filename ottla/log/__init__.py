@@ -1,0 +1,1 @@
+"""Bytes on disk. Knows nothing of the network or of who leads."""

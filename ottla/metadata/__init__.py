@@ -1,0 +1,1 @@
+"""What the cluster agrees on: brokers, topics, assignments, leaders, configs."""

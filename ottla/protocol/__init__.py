@@ -1,0 +1,1 @@
+"""Bytes to messages and back. Pure: no sockets, no files, no clock."""
