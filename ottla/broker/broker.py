@@ -52,9 +52,9 @@ class Broker:
         self.groups: GroupCoordinator
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
-        self.auto_create_topics = config.bool("auto.create.topics.enable")
-        self.fetch_max_bytes = config.int("fetch.max.bytes")
-        self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"))
+        self.auto_create_topics = config.get_bool("auto.create.topics.enable")
+        self.fetch_max_bytes = config.get_int("fetch.max.bytes")
+        self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.faults: Faults | None = None
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
@@ -121,11 +121,11 @@ class Broker:
         if name != "__consumer_offsets":
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
         return (
-            config.int("offsets.topic.num.partitions"),
-            config.int("offsets.topic.replication.factor"),
+            config.get_int("offsets.topic.num.partitions"),
+            config.get_int("offsets.topic.replication.factor"),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": config.str("offsets.topic.segment.bytes"),
+                "segment.bytes": config.get_str("offsets.topic.segment.bytes"),
             },
         )

@@ -95,8 +95,7 @@ class Server:
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         for listener in self._listeners:
-            listener.attach(broker.dispatcher)
-            listener.open()
+            listener.open(broker.dispatcher)
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
@@ -110,7 +109,7 @@ class Server:
         await self._store.close()
 
     def _bind(self, name: str, host: str, port: int) -> None:
-        listener = Listener(name, host, port, self.config.int("socket.request.max.bytes"))
+        listener = Listener(name, host, port, self.config.get_int("socket.request.max.bytes"))
         try:
             listener.bind()
         except OSError as error:
