@@ -55,11 +55,13 @@ def offset_key_prefix(group_id: str, topic: str) -> bytes:
 def offset_value(offset: CommittedOffset) -> bytes:
     metadata = offset.metadata.encode()
     if offset.expire_timestamp >= 0:
-        return b"".join((
-            struct.pack(">hqh", 1, offset.offset, len(metadata)),
-            metadata,
-            struct.pack(">qq", offset.commit_timestamp, offset.expire_timestamp),
-        ))
+        return b"".join(
+            (
+                struct.pack(">hqh", 1, offset.offset, len(metadata)),
+                metadata,
+                struct.pack(">qq", offset.commit_timestamp, offset.expire_timestamp),
+            )
+        )
     head = struct.pack(">hqi", 4, offset.offset, offset.leader_epoch)
     length = len(metadata) + 1
     size = length.to_bytes(1, "big") if length < 0x80 else _unsigned_varint(length)
@@ -105,6 +107,8 @@ def _string(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff"
     data = text.encode()
+    if len(data) > 0x7FFF:
+        raise ValueError("a string of more than 32767 bytes does not fit into a __consumer_offsets record")
     return len(data).to_bytes(2, "big") + data
 
 
@@ -169,8 +173,8 @@ def _read_member(reader: _Reader, version: int, protocol_name: str) -> Member:
     client_host = reader.string()
     rebalance_timeout_ms = reader.int32() if version >= 1 else -1
     session_timeout_ms = reader.int32()
-    subscription = reader.bytes()
-    assignment = reader.bytes()
+    subscription = reader.blob()
+    assignment = reader.blob()
     if reader.flexible:
         reader.tags()
     return Member(
@@ -235,7 +239,7 @@ class _Reader:
     def string(self) -> str:
         return self.nullable_string() or ""
 
-    def bytes(self) -> bytes:
+    def blob(self) -> bytes:
         size = self.unsigned_varint() - 1 if self.flexible else self.int32()
         return self.take(max(size, 0))
 
@@ -243,4 +247,8 @@ class _Reader:
         return self.unsigned_varint() - 1 if self.flexible else self.int32()
 
     def tags(self) -> dict[int, bytes]:
-        return {self.unsigned_varint(): self.take(self.unsigned_varint()) for _ in range(self.unsigned_varint())}
+        tags = {}
+        for _ in range(self.unsigned_varint()):
+            tag = self.unsigned_varint()
+            tags[tag] = self.take(self.unsigned_varint())
+        return tags
