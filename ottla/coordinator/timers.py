@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-
 log = logging.getLogger(__name__)
 
 
