@@ -25,7 +25,7 @@ from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.offset_coordinator import OffsetCoordinator
 from ottla.coordinator.records import group_key, new_group_value, offset_key
 from ottla.coordinator.shards import Shard, Shards
-from ottla.coordinator.state_log import StateLog, TopicNames
+from ottla.coordinator.state_log import StateLog
 from ottla.coordinator.timers import Timers
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -70,7 +70,6 @@ class GroupCoordinator(OffsetCoordinator):
         self,
         config: GroupConfig,
         state_log: StateLog,
-        topics: TopicNames,
         *,
         timers: Timers | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -79,9 +78,13 @@ class GroupCoordinator(OffsetCoordinator):
         if timers is None:
             loop = asyncio.get_running_loop()
             timers = Timers(loop.time, loop.call_later)
-        super().__init__(Shards(config, state_log, timers, clock, new_uuid), topics)
+        super().__init__(Shards(config, state_log, timers, clock, new_uuid))
 
     # Life
+
+    def set_partition_count(self, partitions: int) -> None:
+        """How many partitions `__consumer_offsets` has; the setting only counts when it is created."""
+        self._shards.partition_count = partitions
 
     async def become_leader(self, partition: int, leader_epoch: int) -> None:
         """This broker leads a partition of `__consumer_offsets` from now on: read its groups."""
@@ -263,8 +266,6 @@ class GroupCoordinator(OffsetCoordinator):
 
     async def _delete_group(self, group_id: str) -> ErrorCode:
         try:
-            if not group_id:
-                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
             shard = self._shards.of(group_id)
             group = shard.groups.get(group_id)
             if group is None:

@@ -10,7 +10,7 @@ from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.offsets import NO_TOPIC_ID, CommittedOffset, expired_offsets
 from ottla.coordinator.records import group_key, offset_key, offset_value
 from ottla.coordinator.shards import Shard, Shards
-from ottla.coordinator.state_log import KeyValue, TopicNames
+from ottla.coordinator.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 _EXPIRATION_TIMER = "offset expiration"
@@ -30,9 +30,8 @@ class OffsetToCommit(NamedTuple):
 class OffsetCoordinator:
     """Offsets become visible when their records are on every in-sync replica. Owned by the event loop."""
 
-    def __init__(self, shards: Shards, topics: TopicNames) -> None:
+    def __init__(self, shards: Shards) -> None:
         self._shards = shards
-        self.topics = topics
 
     def commit_offsets(
         self,

@@ -49,6 +49,7 @@ class Shards:
         self.config = config
         self.clock = clock
         self.timers = timers
+        self.partition_count = config.offsets_topic_num_partitions
         self._log = state_log
         self._new_uuid = new_uuid
         self._by_partition: dict[int, Shard] = {}
@@ -61,7 +62,7 @@ class Shards:
 
     def of(self, group_id: str) -> Shard:
         """The shard of a group. A KafkaError says that its groups are elsewhere or not read yet."""
-        partition = partition_for(group_id, self.config.offsets_topic_num_partitions)
+        partition = partition_for(group_id, self.partition_count)
         shard = self._by_partition.get(partition)
         if shard is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)

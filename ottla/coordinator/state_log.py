@@ -1,4 +1,4 @@
-"""What the coordinator needs of its surroundings: its internal topic, and the names of topics."""
+"""The coordinator's internal topic: what it needs of it, and which partition keeps which group."""
 
 from __future__ import annotations
 
@@ -28,14 +28,6 @@ class StateLog(Protocol):
     def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
         """Every batch of a partition from its log start to its end, control batches too."""
         ...
-
-
-class TopicNames(Protocol):
-    """The topics that exist, by name and by id."""
-
-    def topic_id(self, name: str) -> bytes | None: ...
-
-    def topic_name(self, topic_id: bytes) -> str | None: ...
 
 
 def java_string_hash(text: str) -> int:
