@@ -11,6 +11,7 @@ import pytest
 
 from ottla.protocol.codec import Data
 from ottla.protocol.messages import API_NAMES, request_type, response_type
+from ottla.protocol.messages.api_versions import ApiVersionsResponse
 
 THEIR_MODULES = (
     kafka.protocol.admin,
@@ -39,5 +40,10 @@ def test_random_messages_survive_kafka_python(message: type[Data], random_messag
     other = theirs(message)
     for version in range(message.versions[0], min(message.versions[1], other.max_version) + 1):
         for seed in range(5):
-            wire = random_message(message, version, seed).encode(version)
-            assert other.decode(wire, version=version).encode(version=version) == wire, (version, seed)
+            ours = random_message(message, version, seed)
+            if message is ApiVersionsResponse:
+                ours.error_code = 0  # with an error it expects version 0 and nothing after it
+            wire = ours.encode(version)
+            decoded = other.decode(wire, version=version)
+            decoded._header = None  # which its decoder forgets to set
+            assert decoded.encode(version=version) == wire, (version, seed)
