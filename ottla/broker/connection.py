@@ -269,7 +269,7 @@ class Connection:
                 if sent == head.size:
                     out.popleft()
                 else:
-                    out[0] = head.after(sent)
+                    out[0] = FileRegion(head.file, head.position + sent, head.size - sent)
                 budget -= sent
                 continue
             batch, more = self._gather()
