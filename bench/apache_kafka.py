@@ -39,7 +39,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
-DUMP_LOG = "kafka.tools.DumpLogSegments"
+DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 
 BROKER_JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-Djava.awt.headless=true")
 TOOL_JVM = ("-Xmx512m", "-XX:+UseG1GC", "-Djava.awt.headless=true")
@@ -190,6 +190,10 @@ class ApacheKafka:
         if self._process is None:
             raise RuntimeError("Apache Kafka is not running")
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
 
     def properties(self) -> dict[str, str]:
         controller = free_port()
