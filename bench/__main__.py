@@ -16,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench.apache_kafka import Unavailable
 from bench.brokers import Contestant, apache_kafka, ottla
-from bench.experiments import Experiment, Figures, Scale, chosen_experiments, matches
+from bench.experiment import Experiment, Figures, Scale, matches
 from bench.limit import BareServer
+from bench.plan import chosen_experiments
 from bench.table import LIMIT, Measured, render
 
 NOTES = (

@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from bench.experiments import Row
+from bench.experiment import Row
 from bench.figures import advantage, best, readable
 
 OTTLA, KAFKA, LIMIT = "Ottla", "Apache Kafka", "limit"
