@@ -14,7 +14,7 @@ from .clients import Client
 def case(title: str, *, needs: Sequence[str] = (), **axes: Sequence[Any]) -> pytest.MarkDecorator:
     """Run the test once per client that has what it `needs`, along every axis.
 
-    Title and needs may mention the axes: `@case("Round trip, {codec}", needs=["codec:{codec}"], codec=CODECS)`.
+    Title and needs may mention the axes: `@case("Codec {codec}", needs=["codec:{codec}"], codec=CODECS)`.
     """
     return pytest.mark.case(title=title, needs=tuple(needs), axes=axes)
 

@@ -33,7 +33,19 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 SHORTEST_SESSION_MS = 6_000
 
 TRAITS = frozenset(
-    {"keys", "headers", "null values", "timestamps", "partitioner", "idempotence", "acks", "offsets", "seek"}
+    {
+        "keys",
+        "headers",
+        "null values",
+        "timestamps",
+        "partitioner",
+        "idempotence",
+        "acks",
+        "offsets",
+        "seek",
+        "reset",
+        "reset errors",
+    }
 )
 GROUPS = frozenset({"groups", "static members", "commit"})
 TOPIC_ADMIN = frozenset(

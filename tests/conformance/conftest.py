@@ -147,11 +147,13 @@ def client(clients: Callable[[str], Client], request: pytest.FixtureRequest) -> 
     client.clean_up_members()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def observer(clients: Callable[[str], Client]) -> AgentClient:
     """The client that prepares topics and looks at what the client under test left behind."""
     observer = clients(ConfluentClient.name)
     assert isinstance(observer, AgentClient)
+    # The first use of a group creates __consumer_offsets; no case should have to wait for that.
+    observer.call("committed", group="warm-up", topic="warm-up", partitions=[0])
     return observer
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 BEGIN = "<!-- matrix:begin -->"
 END = "<!-- matrix:end -->"
 
-PASSED, FAILED, LACKING, NOT_RUN = "✓", "✗", "–", " "
+PASSED, FAILED, LACKING, NOT_RUN = "✓", "✗", "\N{EN DASH}", " "
 
 # The column of a case that needs no client: bytes on a socket.
 NO_CLIENT = ""

@@ -98,6 +98,7 @@ class Member:
     def __str__(self) -> str:
         log = self._stderr.read_text(errors="replace")[-2000:]
         return (
-            f"assignment {sorted(self.assignment)}, {self.rebalances} rebalances, {len(self.records)} records, "
-            f"committed {self.committed}, failure {self.failure}, exit code {self._process.poll()}\n{log}"
+            f"assignment {sorted(self.assignment)}, {self.rebalances} rebalances, "
+            f"{len(self.records)} records, committed {self.committed}, "
+            f"failure {self.failure}, exit code {self._process.poll()}\n{log}"
         )

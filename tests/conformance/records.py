@@ -43,7 +43,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What became of one produced record: where it is, or the error code that the broker or the client gave."""
+    """What became of one produced record: where it is, or the error code that it got."""
 
     partition: int | None
     offset: int | None

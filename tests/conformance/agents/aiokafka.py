@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -294,12 +294,7 @@ class AiokafkaAgent(Agent):
             if records and options["commit"]:
                 offsets = {record.partition: record.offset + 1 for record in records}
                 try:
-                    await consumer.commit(
-                        {
-                            TopicPartition(options["topic"], partition): OffsetAndMetadata(offset, "")
-                            for partition, offset in offsets.items()
-                        }
-                    )
+                    await consumer.commit(to_commit(options["topic"], offsets.items()))
                 except (aiokafka_errors.CommitFailedError, aiokafka_errors.IllegalStateError):
                     # A rebalance overtook the commit: whoever owns the partition reads it again.
                     continue
@@ -342,6 +337,10 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         self.log.callback("assigned", assigned)
+
+
+def to_commit(topic: str, offsets: Iterable[Sequence[int]]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {TopicPartition(topic, partition): OffsetAndMetadata(offset, "") for partition, offset in offsets}
 
 
 def consumed(record: Any) -> Record:

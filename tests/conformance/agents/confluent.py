@@ -34,6 +34,11 @@ from records import ClientError, Record
 
 START = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 RESET = {"earliest": "earliest", "latest": "latest", "none": "error"}
+OVERTAKEN = (
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+)
 SPECS = {
     "earliest": OffsetSpec.earliest,
     "latest": OffsetSpec.latest,

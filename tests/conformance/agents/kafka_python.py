@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agents.agent import Agent, Emit, MemberLog, main
@@ -335,6 +336,8 @@ class KafkaPythonAgent(Agent):
             session_timeout_ms=options["session_timeout_ms"],
             heartbeat_interval_ms=options["heartbeat_interval_ms"],
         )
+        # A leader that assigns before it knows the partitions assigns none, and does not notice later.
+        consumer.partitions_for_topic(options["topic"])
         consumer.subscribe([options["topic"]], listener=Listener(log))
         while not stopping.is_set() and not log.full:
             polled = consumer.poll(timeout_ms=50)
@@ -344,12 +347,7 @@ class KafkaPythonAgent(Agent):
             if records and options["commit"]:
                 offsets = {record.partition: record.offset + 1 for record in records}
                 try:
-                    consumer.commit(
-                        {
-                            TopicPartition(options["topic"], partition): OffsetAndMetadata(offset)
-                            for partition, offset in offsets.items()
-                        }
-                    )
+                    consumer.commit(to_commit(options["topic"], offsets.items()))
                 except (kafka_errors.CommitFailedError, kafka_errors.RebalanceInProgressError):
                     # A rebalance overtook the commit: whoever owns the partition reads it again.
                     continue
@@ -375,6 +373,10 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_assigned(self, assigned: Any) -> None:
         self.log.callback("assigned", assigned)
+
+
+def to_commit(topic: str, offsets: Iterable[Sequence[int]]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {TopicPartition(topic, partition): OffsetAndMetadata(offset) for partition, offset in offsets}
 
 
 def consumed(record: Any) -> Record:
