@@ -51,7 +51,8 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["--help", "-h"]})
 @click.version_option(__version__, prog_name="ottla")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Kafka for Python people: start a broker, and work with any Kafka cluster.
 
     \b
@@ -64,6 +65,8 @@ def cli() -> None:
     `ottla COMMAND --help` tells more about each. The cluster is localhost:9092 unless
     --bootstrap-server or OTTLA_BOOTSTRAP_SERVER says otherwise.
     """
+    if os.environ.get("NO_COLOR"):
+        context.color = False
 
 
 def main(args: Sequence[str] | None = None) -> None:

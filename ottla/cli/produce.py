@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 )
 @click.option("--acks", type=click.Choice(["all", "1", "0", "-1"]), default="all", show_default=True)
 @click.option(
+    "--idempotent/--not-idempotent",
+    default=None,
+    help="Never store a message twice, even if a connection breaks; takes half a second to set up. "
+    "[default: with --file and --acks all]",
+)
+@click.option(
     "--delivery-timeout",
     type=click.FloatRange(min=0.1),
     default=30.0,
@@ -68,6 +74,7 @@ def produce(
     partition: int | None,
     compression: str,
     acks: str,
+    idempotent: bool | None,
     delivery_timeout: float,
     quiet: bool,
     raw_properties: dict[str, str],
@@ -101,7 +108,12 @@ def produce(
         partition,
         json_lines,
     )
-    options = ProduceOptions(acks, compression, delivery_timeout, raw_properties)
+    all_acks = acks in ("all", "-1")
+    if idempotent and not all_acks:
+        raise click.UsageError("--idempotent needs --acks all.")
+    if idempotent is None:
+        idempotent = all_acks and file is not None
+    options = ProduceOptions(acks, compression, idempotent, delivery_timeout, raw_properties)
     with contextlib.ExitStack() as stack:
         lines = _lines(messages, file, quiet, stack)
         production = Production(client, topic, options)

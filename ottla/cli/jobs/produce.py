@@ -41,6 +41,7 @@ class ProduceSummary:
 class ProduceOptions:
     acks: str = "all"
     compression: str = "none"
+    idempotent: bool = False  # never twice; librdkafka needs half a second or more to get ready for it
     timeout: float = 30.0  # until a message counts as failed
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -89,7 +90,9 @@ class Production:
     def _config(self, options: ProduceOptions) -> dict[str, Any]:
         return {
             "acks": options.acks,
-            "enable.idempotence": options.acks in ("all", "-1"),
+            "enable.idempotence": options.idempotent,
+            # Without idempotence only this keeps the order when a request has to be sent again.
+            "max.in.flight.requests.per.connection": 5 if options.idempotent else 1,
             "compression.type": options.compression,
             # Java's partitioner: the same key goes to the same partition whoever produces it.
             "partitioner": "murmur2_random",
