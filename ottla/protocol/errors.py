@@ -152,6 +152,7 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133, True
 
+
 class KafkaError(Exception):
     """A request that is answered with an error code; `message` is for the versions that carry one."""
 

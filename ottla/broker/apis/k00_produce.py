@@ -1,0 +1,97 @@
+"""Produce, key 0: append one batch to each partition.
+
+Behaviour
+- The batch is checked by its header and CRC, given its offsets in the buffer it arrived in, and written; records are
+  not decoded unless the topic asks for it (another compression, compaction's keys).
+- acks=0 is not answered; where it fails the connection is closed, as Kafka does, so that the client refreshes its
+  metadata. acks=1 and acks=all are answered when the batch is written; with one replica that is committed.
+- Each partition succeeds or fails on its own.
+
+Version notes
+- 3 the first that is accepted (record batch v2); 5 log start offset; 7 zstd; 8 record errors; 9 flexible;
+  10 leader hints (KIP-951); 12 transactions v2; 13 topic ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.dispatch import CloseConnection
+from ottla.metadata.cluster_image import INTERNAL_TOPICS
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+    from ottla.cluster.partition import Partition
+
+_TOPIC_IDS = 13
+_ZSTD = 4
+_ZSTD_SINCE = 7
+_ATTRIBUTES_LOW = 22  # the byte of a batch header that holds the codec
+
+
+def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+    now_ms = broker.now_ms()
+    acks_error = None
+    if not -1 <= request.acks <= 1:
+        acks_error = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    responses = []
+    for topic in request.topic_data:
+        answers = []
+        for data in topic.partition_data:
+            try:
+                if acks_error is not None:
+                    raise acks_error
+                partition = _partition(broker, topic, data, context.version)
+                info = partition.append(_records(data, context.version), now_ms)
+                answer = PartitionProduceResponse(
+                    index=data.index,
+                    base_offset=info.first_offset,
+                    log_append_time_ms=info.log_append_time,
+                    log_start_offset=info.log_start_offset,
+                )
+            except KafkaError as error:
+                if request.acks == 0:
+                    raise CloseConnection(f"produce without acknowledgement failed: {error}") from None
+                answer = PartitionProduceResponse(
+                    index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
+                )
+            answers.append(answer)
+        responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
+        )
+    if request.acks == 0:
+        return None
+    return ProduceResponse(responses=responses)
+
+
+def _partition(broker: Broker, topic: TopicProduceData, data: PartitionProduceData, version: int) -> Partition:
+    if version >= _TOPIC_IDS:
+        partition = broker.replicas.leader_by_id(topic.topic_id, data.index)
+    else:
+        partition = broker.replicas.leader(topic.name, data.index)
+    if partition.topic in INTERNAL_TOPICS:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {partition.topic}"
+        )
+    return partition
+
+
+def _records(data: PartitionProduceData, version: int) -> memoryview:
+    records: memoryview | None = data.records
+    if not records:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "The request holds no records for this partition")
+    if version < _ZSTD_SINCE and len(records) > _ATTRIBUTES_LOW and records[_ATTRIBUTES_LOW] & 7 == _ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {version} cannot carry zstd batches"
+        )
+    return records

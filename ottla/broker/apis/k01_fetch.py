@@ -1,0 +1,203 @@
+"""Fetch, key 1: hand out slices of the log.
+
+Behaviour
+- Records leave as the bytes that are on disk; a slice may end inside a batch, which clients expect.
+- The first partition with data gives at least one whole batch, however small the limits are.
+- Where fewer than min_bytes are there, the request waits: an append to one of its partitions wakes it, nothing polls.
+- Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
+
+Version notes
+- 5 log start offset; 7 sessions; 9 leader epochs; 10 zstd; 11 rack; 12 flexible, diverging epochs; 13 topic ids;
+  15 replica state; 16 leader hints; 17 directory ids; 18 the follower's high watermark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
+from ottla.cluster.partition import Partition
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_TOPIC_IDS = 13
+_READ_COMMITTED = 1
+
+
+def handle(
+    broker: Broker, request: FetchRequest, context: RequestContext
+) -> FetchResponse | asyncio.Future[FetchResponse]:
+    try:
+        plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    fetch = _Fetch(broker, request, plan, context.version >= _TOPIC_IDS)
+    fetch.read()
+    if fetch.is_satisfied or request.max_wait_ms <= 0:
+        return fetch.response()
+    return fetch.wait(request.max_wait_ms / 1000)
+
+
+class _Fetch:
+    """One fetch request, from the first read to its response. It may wait once in between."""
+
+    __slots__ = (
+        "_answers",
+        "_broker",
+        "_by_id",
+        "_bytes",
+        "_committed_only",
+        "_failed",
+        "_future",
+        "_max_bytes",
+        "_min_bytes",
+        "_partitions",
+        "_plan",
+        "_timer",
+    )
+
+    def __init__(self, broker: Broker, request: FetchRequest, plan: FetchPlan, by_id: bool) -> None:
+        self._broker = broker
+        self._plan = plan
+        self._by_id = by_id
+        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._committed_only = request.isolation_level == _READ_COMMITTED
+        self._answers: list[PartitionData] = []
+        self._partitions: list[Partition] = []
+        self._bytes = 0
+        self._failed = False
+        self._future: asyncio.Future[FetchResponse] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_satisfied(self) -> bool:
+        return self._failed or self._bytes >= self._min_bytes or not self._plan.targets
+
+    def read(self) -> None:
+        left = self._max_bytes
+        self._answers = answers = []
+        self._partitions = []
+        self._bytes = 0
+        for target in self._plan.targets:
+            try:
+                answer = self._read_one(target, left)
+            except KafkaError as error:
+                self._failed = True
+                answer = PartitionData(
+                    partition_index=target.index,
+                    error_code=error.code,
+                    high_watermark=-1,
+                    aborted_transactions=None,
+                    records=b"",
+                )
+            answers.append(answer)
+            if answer.records:
+                size = len(answer.records)
+                self._bytes += size
+                left = max(left - size, 0)
+
+    def _read_one(self, target: FetchTarget, left: int) -> PartitionData:
+        replicas = self._broker.replicas
+        if self._by_id:
+            partition = replicas.leader_by_id(target.topic_id, target.index)
+        else:
+            partition = replicas.leader(target.topic, target.index)
+        partition.check_epoch(target.current_leader_epoch)
+        self._partitions.append(partition)
+        log = partition.log
+        upto = partition.last_stable_offset if self._committed_only else partition.high_watermark
+        answer = PartitionData(
+            partition_index=target.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if self._committed_only else None,
+            records=b"",
+        )
+        if target.last_fetched_epoch >= 0:
+            epoch, end_offset = log.epoch_end_offset(target.last_fetched_epoch)
+            if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
+                answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                self._failed = True  # answered at once, like an error
+                return answer
+        region = log.read(
+            target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
+        )
+        if region is not None and region.size:
+            answer.records = region
+        return answer
+
+    # Waiting
+
+    def wait(self, seconds: float) -> asyncio.Future[FetchResponse]:
+        loop = self._broker.loop
+        self._future = loop.create_future()
+        self._future.add_done_callback(self._stop_waiting)
+        self._timer = loop.call_later(seconds, self._complete)
+        for partition in self._partitions:
+            partition.add_waiter(self)
+        return self._future
+
+    def grew(self, partition: Partition, count: int) -> None:
+        self._bytes += count
+        if self._bytes >= self._min_bytes:
+            self._wake()
+
+    def changed(self) -> None:
+        """A partition was deleted or lost its leader: the answer is an error, and it is due now."""
+        self._wake()
+
+    def _wake(self) -> None:
+        # After this turn: the producer that brought the data gets its answer first.
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._broker.loop.call_soon(self._complete)
+
+    def _complete(self) -> None:
+        assert self._future is not None
+        if not self._future.done():
+            self.read()
+            self._future.set_result(self.response())
+
+    def _stop_waiting(self, _: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for partition in self._partitions:
+            partition.remove_waiter(self)
+
+    # Answering
+
+    def response(self) -> FetchResponse:
+        plan = self._plan
+        topics: list[FetchableTopicResponse] = []
+        current: FetchableTopicResponse | None = None
+        served = []
+        for target, answer in zip(plan.targets, self._answers, strict=True):
+            if plan.session is not None:
+                news = target.has_news(answer)
+                if plan.incremental and not news:
+                    continue
+                if answer.records:
+                    served.append(target)
+            if current is None or current.topic != target.topic or current.topic_id != target.topic_id:
+                current = FetchableTopicResponse(topic=target.topic, topic_id=target.topic_id)
+                topics.append(current)
+            current.partitions.append(answer)
+        if plan.session is None:
+            return FetchResponse(responses=topics)
+        if len(plan.targets) > 1:
+            plan.session.served(served)
+        return FetchResponse(session_id=plan.session.id, responses=topics)

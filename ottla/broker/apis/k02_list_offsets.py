@@ -1,0 +1,82 @@
+"""ListOffsets, key 2: offsets by time, and the ends of the log.
+
+Behaviour
+- Timestamp -1 is the end (the last stable offset for read_committed), -2 the beginning, -3 the record with the
+  largest timestamp, -4 the local beginning and -5 the last tiered offset (KIP-405: there are no tiers, so -4 is the
+  beginning and -5 is nothing), -6 the earliest offset that waits to be tiered (nothing).
+- Any other timestamp finds the first record that is not older. The lookup reads the log, so it runs in a thread.
+
+Version notes
+- 2 isolation level; 4 leader epochs; 6 flexible; 7 largest timestamp; 8 local beginning; 9 last tiered; 10 timeout;
+  11 earliest pending upload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+_SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
+_READ_COMMITTED = 1
+
+
+async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    topics = []
+    for topic in request.topics:
+        answers = []
+        seen = [partition.partition_index for partition in topic.partitions]
+        for asked in topic.partitions:
+            try:
+                if seen.count(asked.partition_index) > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                answer = await _look_up(
+                    broker, topic.name, asked, request.isolation_level == _READ_COMMITTED, context.version
+                )
+            except KafkaError as error:
+                answer = ListOffsetsPartitionResponse(
+                    partition_index=asked.partition_index, error_code=error.code
+                )
+            answers.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+async def _look_up(
+    broker: Broker, topic: str, asked: ListOffsetsPartition, committed_only: bool, version: int
+) -> ListOffsetsPartitionResponse:
+    partition = broker.replicas.leader(topic, asked.partition_index)
+    partition.check_epoch(asked.current_leader_epoch)
+    log = partition.log
+    end = partition.last_stable_offset if committed_only else partition.high_watermark
+    timestamp = asked.timestamp
+    answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
+    if timestamp < _EARLIEST_PENDING or version < _SINCE.get(timestamp, 0):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    if timestamp == _LATEST:
+        answer.offset, answer.leader_epoch = end, partition.leader_epoch
+    elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
+        answer.offset = log.log_start_offset
+        answer.leader_epoch = log.epoch_at(log.log_start_offset)
+    elif timestamp == _MAX_TIMESTAMP:
+        found = await asyncio.to_thread(log.max_timestamp_offset)
+        if found is not None:
+            answer.offset, answer.timestamp, answer.leader_epoch = found
+    elif timestamp >= 0:
+        found = await asyncio.to_thread(log.offset_for_timestamp, timestamp, end)
+        if found is not None:
+            answer.offset, answer.timestamp, answer.leader_epoch = found
+    return answer

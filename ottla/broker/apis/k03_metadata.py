@@ -1,0 +1,105 @@
+"""Metadata, key 3: brokers, topics and who leads what.
+
+Behaviour
+- Brokers are named with the address that they advertise on the listener that was asked.
+- An unknown topic is created where the client and auto.create.topics.enable allow it; the first answer is
+  LEADER_NOT_AVAILABLE and the client asks again, as with Kafka.
+- Topics asked for by id are never created.
+
+Version notes
+- 0 an empty list means all topics; 1 null means all, controller id; 4 the client decides on auto-creation; 7 leader epochs;
+  8 authorized operations; 9 flexible; 10 topic ids; 12 null names; 13 top-level error code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorized_operations import TOPIC_OPERATIONS
+from ottla.metadata.cluster_image import INTERNAL_TOPICS, TopicImage
+from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_NOT_ASKED = -(2**31)
+
+
+def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    image = broker.image
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
+    if request.topics is None or (context.version == 0 and not request.topics):
+        topics = [_describe(topic, operations) for topic in image.topics.values()]
+    else:
+        may_create = request.allow_auto_topic_creation and broker.auto_create_topics
+        topics = [_look_up(broker, asked, may_create, operations) for asked in request.topics]
+    cluster_operations = _NOT_ASKED
+    if request.include_cluster_authorized_operations:
+        from ottla.broker.authorized_operations import CLUSTER_OPERATIONS
+
+        cluster_operations = CLUSTER_OPERATIONS
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in broker.nodes(context.listener)
+        ],
+        cluster_id=broker.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=cluster_operations,
+    )
+
+
+def _look_up(
+    broker: Broker, asked: MetadataRequestTopic, may_create: bool, operations: int
+) -> MetadataResponseTopic:
+    if asked.topic_id != ZERO_UUID:
+        topic = broker.image.topics_by_id.get(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
+            )
+        return _describe(topic, operations)
+    name = asked.name or ""
+    topic = broker.image.topics.get(name)
+    if topic is not None:
+        return _describe(topic, operations)
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        if may_create or name in INTERNAL_TOPICS:
+            error = broker.auto_create(name)
+        else:
+            broker.check_topic_name(name)
+    except KafkaError as refused:
+        error = refused.code
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _describe(topic: TopicImage, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=partition.replicas,
+                isr_nodes=partition.isr,
+            )
+            for index, partition in topic.partitions.items()
+        ],
+        topic_authorized_operations=operations,
+    )

@@ -1,0 +1,44 @@
+"""ApiVersions, key 18: what this broker serves.
+
+Behaviour
+- Answers every API that has a module here, with the versions its messages declare.
+- Produce is listed from version 0 although versions below 3 are refused: librdkafka 2.0 takes a higher minimum as
+  "no compression".
+- A request in a version above ours is answered in version 0 with UNSUPPORTED_VERSION and the full list, and the
+  connection stays open.
+
+Version notes
+- 1 throttle time; 3 flexible, client software name and version, features; 4 the same, with features from version 0 on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_PRODUCE = 0
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    if context.unsupported:
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_served(broker))
+    if context.version >= 3 and not (
+        _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=_served(broker))
+
+
+def _served(broker: Broker) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=0 if key == _PRODUCE else low, max_version=high)
+        for key, (low, high) in broker.dispatcher.versions().items()
+    ]

@@ -1,0 +1,170 @@
+"""Fetch sessions (KIP-227): what a client has asked for before, so that it need not say it again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+SESSIONLESS = -1
+INITIAL = 0
+_LAST_EPOCH = 2**31 - 1
+
+Key = tuple[str | bytes, int]
+
+
+class FetchTarget:
+    """One partition of a fetch, and what the client was last told of it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "index",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, partition: FetchPartition) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = partition.partition
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
+        self.update(partition)
+
+    def update(self, partition: FetchPartition) -> None:
+        self.fetch_offset = partition.fetch_offset
+        self.max_bytes = partition.partition_max_bytes
+        self.current_leader_epoch = partition.current_leader_epoch
+        self.last_fetched_epoch = partition.last_fetched_epoch
+        self.log_start_offset = partition.log_start_offset
+
+    def has_news(self, answer: PartitionData) -> bool:
+        """Whether an incremental response must mention this partition; remembers what is then said."""
+        news = bool(
+            answer.records
+            or answer.error_code
+            or answer.high_watermark != self.sent_high_watermark
+            or answer.log_start_offset != self.sent_log_start_offset
+            or answer.preferred_read_replica != -1
+            or answer.diverging_epoch is not None
+        )
+        # After an error the next good answer is news, whatever it says.
+        self.sent_high_watermark = -1 if answer.error_code else answer.high_watermark
+        self.sent_log_start_offset = answer.log_start_offset
+        return news
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """What one client's session has asked for, in the order it is served."""
+
+    id: int
+    by_id: bool
+    last_used_ms: int
+    epoch: int = 1
+    targets: dict[Key, FetchTarget] = field(default_factory=dict)
+
+    def served(self, targets: list[FetchTarget]) -> None:
+        """Partitions that got data go to the end, so that a small response size starves none."""
+        for target in targets:
+            key: Key = (target.topic_id if self.by_id else target.topic, target.index)
+            if self.targets.get(key) is target:
+                self.targets[key] = self.targets.pop(key)
+
+
+@dataclass(slots=True, eq=False)
+class FetchPlan:
+    """The partitions of one fetch request, and the session it belongs to."""
+
+    targets: list[FetchTarget]
+    session: FetchSession | None
+    incremental: bool
+
+
+class FetchSessions:
+    """The sessions of a broker, at most `slots`. Owned by the event loop."""
+
+    def __init__(self, slots: int, eviction_ms: int = 120_000) -> None:
+        self._slots = slots
+        self._eviction_ms = eviction_ms
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def plan(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan:
+        by_id = version >= 13
+        if request.session_epoch in (SESSIONLESS, INITIAL):
+            if request.session_id:
+                self._sessions.pop(request.session_id, None)
+            targets = _targets(request, by_id)
+            session = None
+            if request.session_epoch == INITIAL and targets:
+                session = self._open(by_id, targets, now_ms)
+            return FetchPlan(list(targets.values()), session, incremental=False)
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != by_id:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._update(session, request, by_id)
+        session.last_used_ms = now_ms
+        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        if not session.targets:
+            del self._sessions[session.id]
+            return FetchPlan([], None, incremental=False)
+        # Least recently used first, for eviction.
+        self._sessions[session.id] = self._sessions.pop(session.id)
+        return FetchPlan(list(session.targets.values()), session, incremental=True)
+
+    def _update(self, session: FetchSession, request: FetchRequest, by_id: bool) -> None:
+        for topic in request.topics:
+            name: str | bytes = topic.topic_id if by_id else topic.topic
+            for partition in topic.partitions:
+                key = (name, partition.partition)
+                target = session.targets.get(key)
+                if target is None:
+                    session.targets[key] = FetchTarget(topic.topic, topic.topic_id, partition)
+                else:
+                    target.update(partition)
+        for forgotten in request.forgotten_topics_data:
+            name = forgotten.topic_id if by_id else forgotten.topic
+            for index in forgotten.partitions:
+                session.targets.pop((name, index), None)
+
+    def _open(self, by_id: bool, targets: dict[Key, FetchTarget], now_ms: int) -> FetchSession | None:
+        if len(self._sessions) >= self._slots and not self._evict(now_ms):
+            return None
+        while (session_id := random.randint(1, 2**31 - 1)) in self._sessions:
+            pass
+        session = FetchSession(session_id, by_id, now_ms, targets=targets)
+        self._sessions[session_id] = session
+        return session
+
+    def _evict(self, now_ms: int) -> bool:
+        """Make room by ending the session that was idle longest, if it was idle for long."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
+            return False
+        del self._sessions[oldest.id]
+        return True
+
+
+def _targets(request: FetchRequest, by_id: bool) -> dict[Key, FetchTarget]:
+    return {
+        (topic.topic_id if by_id else topic.topic, partition.partition): FetchTarget(
+            topic.topic, topic.topic_id, partition
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    }
