@@ -91,7 +91,13 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
         output.note("There are no consumer groups.")
     elif state:
         rows = [
-            (group.group, group.coordinator, group.assignor or None, group.state, len(group.members))
+            (
+                group.group,
+                f"{group.coordinator_host}:{group.coordinator_port} ({group.coordinator_id})",
+                group.assignor or None,
+                group.state,
+                len(group.members),
+            )
             for group in described
         ]
         output.print_table(("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"), rows)
@@ -289,4 +295,15 @@ def delete_offsets(client: Client, group: str, topic_selections: tuple[str, ...]
       ottla groups delete-offsets billing --topic orders
       ottla groups delete-offsets billing --topic orders:0,1 --yes
     """
-    raise JobError("not yet")
+    from ottla.cli.jobs import groups as jobs
+    from ottla.cli.jobs.reset import select_partitions
+
+    jobs.describe_group(client, group)
+    committed = jobs.committed_offsets(client, group)
+    chosen = [key for key in select_partitions(client, topic_selections) if key in committed]
+    if not chosen:
+        raise JobError(f"Consumer group '{group}' has no committed offsets there.")
+    confirm_or_exit(f"Delete {len(chosen)} committed offsets of {group}?", yes)
+    jobs.delete_offsets(client, group, chosen)
+    listed = ", ".join(f"{topic}-{partition}" for topic, partition in chosen)
+    output.done(f"Deleted the offsets of group {group} for {listed}.")

@@ -46,7 +46,9 @@ class GroupDescription:
     state: str
     type: str
     assignor: str
-    coordinator: str
+    coordinator_id: int
+    coordinator_host: str
+    coordinator_port: int
     members: list[Member]
 
     @property
@@ -107,7 +109,9 @@ def describe_group(client: Client, group: str) -> GroupDescription:
         state,
         found.type.name.capitalize(),
         found.partition_assignor or "",
-        f"{found.coordinator.host}:{found.coordinator.port} ({found.coordinator.id})",
+        found.coordinator.id,
+        found.coordinator.host,
+        found.coordinator.port,
         [_member(member) for member in found.members],
     )
 
@@ -203,3 +207,45 @@ def commit_offsets(client: Client, group: str, offsets: Iterable[tuple[Partition
             continue
         error = partition.error.args[0] if isinstance(partition.error, KafkaException) else partition.error
         raise from_kafka(error, f"Partition {partition.partition} of topic '{partition.topic}'")
+
+
+def delete_offsets(client: Client, group: str, partitions: Iterable[Partition]) -> None:
+    """Forget committed offsets. Members may be active, but not subscribed to these topics."""
+    from ottla.cli.wire import Connection
+    from ottla.protocol.errors import ErrorCode
+    from ottla.protocol.messages import offset_delete
+
+    described = describe_group(client, group)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    request = offset_delete.OffsetDeleteRequest(
+        group_id=group,
+        topics=[
+            offset_delete.OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[
+                    offset_delete.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                ],
+            )
+            for topic, numbers in by_topic.items()
+        ],
+    )
+    with Connection(client, described.coordinator_host, described.coordinator_port) as connection:
+        answer = connection.request(request, offset_delete.OffsetDeleteResponse)
+    codes = [
+        answer.error_code,
+        *(partition.error_code for topic in answer.topics for partition in topic.partitions),
+    ]
+    for error in map(ErrorCode, codes):
+        if error == ErrorCode.NON_EMPTY_GROUP:
+            raise GroupNotEmpty(group, described.state)
+        if error == ErrorCode.GROUP_ID_NOT_FOUND:
+            raise GroupNotFound(group)
+        if error == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
+            raise JobError(
+                f"Consumer group '{group}' is still subscribed to {', '.join(by_topic)}; stop its consumers first.",
+                error.name,
+            )
+        if error != ErrorCode.NONE:
+            raise JobError(f"The offsets of group '{group}' were not deleted: {error.name}.", error.name)

@@ -115,6 +115,12 @@ def describe_topics(
                 if _node_id(p.leader) is not None
             ],
         )
+    sizes: dict[tuple[str, int], int] = {}
+    if with_sizes:
+        from ottla.cli.jobs.log_dirs import sizes_on_leaders
+
+        leaders = {(topic.name, p.id): _node_id(p.leader) for topic in described for p in topic.partitions}
+        sizes = sizes_on_leaders(client, names, leaders)
     configs = _overridden_configs(client, names) if with_configs else {}
     return [
         TopicDescription(
@@ -129,6 +135,7 @@ def describe_topics(
                     [node.id for node in p.isr],
                     starts.get((topic.name, p.id)),
                     ends.get((topic.name, p.id)),
+                    sizes.get((topic.name, p.id)),
                 )
                 for p in sorted(topic.partitions, key=lambda partition: int(partition.id))
             ],
