@@ -244,7 +244,8 @@ def delete_offsets(client: Client, group: str, partitions: Iterable[Partition]) 
             raise GroupNotFound(group)
         if error == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
             raise JobError(
-                f"Consumer group '{group}' is still subscribed to {', '.join(by_topic)}; stop its consumers first.",
+                f"Consumer group '{group}' is still subscribed to {', '.join(by_topic)}; "
+                "stop its consumers first.",
                 error.name,
             )
         if error != ErrorCode.NONE:

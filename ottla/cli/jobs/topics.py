@@ -85,7 +85,12 @@ def _metadata(client: Client) -> Any:
 
 
 def describe_topics(
-    client: Client, names: Sequence[str], *, with_offsets: bool = False, with_configs: bool = False
+    client: Client,
+    names: Sequence[str],
+    *,
+    with_offsets: bool = False,
+    with_sizes: bool = False,
+    with_configs: bool = False,
 ) -> list[TopicDescription]:
     """In the order asked for; TopicNotFound for the first that does not exist."""
     from confluent_kafka import TopicCollection
