@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _READ_BYTES = 1024 * 1024
 
 
-def group_config(config: BrokerConfig) -> GroupConfig:
+def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
+    # Groups are found by hashing over the partitions that are there, whatever the setting says by now.
+    offsets = image.topics.get(CONSUMER_OFFSETS_TOPIC)
     return GroupConfig(
         initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
         min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
@@ -29,7 +31,9 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
-        offsets_topic_num_partitions=config.get_int("offsets.topic.num.partitions"),
+        offsets_topic_num_partitions=(
+            len(offsets.partitions) if offsets else config.get_int("offsets.topic.num.partitions")
+        ),
     )
 
 

@@ -26,7 +26,9 @@ class Housekeeping:
         config = self._broker.config
         self._every(config.get_int("log.retention.check.interval.ms"), self._delete_old_segments)
         self._every(config.get_int("log.flush.offset.checkpoint.interval.ms"), self._checkpoint)
-        self._every(config.get_int("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint_high_watermarks)
+        self._every(
+            config.get_int("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint_high_watermarks
+        )
         self._every(config.get_int("producer.id.expiration.check.interval.ms"), self._expire_producers)
         self._every(min(config.get_int("log.flush.scheduler.interval.ms"), 3000), self._flush)
 
@@ -45,3 +47,12 @@ class Housekeeping:
                     logger.exception("Housekeeping failed and will be tried again")
 
         self._tasks.append(asyncio.get_running_loop().create_task(run()))
+
+    def _delete_old_segments(self) -> None:
+        now_ms = self._broker.now_ms()
+        for partition in self._broker.replicas.partitions():
+            partition.log.delete_old_segments(now_ms, partition.high_watermark)
+
+    def _checkpoint(self) -> None:
+        for directory in self._broker.replicas.log_directories:
+            directory.checkpoint()

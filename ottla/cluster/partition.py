@@ -81,7 +81,9 @@ class Partition:
         """Write one batch as the leader and let those who wait know."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        info = self.log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client)
+        info = self.log.append(
+            records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
+        )
         self._advance()
         if self._waiters:
             for waiter in tuple(self._waiters):

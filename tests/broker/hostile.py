@@ -26,7 +26,9 @@ def random_value(rng: random.Random, field: Field, depth: int) -> object:
     if kind == "uuid":
         return rng.randbytes(16)
     if kind == "string":
-        return rng.choice(["", "events", "__consumer_offsets", "a" * rng.randint(1, 300), "ü\0\n", "..", "group"])
+        return rng.choice(
+            ["", "events", "__consumer_offsets", "a" * rng.randint(1, 300), "ü\0\n", "..", "group"]
+        )
     if kind in ("binary", "records"):
         if rng.random() < 0.5:
             return bytes(build_batch([Record(0, 1, b"k", rng.randbytes(rng.randint(0, 200)))]))
@@ -71,7 +73,9 @@ def spoil(rng: random.Random, frame: bytes) -> bytes:
             data[rng.randrange(len(data))] = rng.getrandbits(8)
     elif way == 2:
         at = rng.randrange(len(data))
-        data[at : at + 4] = rng.choice([b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\x7f"])
+        data[at : at + 4] = rng.choice(
+            [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\x7f"]
+        )
     elif way == 3:
         at = rng.randrange(len(data))
         data[at:at] = rng.randbytes(rng.randint(1, 50))

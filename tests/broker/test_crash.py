@@ -36,7 +36,9 @@ class Load:
                 "error_cb": lambda _: None,
             }
         )
-        self.acknowledged: dict[int, list[tuple[int, int]]] = defaultdict(list)  # partition → (offset, number)
+        self.acknowledged: dict[int, list[tuple[int, int]]] = defaultdict(
+            list
+        )  # partition → (offset, number)
         self.failed: list[str] = []
         self._next = 0
         self._stop = threading.Event()

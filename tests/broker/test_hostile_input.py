@@ -125,7 +125,10 @@ def test_a_hundred_thousand_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
 def test_a_frame_over_the_limit_closes_that_connection_only(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, ["--set", "socket.request.max.bytes=100000"]) as broker:
         address = ("127.0.0.1", broker.port)
-        with socket.create_connection(address, timeout=10) as good, socket.create_connection(address, timeout=10) as bad:
+        with (
+            socket.create_connection(address, timeout=10) as good,
+            socket.create_connection(address, timeout=10) as bad,
+        ):
             ask_versions(good)
             bad.sendall(struct.pack(">i", 100_001))
             assert bad.recv(1) == b""

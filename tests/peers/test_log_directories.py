@@ -39,7 +39,10 @@ def produce_with_every_codec(bootstrap_servers: str, topic: str) -> None:
         )
         for number in range(RECORDS):
             producer.produce(
-                topic, key=f"{codec}-{number}", value="v" * 50 + str(number), headers=[("codec", codec.encode())]
+                topic,
+                key=f"{codec}-{number}",
+                value="v" * 50 + str(number),
+                headers=[("codec", codec.encode())],
             )
         assert producer.flush(30) == 0
 
