@@ -356,7 +356,14 @@ class ConfluentClient(PythonClient):
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "cooperative-sticky")
-        | {"null headers", "no auto-creation", "replacing alter_configs", "group errors"}
+        | {
+            "null headers",
+            "no auto-creation",
+            "replacing alter_configs",
+            "broker defaults",
+            "config errors",
+            "newer errors",
+        }
         | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
     )
 
@@ -381,7 +388,14 @@ class KafkaPythonClient(PythonClient):
         )
         | assignors(*ASSIGNORS)
         | {"no auto-creation", "list_offsets", "incremental_alter_configs", "delete_group"}
-        | {"alter_group_offsets", "delete_group_offsets", "log_dirs", "group errors"}
+        | {
+            "alter_group_offsets",
+            "delete_group_offsets",
+            "log_dirs",
+            "describe_producers",
+            "broker defaults",
+            "newer errors",
+        }
     )
 
 
@@ -396,7 +410,7 @@ class AiokafkaClient(PythonClient):
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "sticky")
-        | {"replacing alter_configs"}
+        | {"replacing alter_configs", "config errors"}
     )
 
 

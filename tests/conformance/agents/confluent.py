@@ -138,6 +138,14 @@ class ConfluentAgent(Agent):
     def do_close(self, handle: int) -> None:
         self.consumers.pop(handle).close()
 
+    def do_partitions_for(self, topic: str) -> list[int]:
+        consumer = self._consumer(config={"allow.auto.create.topics": False})
+        found = consumer.list_topics(topic, timeout=10).topics[topic]
+        consumer.close()
+        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise_for(found.error)
+        return sorted(found.partitions)
+
     def do_offsets_for_time(self, topic: str, partition: int, timestamp: int) -> int | None:
         consumer = self._consumer()
         found = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], timeout=10)[0]

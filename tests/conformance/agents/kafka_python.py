@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -250,11 +251,9 @@ class KafkaPythonAgent(Agent):
         resource = ConfigResource(kind, name, configs)
         result = self.admin.alter_configs([resource], incremental=incremental, raise_on_unknown=False)
         outcome = result[kind][name]
-        if isinstance(outcome, Exception):
-            raise outcome
-        if outcome not in (None, "OK"):
-            error = getattr(kafka_errors, str(outcome).split(":")[0].split("]")[-1].strip(), None)
-            raise ClientError(getattr(error, "errno", None), str(outcome))
+        if outcome != "OK":
+            code = re.match(r"\[Error (\d+)\]", outcome)
+            raise ClientError(int(code[1]) if code else None, outcome)
 
     def do_list_groups(self) -> list[str]:
         return [group["group_id"] for group in self.admin.list_groups()]
@@ -326,6 +325,17 @@ class KafkaPythonAgent(Agent):
             for directory in broker["log_dirs"]
         ]
 
+    def do_describe_producers(self, topic: str, partition: int) -> list[dict[str, Any]]:
+        tp = TopicPartition(topic, partition)
+        return [
+            {
+                "id": producer.producer_id,
+                "epoch": producer.producer_epoch,
+                "last_sequence": producer.last_sequence,
+            }
+            for producer in self.admin.describe_producers([tp])[tp].active_producers
+        ]
+
     def run_member(self, options: dict[str, Any], emit: Emit, stopping: threading.Event) -> None:
         log = MemberLog(emit, options["limit"])
         consumer = self._consumer(
@@ -340,7 +350,8 @@ class KafkaPythonAgent(Agent):
         consumer.partitions_for_topic(options["topic"])
         consumer.subscribe([options["topic"]], listener=Listener(log))
         while not stopping.is_set() and not log.full:
-            polled = consumer.poll(timeout_ms=50)
+            # Long polls: a join that completes just as poll() times out is lost by this client.
+            polled = consumer.poll(timeout_ms=1000)
             log.assignment(consumer.assignment())
             records = log.take([record for batch in polled.values() for record in batch])
             log.records([consumed(record) for record in records])
