@@ -76,6 +76,7 @@ class BrokerConfig(TypedValues):
         self.dynamic_default: dict[str, str] = {}
         self._origins = {ALIASES.get(name, name): origin for name, origin in (origins or {}).items()}
         given = dict(properties or {})
+        self._given = frozenset(given)
         base = dict(defaults or {})
         if "node.id" in given:
             base.pop("broker.id", None)
@@ -194,6 +195,16 @@ class BrokerConfig(TypedValues):
         """-1 if nobody gave one."""
         node_id = self.get_optional_int("node.id")
         return self.get_int("broker.id") if node_id is None else node_id
+
+    def is_given(self, name: str) -> bool:
+        """Set by the operator, and not one of our defaults."""
+        if name == "broker.id" and "node.id" in self._given:
+            return True
+        return name in self._given
+
+    def set_broker_id(self, broker_id: int) -> None:
+        self.static["broker.id"] = str(broker_id)
+        self.values = {**self.values, "broker.id": broker_id}
 
     @property
     def zookeeper_connect(self) -> str | None:
