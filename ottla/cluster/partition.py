@@ -61,7 +61,8 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.replicas = replicas
         self.isr = isr
-        self.log.start_epoch(leader_epoch)
+        if leader_epoch > self.log.epochs.latest:
+            self.log.assign_leader_epoch(leader_epoch)
         self._advance()
 
     @property
@@ -76,11 +77,13 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    def append(self, records: Any, now_ms: int) -> AppendInfo:
+    def append(self, records: Any, now_ms: int, *, from_client: bool = True) -> AppendInfo:
         """Write one batch as the leader and let those who wait know."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        info = self.log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        info = self.log.append(
+            records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
+        )
         self._advance()
         if self._waiters:
             for waiter in tuple(self._waiters):
