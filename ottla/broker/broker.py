@@ -135,6 +135,6 @@ class Broker:
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": config.get_str("offsets.topic.segment.bytes"),
+                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
             },
         )

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_FOR_FLUSHES_MS = 1000
 _REMOVE_DELETED_MS = 30_000
+_EXPIRE_PRODUCERS_MS = 600_000
 
 
 class Housekeeping:
@@ -33,7 +34,7 @@ class Housekeeping:
         self._every(
             config.get_int("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint_high_watermarks
         )
-        self._every(config.get_int("producer.id.expiration.check.interval.ms"), self._expire_producers)
+        self._every(_EXPIRE_PRODUCERS_MS, self._expire_producers)
         self._every(_LOOK_FOR_FLUSHES_MS, self._flush)
         self._every(_REMOVE_DELETED_MS, self._remove_deleted)
 

@@ -31,11 +31,12 @@ def replace_file(path: str, data: bytes, *, sync: bool = True) -> None:
         os.close(fd)
     os.replace(temporary, path)
     if sync:
-        sync_directory(os.path.dirname(path))
+        sync_path(os.path.dirname(path))
 
 
-def sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_path(path: str) -> None:
+    """fsync a file or a directory by name."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

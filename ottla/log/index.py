@@ -132,9 +132,10 @@ class OffsetIndex:
             self._load()
         return list(self._positions[-count:])
 
-    def write(self) -> None:
+    def write(self, *, create: bool = False) -> None:
+        """Write the entries that gathered; `create` makes the file even if there are none at all."""
         offsets = self._offsets
-        if offsets is None or len(offsets) == self._written:
+        if offsets is None or (len(offsets) == self._written and not create):
             return
         new = offsets[self._written :]
         out = array("I", bytes(OFFSET_ENTRY_SIZE * len(new)))
@@ -235,9 +236,9 @@ class TimeIndex:
         at = bisect_right(timestamps, timestamp) - 1
         return self.base_offset + (self._offsets[at] if at >= 0 else 0)
 
-    def write(self) -> None:
+    def write(self, *, create: bool = False) -> None:
         timestamps = self._timestamps
-        if timestamps is None or len(timestamps) == self._written:
+        if timestamps is None or (len(timestamps) == self._written and not create):
             return
         pack = _TIME_ENTRY.pack
         new = zip(timestamps[self._written :], self._offsets[self._written :], strict=True)

@@ -35,6 +35,7 @@ from ottla.log.batch import (
     Buffer,
     header_at,
 )
+from ottla.log.checkpoint import sync_path
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.errors import CorruptSegmentError, storage_error
 from ottla.log.file_region import EMPTY_REGION, FileRegion
@@ -43,7 +44,7 @@ from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
 from ottla.log.recovery import LoadedLog, lengthen_memory, load_log, replay_producers
 from ottla.log.retention import deletable_segments
 from ottla.log.segment import LogSegment
-from ottla.log.segments import LogSegments, sync_path
+from ottla.log.segments import LogSegments
 from ottla.log.time_lookup import TimestampOffset
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -300,6 +301,7 @@ class PartitionLog:
         if base == old.base_offset:
             return old
         old.write_indexes()
+        self.epochs.write()
         self.producers.take_snapshot(base)
         segment = LogSegment(old.directory, base, self._config, jitter_ms=self._jitter_ms)
         segment.create_files()
@@ -376,10 +378,7 @@ class PartitionLog:
 
     def start_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
         """Note that `leader_epoch` begins, by default at the end of the log."""
-        try:
-            self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
-        except OSError as error:
-            raise storage_error(f"cannot write the leader epochs of {self.path}", error) from error
+        self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
         self._latest_epoch = self.epochs.latest
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
@@ -505,8 +504,8 @@ class PartitionLog:
         if end <= self.recovery_point:
             return
         try:
+            self.epochs.write(sync=True)
             self.segments.sync(self.recovery_point, end)
-            self.epochs.sync()
             sync_path(os.fspath(self.path))
         except FileNotFoundError:
             return  # a segment was deleted meanwhile: the next flush sees the log without it
@@ -530,6 +529,7 @@ class PartitionLog:
         try:
             if self.offline_reason is None:
                 self.active.write_indexes()
+                self.epochs.write()
                 self.flush()
                 if self.log_end_offset > self.segments.base_offset or self.producers.producers:
                     self.producers.take_snapshot(self.log_end_offset)

@@ -107,7 +107,7 @@ def load_log(
     if not clean_shutdown:
         recover_from = max(0, bisect_right(files.logs, recovery_point) - 1)
     for at, segment in enumerate(segments[:recover_from]):
-        if files.indexed.get(segment.base_offset) != 2:
+        if segment.size and files.indexed.get(segment.base_offset) != 2:
             logger.warning("an index of %s is missing and is built again", segment.path)
             _rebuild_indexes(segment, segments[at + 1] if at + 1 < len(segments) else None)
 
@@ -173,7 +173,7 @@ def _scan(
             break
         segment.note(header, position)
         if epochs is not None:
-            epochs.assign_unwritten(header.partition_leader_epoch, header.base_offset)
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
         if producers is not None:
             producers.replay(header, partial(read_batch_bytes, file.fd, position, header))
         next_offset = header.last_offset + 1
@@ -192,7 +192,6 @@ def _recover(
     start_offset = segments[first].base_offset
     start = producers.load_latest(start_offset, segments[0].base_offset)
     replay_producers(producers, segments[:first], start, start_offset)
-    epochs_before = epochs.entries
     next_offset = start_offset
     for at in range(first, len(segments)):
         segment = segments[at]
@@ -205,8 +204,7 @@ def _recover(
                 empty.rename_deleted()
             del segments[at + 1 :]
             break
-    if epochs.entries != epochs_before:
-        epochs.write()
+    epochs.write()
     return next_offset
 
 

@@ -107,8 +107,11 @@ class LogSegment:
     def create_files(self) -> None:
         """Start as the new, empty active segment."""
         self.file = SegmentFile(self.path, writable=True)
+        # The index files come with their first entries, or when the segment is sealed: a file costs more to
+        # make than everything else about an empty partition.
         for path in self.paths[1:]:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644))
+            with suppress(FileNotFoundError):
+                os.unlink(path)
         self.offset_index.start_empty()
         self.time_index.start_empty()
 
@@ -191,8 +194,9 @@ class LogSegment:
     def write_indexes(self) -> None:
         """Complete the index files, as sealing or closing needs it."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        self.offset_index.write()
-        self.time_index.write()
+        if self.size:
+            self.offset_index.write(create=True)
+            self.time_index.write(create=True)
 
     def seal(self) -> None:
         self.write_indexes()

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 
+from ottla.log.checkpoint import sync_path
 from ottla.log.sealed_files import sealed_files
 from ottla.log.segment import LogSegment
 
@@ -108,11 +109,3 @@ class LogSegments:
             else:
                 for path in segment.paths:
                     sync_path(path)
-
-
-def sync_path(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
