@@ -10,13 +10,15 @@ from typing import NamedTuple
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.group_wiring import PartitionStateLog, group_config, lead_groups
 from ottla.cluster.controller import Controller
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import INTERNAL_TOPICS, ClusterImage, check_topic_name
+from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.store import NodeStore, StoreError
+from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -49,16 +51,25 @@ class Broker:
         self.replicas = replicas
         self.controller = controller
         self.producer_ids = producer_ids
-        self.groups: GroupCoordinator
+        self.groups = GroupCoordinator(group_config(config, image), PartitionStateLog(replicas))
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
-        self.auto_create_topics = config.bool("auto.create.topics.enable")
-        self.fetch_max_bytes = config.int("fetch.max.bytes")
-        self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"))
+        self.auto_create_topics = config.get_bool("auto.create.topics.enable")
+        self.fetch_max_bytes = config.get_int("fetch.max.bytes")
+        self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.faults: Faults | None = None
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self._creating: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        await lead_groups(self.groups, self.replicas)
+        self.groups.start()
+
+    def close(self) -> None:
+        self.groups.close()
+        for task in self._creating.values():
+            task.cancel()
 
     @staticmethod
     def now_ms() -> int:
@@ -70,7 +81,7 @@ class Broker:
         for broker in self.image.brokers.values():
             endpoint = broker.endpoints.get(listener)
             if endpoint is not None:
-                found.append(Node(broker.id, endpoint.host, endpoint.port, broker.rack))
+                found.append(Node(broker.broker_id, endpoint.host, endpoint.port, broker.rack))
         return found
 
     def node(self, broker_id: int, listener: str) -> Node | None:
@@ -80,12 +91,9 @@ class Broker:
 
     def auto_create(self, name: str) -> ErrorCode:
         """Begin to create a topic that a client asked about; what to tell the client meanwhile."""
-        self.check_topic_name(name)
+        validate_topic_name(name)
         self._create_in_background(name)
         return ErrorCode.LEADER_NOT_AVAILABLE
-
-    def check_topic_name(self, name: str) -> None:
-        check_topic_name(name)
 
     async def ensure_internal_topic(self, name: str) -> None:
         if name not in self.image.topics:
@@ -107,6 +115,7 @@ class Broker:
                 await self.controller.create_topic(
                     name, partitions=partitions, replication_factor=factor, configs=configs
                 )
+                await lead_groups(self.groups, self.replicas)
             else:
                 await self.controller.create_topic(name)
         except KafkaError as error:
@@ -121,11 +130,11 @@ class Broker:
         if name != "__consumer_offsets":
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
         return (
-            config.int("offsets.topic.num.partitions"),
-            config.int("offsets.topic.replication.factor"),
+            config.get_int("offsets.topic.num.partitions"),
+            config.get_int("offsets.topic.replication.factor"),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
-                "segment.bytes": config.str("offsets.topic.segment.bytes"),
+                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
             },
         )

@@ -282,7 +282,7 @@ class Connection:
     def _gather(self) -> tuple[Any, bool]:
         """Take everything up to the next sendfile off the queue as one piece; and whether a sendfile follows."""
         out = self._out
-        pieces = []
+        pieces: list[Any] = []
         while out:
             head = out[0]
             if isinstance(head, FileRegion):

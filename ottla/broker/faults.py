@@ -25,7 +25,9 @@ class Fault:
     error: ErrorCode | None = None
     delay: float = 0.0
     drop: bool = False
-    after: bool = False  # drop the connection after the request was carried out, so that only the answer is lost
+    after: bool = (
+        False  # drop the connection after the request was carried out, so that only the answer is lost
+    )
 
 
 class Faults:

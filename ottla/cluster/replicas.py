@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ottla.cluster.log_config import log_config
 from ottla.cluster.partition import Partition
+from ottla.log.config import LogConfig
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.broker_config import BrokerConfig
@@ -37,7 +38,9 @@ class Replicas:
         try:
             partition = self._topics[topic][index]
         except KeyError:
-            raise self._absent(self._image.topics.get(topic), index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
+            raise self._absent(
+                self._image.topics.get(topic), index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ) from None
         if partition.leader != self._broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
@@ -46,7 +49,9 @@ class Replicas:
         try:
             partition = self._by_id[topic_id][index]
         except KeyError:
-            raise self._absent(self._image.topics_by_id.get(topic_id), index, ErrorCode.UNKNOWN_TOPIC_ID) from None
+            raise self._absent(
+                self._image.topics_by_id.get(topic_id), index, ErrorCode.UNKNOWN_TOPIC_ID
+            ) from None
         if partition.leader != self._broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
@@ -83,7 +88,7 @@ class Replicas:
             for index, log in zip(missing, logs, strict=True):
                 self.adopt(topic, index, log)
 
-    def _create_logs(self, topic: TopicImage, indexes: list[int], config: object) -> list[PartitionLog]:
+    def _create_logs(self, topic: TopicImage, indexes: list[int], config: LogConfig) -> list[PartitionLog]:
         logs = []
         for index in indexes:
             directory = self._emptiest()

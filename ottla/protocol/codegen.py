@@ -256,6 +256,8 @@ class _Decoder(_Writer):
             self.depth += 1
             self.value(field, f"{target}.{name}", name)
             self.flush()
+            # Without this, many small fields could each make us read all that follows them.
+            self.line(f"if pos != {stop}: short({name!r})")
             self.depth -= 1
         self.line(f"pos = {stop}")
         self.depth -= 2

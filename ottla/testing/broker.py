@@ -138,9 +138,7 @@ class Broker:
 
     # Short cuts for arranging and checking, without a client
 
-    def create_topic(
-        self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None
-    ) -> None:
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         broker = self._running().broker
         self._run(broker.controller.create_topic(name, partitions=partitions, configs=dict(config or {})))
 

@@ -1,0 +1,78 @@
+"""What can go wrong, as sentences: jobs raise these, the command prints them and leaves with a code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+
+class JobError(Exception):
+    """A job could not be done. `code` is Kafka's name of the error, if the broker or the client gave one."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class BrokerUnreachable(JobError):
+    pass
+
+
+class TopicNotFound(JobError):
+    def __init__(self, topic: str, hint: str = "") -> None:
+        super().__init__(f"Topic '{topic}' does not exist.{hint}", "UNKNOWN_TOPIC_OR_PART")
+        self.topic = topic
+
+
+class GroupNotFound(JobError):
+    def __init__(self, group: str) -> None:
+        super().__init__(f"Consumer group '{group}' does not exist.", "GROUP_ID_NOT_FOUND")
+        self.group = group
+
+
+class GroupNotEmpty(JobError):
+    def __init__(self, group: str, state: str) -> None:
+        super().__init__(
+            f"Consumer group '{group}' has active members (state {state}); stop its consumers first.",
+            "NON_EMPTY_GROUP",
+        )
+        self.group = group
+        self.state = state
+
+
+# {subject} is the topic, group, … that the request was about.
+_SENTENCES = {
+    "UNKNOWN_TOPIC_OR_PART": "{subject} does not exist.",
+    "TOPIC_ALREADY_EXISTS": "{subject} already exists.",
+    "GROUP_ID_NOT_FOUND": "{subject} does not exist.",
+    "NON_EMPTY_GROUP": "{subject} has active members; stop its consumers first.",
+    "TOPIC_AUTHORIZATION_FAILED": "Not authorized to access {subject}.",
+    "GROUP_AUTHORIZATION_FAILED": "Not authorized to access {subject}.",
+    "CLUSTER_AUTHORIZATION_FAILED": "Not authorized to do this on the cluster.",
+    "TOPIC_DELETION_DISABLED": "The broker does not allow topics to be deleted (delete.topic.enable=false).",
+    "MSG_SIZE_TOO_LARGE": "The message is larger than the broker accepts (max.message.bytes of the topic).",
+    "_MSG_TIMED_OUT": "The broker did not acknowledge the message in time.",
+    "_UNKNOWN_TOPIC": "{subject} does not exist.",
+    "_UNKNOWN_PARTITION": "{subject} does not have that partition.",
+}
+
+
+def sentence(error: KafkaError, subject: str = "It") -> str:
+    """One sentence for a Kafka error; the broker's own explanation where it gave one."""
+    known = _SENTENCES.get(error.name())
+    if known is not None:
+        return known.format(subject=subject)
+    text = error.str().strip().removeprefix("Broker: ").removeprefix("Local: ")
+    if not text:
+        text = error.name()
+    text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def from_kafka(error: KafkaError, subject: str = "It") -> JobError:
+    return JobError(sentence(error, subject), error.name())

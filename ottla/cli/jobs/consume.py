@@ -1,0 +1,219 @@
+"""Consuming: partitions from a chosen position, or as a member of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.jobs.messages import ConsumedMessage
+from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_at
+from ottla.cli.jobs.topics import describe_topics, partitions_of
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+    from ottla.cli.client import Client
+
+_BATCH = 500
+# How long one call may block: the pace at which Ctrl-C and the end of partitions are noticed.
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to begin. `value`: an offset, a number of messages before the end, or a timestamp."""
+
+    kind: Literal["earliest", "latest", "offset", "tail", "timestamp"]
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeOptions:
+    start: Start = Start("latest")
+    partitions: Sequence[int] = ()
+    group: str | None = None
+    max_messages: int | None = None
+    until_end: bool = False
+    isolation: str = "read_committed"
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+class Consumption:
+    """One run of consuming. Iterate over `batches`; a group's offsets are committed up to what was taken."""
+
+    def __init__(self, client: Client, topics: Sequence[str], options: ConsumeOptions) -> None:
+        self.options = options
+        self.connected = True
+        self._client = client
+        self._ends: dict[Partition, int] = {}
+        self._left: set[Partition] = set()
+        self._assigned = False
+        self._fatal: KafkaError | None = None
+        describe_topics(client, topics)
+        self._topics = list(dict.fromkeys(topics))
+        self._consumer: Consumer = client.consumer(self._config())
+        if options.group is None:
+            self._assign()
+        else:
+            self._consumer.subscribe(
+                self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+            )
+
+    def _config(self) -> dict[str, Any]:
+        options = self.options
+        return {
+            # The client insists on a group; without one of ours nothing is ever committed to this name.
+            "group.id": options.group or "ottla-consume",
+            "enable.auto.commit": options.group is not None,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest" if options.start.kind == "earliest" else "latest",
+            "enable.partition.eof": options.until_end,
+            "isolation.level": options.isolation,
+            "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 5,
+            **options.properties,
+            "error_cb": self._on_error,
+        }
+
+    # -- where to begin and to end -------------------------------------------------------------------------
+
+    def _assign(self) -> None:
+        from confluent_kafka import TopicPartition
+
+        chosen = partitions_of(self._client, self._topics)
+        if self.options.partitions:
+            wanted = set(self.options.partitions)
+            missing = wanted - {number for _, number in chosen}
+            if missing:
+                raise JobError(f"Topic '{self._topics[0]}' has no partition {min(missing)}.")
+            chosen = [key for key in chosen if key[1] in wanted]
+        starts = self._start_offsets(chosen)
+        if self.options.until_end:
+            self._ends = latest_offsets(self._client, chosen)
+            self._left = {key for key in chosen if starts[key] < self._ends[key]}
+        self._consumer.assign(
+            [TopicPartition(topic, number, starts[topic, number]) for topic, number in chosen]
+        )
+        self._assigned = True
+
+    def _start_offsets(self, chosen: list[Partition]) -> dict[Partition, int]:
+        start = self.options.start
+        if start.kind == "timestamp":
+            return offsets_at(self._client, chosen, start.value)
+        if start.kind == "latest":
+            return latest_offsets(self._client, chosen)
+        earliest = earliest_offsets(self._client, chosen)
+        if start.kind == "earliest":
+            return earliest
+        latest = latest_offsets(self._client, chosen)
+        if start.kind == "tail":
+            return {key: max(earliest[key], latest[key] - start.value) for key in chosen}
+        for key in chosen:
+            if not earliest[key] <= start.value <= latest[key]:
+                raise JobError(
+                    f"Offset {start.value} is not in partition {key[1]} of topic '{key[0]}', "
+                    f"which holds {earliest[key]} to {latest[key]}.",
+                    "OFFSET_OUT_OF_RANGE",
+                )
+        return dict.fromkeys(chosen, start.value)
+
+    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._assigned = True
+        self._left |= {(partition.topic, partition.partition) for partition in partitions}
+
+    def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._left -= {(partition.topic, partition.partition) for partition in partitions}
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal() or error.name() == "_AUTHENTICATION":
+            self._fatal = error
+        elif error.name() == "_ALL_BROKERS_DOWN":
+            self.connected = False
+
+    # -- the messages --------------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[list[ConsumedMessage]]:
+        """Lists of messages as they arrive, an empty one when none came for a moment."""
+        taken = 0
+        limit = self.options.max_messages
+        while limit is None or taken < limit:
+            if self.options.until_end and self._assigned and not self._left:
+                return
+            # The first message as soon as it is there, then whatever else is waiting.
+            first = self._consumer.poll(_POLL_SECONDS)
+            if self._fatal is not None:
+                raise from_kafka(self._fatal)
+            if first is None:
+                yield []
+                continue
+            polled = [first, *self._consumer.consume(_BATCH, 0)]
+            batch = [message for message in map(self._accept, polled) if message is not None]
+            if limit is not None:
+                batch = batch[: limit - taken]
+            taken += len(batch)
+            yield batch
+            self._store(batch)
+
+    def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
+        """None for what is not a message, or lies behind the end that was seen at the beginning."""
+        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
+
+        topic, number, offset = message.topic(), message.partition(), message.offset()
+        error = message.error()
+        if error is not None:
+            if error.name() == "_PARTITION_EOF":
+                assert topic is not None
+                assert number is not None
+                self._left.discard((topic, number))
+                return None
+            raise from_kafka(error, f"Topic '{topic or ', '.join(self._topics)}'")
+        assert topic is not None
+        assert number is not None
+        assert offset is not None
+        self.connected = True
+        end = self._ends.get((topic, number))
+        if end is not None:
+            if offset >= end:
+                self._left.discard((topic, number))
+                return None
+            if offset == end - 1:
+                self._left.discard((topic, number))
+        kind, timestamp = message.timestamp()
+        known = kind != TIMESTAMP_NOT_AVAILABLE
+        return ConsumedMessage(
+            topic,
+            number,
+            offset,
+            timestamp if known else None,
+            ("LogAppendTime" if kind == TIMESTAMP_LOG_APPEND_TIME else "CreateTime") if known else None,
+            message.key(),
+            message.value(),
+            [(name, _header_bytes(value)) for name, value in _header_pairs(message.headers())],
+        )
+
+    def _store(self, batch: list[ConsumedMessage]) -> None:
+        """Only what has been handed out is committed, so that nothing is skipped by the next member."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        if self.options.group is None or not batch:
+            return
+        following = {(message.topic, message.partition): message.offset + 1 for message in batch}
+        for (topic, number), offset in following.items():
+            try:
+                self._consumer.store_offsets(offsets=[TopicPartition(topic, number, offset)])
+            except KafkaException:
+                continue  # the partition went to another member meanwhile; it begins where we committed
+
+    def close(self) -> None:
+        """Leave the group after committing what was taken."""
+        self._consumer.close()
+
+
+def _header_pairs(headers: Any) -> list[tuple[str, Any]]:
+    return list(headers.items()) if isinstance(headers, dict) else list(headers or ())
+
+
+def _header_bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,161 @@
+"""Producing: messages from lines, delivered or accounted for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.jobs.messages import Headers, OutgoingMessage, message_from_json
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+    from ottla.cli.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """How a line becomes a message."""
+
+    key: bytes | None = None
+    key_separator: bytes | None = None
+    null_marker: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    json_lines: bool = False
+
+
+@dataclass(slots=True)
+class ProduceSummary:
+    messages: int = 0  # acknowledged by the broker (with acks=0: sent)
+    bytes: int = 0  # keys and values handed to the client
+    seconds: float = 0.0
+    failed: int = 0
+    first_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceOptions:
+    acks: str = "all"
+    compression: str = "none"
+    idempotent: bool = False  # never twice; librdkafka needs half a second or more to get ready for it
+    timeout: float = 30.0  # until a message counts as failed
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_messages(lines: Iterable[bytes], line_format: LineFormat) -> Iterator[OutgoingMessage]:
+    """One message per line, without its line end; JobError for a line that does not fit the format."""
+    for number, raw in enumerate(lines, 1):
+        line = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")
+        if line_format.json_lines:
+            if not line.strip():
+                continue
+            message = message_from_json(line, number)
+            yield OutgoingMessage(
+                message.value,
+                line_format.key if message.key is None else message.key,
+                (*message.headers, *line_format.headers),
+                message.partition if line_format.partition is None else line_format.partition,
+                message.timestamp,
+            )
+            continue
+        key: bytes | None = line_format.key
+        value: bytes | None = line
+        if line_format.key_separator is not None:
+            key, separator, value = line.partition(line_format.key_separator)
+            if not separator:
+                shown = line_format.key_separator.decode(errors="replace")
+                raise JobError(f"Line {number} has no key: '{shown}' does not occur in it.")
+        if line_format.null_marker is not None:
+            key = None if key == line_format.null_marker else key
+            value = None if value == line_format.null_marker else value
+        yield OutgoingMessage(value, key, line_format.headers, line_format.partition)
+
+
+class Production:
+    """One run of producing to a topic; `summary` is complete after `finish`."""
+
+    def __init__(self, client: Client, topic: str, options: ProduceOptions) -> None:
+        client.ensure_reachable()
+        self.topic = topic
+        self.summary = ProduceSummary()
+        self._fatal: KafkaError | None = None
+        self._started = time.perf_counter()
+        self._sent = 0
+        self._producer: Producer = client.producer(self._config(options))
+
+    def _config(self, options: ProduceOptions) -> dict[str, Any]:
+        return {
+            "acks": options.acks,
+            "enable.idempotence": options.idempotent,
+            # Without idempotence only this keeps the order when a request has to be sent again.
+            "max.in.flight.requests.per.connection": 5 if options.idempotent else 1,
+            "compression.type": options.compression,
+            # Java's partitioner: the same key goes to the same partition whoever produces it.
+            "partitioner": "murmur2_random",
+            "message.timeout.ms": round(options.timeout * 1000),
+            # How long a topic that was just created may stay unknown to its brokers.
+            "topic.metadata.propagation.max.ms": 5000,
+            "linger.ms": 5,
+            "delivery.report.only.error": True,
+            "message.max.bytes": 1_000_000_000,  # the broker decides what is too large
+            "queue.buffering.max.messages": 500_000,
+            **options.properties,
+            "on_delivery": self._on_delivery,
+            "error_cb": self._on_error,
+        }
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message[Any, Any]) -> None:
+        if error is not None:
+            self._fail(error)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = error
+
+    def _fail(self, error: KafkaError) -> None:
+        self.summary.failed += 1
+        if self.summary.first_error is None:
+            self.summary.first_error = from_kafka(error, f"Topic '{self.topic}'").message
+
+    def send(self, message: OutgoingMessage) -> None:
+        """Hand a message to the client, waiting while its queue is full."""
+        from confluent_kafka import KafkaException
+
+        arguments: dict[str, Any] = {}
+        if message.headers:
+            arguments["headers"] = list(message.headers)
+        if message.partition is not None:
+            arguments["partition"] = message.partition
+        if message.timestamp is not None:
+            arguments["timestamp"] = message.timestamp
+        while True:
+            try:
+                self._producer.produce(self.topic, message.value, message.key, **arguments)
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as failure:
+                self._fail(failure.args[0])
+                return
+            else:
+                break
+        self._sent += 1
+        self.summary.bytes += len(message.value or b"") + len(message.key or b"")
+        if not self._sent & 0xFF:
+            self._producer.poll(0)
+        if self._fatal is not None:
+            raise from_kafka(self._fatal, f"Topic '{self.topic}'")
+
+    def finish(self) -> ProduceSummary:
+        """Wait until every message is acknowledged or has failed."""
+        # In short slices: successes are not reported, so nothing would wake a longer wait. Each message has
+        # an end by message.timeout.ms.
+        while self._producer.flush(0.01):
+            pass
+        self.summary.seconds = time.perf_counter() - self._started
+        refused = self.summary.failed
+        self.summary.messages = max(self._sent - refused, 0)
+        return self.summary

@@ -1,0 +1,117 @@
+"""Moving a group's offsets: a plan first, then its execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
+from ottla.cli.jobs import groups
+from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_at
+from ottla.cli.jobs.topics import partitions_of
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to: `value` is an offset, a distance or a timestamp in milliseconds, as the kind wants it."""
+
+    kind: Literal["earliest", "latest", "offset", "shift", "timestamp", "current"]
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    group: str
+    topic: str
+    partition: int
+    current_offset: int | None
+    new_offset: int
+    # What was asked for, if it lies outside the partition and was clamped.
+    clamped_from: int | None = None
+
+
+def clamp(wanted: int, start: int, end: int) -> int:
+    return max(start, min(wanted, end))
+
+
+def parse_topic_selection(text: str) -> tuple[str, list[int] | None]:
+    """`orders` or `orders:0,2` (partitions)."""
+    topic, colon, numbers = text.partition(":")
+    if not colon:
+        return topic, None
+    try:
+        return topic, [int(number) for number in numbers.split(",")]
+    except ValueError:
+        raise JobError(f"'{text}' does not name partitions: write TOPIC:0,1,2.") from None
+
+
+def select_partitions(client: Client, selections: Sequence[str]) -> list[Partition]:
+    chosen: list[Partition] = []
+    for selection in selections:
+        topic, numbers = parse_topic_selection(selection)
+        there = partitions_of(client, [topic])
+        for number in numbers or []:
+            if (topic, number) not in there:
+                raise JobError(f"Topic '{topic}' has no partition {number}.", "UNKNOWN_TOPIC_OR_PART")
+        chosen += there if numbers is None else [(topic, number) for number in numbers]
+    return sorted(set(chosen))
+
+
+def plan_reset(
+    client: Client, group: str, target: Target, *, topics: Sequence[str] = (), all_topics: bool = False
+) -> list[OffsetChange]:
+    """What a reset would do. The group must have no members; it need not exist if topics are named."""
+    committed: dict[Partition, int] = {}
+    try:
+        described = groups.describe_group(client, group)
+    except GroupNotFound:
+        if all_topics:
+            raise
+    else:
+        if described.active:
+            raise GroupNotEmpty(group, described.state)
+        committed = groups.committed_offsets(client, group)
+    partitions = sorted(committed) if all_topics else select_partitions(client, topics)
+    if not partitions:
+        raise JobError(f"Consumer group '{group}' has no committed offsets: name topics with --topic.")
+    starts = earliest_offsets(client, partitions)
+    ends = latest_offsets(client, partitions)
+    at = offsets_at(client, partitions, target.value) if target.kind == "timestamp" else {}
+    changes = []
+    for partition in partitions:
+        start, end = starts[partition], ends[partition]
+        current = committed.get(partition)
+        if target.kind == "earliest":
+            wanted = start
+        elif target.kind == "latest":
+            wanted = end
+        elif target.kind == "timestamp":
+            wanted = at[partition]
+        elif target.kind == "offset":
+            wanted = target.value
+        elif target.kind == "current":
+            wanted = end if current is None else current
+        elif current is None:
+            raise JobError(
+                f"Cannot shift partition {partition[1]} of topic '{partition[0]}': "
+                f"group '{group}' has not committed an offset there."
+            )
+        else:
+            wanted = current + target.value
+        new = clamp(wanted, start, end)
+        changes.append(
+            OffsetChange(group, partition[0], partition[1], current, new, wanted if new != wanted else None)
+        )
+    return changes
+
+
+def execute_reset(client: Client, changes: Iterable[OffsetChange]) -> None:
+    planned = list(changes)
+    group = planned[0].group
+    groups.commit_offsets(
+        client, group, [((change.topic, change.partition), change.new_offset) for change in planned]
+    )

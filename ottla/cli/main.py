@@ -1,0 +1,105 @@
+"""The `ottla` command: finds the subcommand, loads only that one, and turns every failure into a sentence."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ottla import __version__
+from ottla.cli import output
+from ottla.cli.errors import JobError
+
+# name → module and attribute; imported when used, so that every command starts fast.
+COMMANDS = {
+    "start": "ottla.cli.start:start",
+    "topics": "ottla.cli.topics:topics",
+    "produce": "ottla.cli.produce:produce",
+    "consume": "ottla.cli.consume:consume",
+    "groups": "ottla.cli.groups:groups",
+    "configs": "ottla.cli.configs:configs",
+    "completion": "ottla.cli.completion:completion",
+}
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        target = COMMANDS.get(name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            context.fail(f"There is no command '{args[0]}'.{hint}")
+        return super().resolve_command(context, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["--help", "-h"]})
+@click.version_option(__version__, prog_name="ottla")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Kafka for Python people: start a broker, and work with any Kafka cluster.
+
+    \b
+    Examples:
+      ottla start
+      ottla topics create orders --partitions 3
+      echo hello | ottla produce orders
+      ottla consume orders --from-beginning
+
+    `ottla COMMAND --help` tells more about each. The cluster is localhost:9092 unless
+    --bootstrap-server or OTTLA_BOOTSTRAP_SERVER says otherwise.
+    """
+    if os.environ.get("NO_COLOR"):
+        context.color = False
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point of the installed command."""
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    try:
+        code = cli.main(args=args, prog_name="ottla", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except JobError as error:
+        output.fail(error.message)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing is left to say. Keep the interpreter from
+        # complaining when it flushes stdout on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("OTTLA_DEBUG"):
+            raise
+        output.fail(
+            f"This is a bug in ottla: {type(error).__name__}: {error}. OTTLA_DEBUG=1 shows where it happened."
+        )
+        return 70
+
+
+if __name__ == "__main__":
+    main()

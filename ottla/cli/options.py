@@ -1,0 +1,108 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, DEFAULT_TIMEOUT, Client
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def client_options(command: Command) -> Command:
+    """Add how to reach the broker; the command gets a `client` in their place."""
+
+    @functools.wraps(command)
+    def with_client(
+        *args: Any, bootstrap_server: str, command_config: Path | None, timeout: float, **kwargs: Any
+    ) -> Any:
+        return command(*args, client=make_client(bootstrap_server, command_config, timeout), **kwargs)
+
+    decorated: Any = with_client
+    for option in (
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0.1),
+            default=DEFAULT_TIMEOUT,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long to wait for the broker's answer.",
+        ),
+        click.option(
+            "--command-config",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Client properties: security.protocol, sasl.mechanism, …",
+        ),
+        click.option(
+            "--bootstrap-server",
+            "-b",
+            envvar="OTTLA_BOOTSTRAP_SERVER",
+            show_envvar=True,
+            default=DEFAULT_BOOTSTRAP_SERVER,
+            show_default=True,
+            metavar="HOST:PORT[,…]",
+            help="Where to find the cluster.",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def make_client(bootstrap_server: str, command_config: Path | None, timeout: float) -> Client:
+    from ottla.cli.properties import read_client_properties
+
+    properties = read_client_properties(command_config) if command_config else {}
+    return Client(bootstrap_server, properties, timeout)
+
+
+def json_option(help_text: str = "Print JSON instead of a table.") -> Callable[[Command], Command]:
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def yes_option(command: Command) -> Command:
+    return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(command)
+
+
+def confirm_or_exit(question: str, yes: bool) -> None:
+    """Ask before something is destroyed; without anybody to ask, refuse."""
+    import sys
+
+    from ottla.cli.errors import JobError
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise JobError("This needs a confirmation: add --yes to go on without being asked.")
+    if not click.confirm(question, err=True):
+        raise JobError("Nothing was changed.")
+
+
+def key_value_pairs(
+    _context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """Callback for options and arguments of the form key=value."""
+    pairs: dict[str, str] = {}
+    for text in values:
+        key, separator, value = text.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"'{text}' is not of the form key=value", param=parameter)
+        pairs[key.strip()] = value
+    return pairs
+
+
+def raw_property_option(command: Command) -> Command:
+    return click.option(
+        "--property",
+        "-X",
+        "raw_properties",
+        multiple=True,
+        callback=key_value_pairs,
+        metavar="KEY=VALUE",
+        help="A setting of the client library (librdkafka), as it is. May be repeated.",
+    )(command)

@@ -1,0 +1,112 @@
+"""What commands print: tables for people, aligned columns for pipes, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+
+def colour_wanted() -> bool:
+    import os
+
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_json(value: Any) -> None:
+    """Dataclasses as objects, two blanks of indentation."""
+    import dataclasses
+    import json
+
+    def plain(item: Any) -> Any:
+        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+            return dataclasses.asdict(item)
+        raise TypeError(f"cannot print {type(item).__name__} as JSON")
+
+    click.echo(json.dumps(value, default=plain, indent=2, ensure_ascii=False))
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], styles: Sequence[str | None] | None = None
+) -> None:
+    """Right-align numbers; None is a dash. On a terminal drawn by rich, else one line per row, never cut."""
+    table = [list(row) for row in rows]
+    numeric = [
+        any(isinstance(row[i], int) for row in table)
+        and all(isinstance(row[i], int) or row[i] is None for row in table)
+        for i in range(len(columns))
+    ]
+    if sys.stdout.isatty():
+        _print_rich(columns, table, numeric, styles)
+    else:
+        _print_plain(columns, table, numeric)
+
+
+def cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _print_plain(columns: Sequence[str], table: list[list[object]], numeric: list[bool]) -> None:
+    lines = [list(columns), *([cell(value) for value in row] for row in table)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        padded = (
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        )
+        click.echo("  ".join(padded).rstrip())
+
+
+def _print_rich(
+    columns: Sequence[str],
+    table: list[list[object]],
+    numeric: list[bool],
+    styles: Sequence[str | None] | None,
+) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for i, column in enumerate(columns):
+        style = styles[i] if styles else None
+        drawn.add_column(column, justify="right" if numeric[i] else "left", style=style, overflow="fold")
+    for row in table:
+        drawn.add_row(*(value if isinstance(value, Text) else Text(cell(value)) for value in row))
+    Console(highlight=False, no_color=not colour_wanted()).print(drawn)
+
+
+def done(message: str) -> None:
+    """What was done, on stdout."""
+    click.secho(message, fg="green" if colour_wanted() else None)
+
+
+def note(message: str) -> None:
+    """Something to know that is not the result, on stderr."""
+    click.secho(message, err=True, dim=_colour_on_stderr() or None)
+
+
+def warn(message: str) -> None:
+    click.secho(f"Warning: {message}", err=True, fg="yellow" if _colour_on_stderr() else None)
+
+
+def fail(message: str) -> None:
+    click.secho(f"Error: {message}", err=True, fg="red" if _colour_on_stderr() else None)
+
+
+def _colour_on_stderr() -> bool:
+    import os
+
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def human_bytes(size: int) -> str:
+    amount = float(size)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} TB"

@@ -1,0 +1,123 @@
+"""Client properties files as Kafka's tools read them, turned into librdkafka's configuration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ottla.cli.errors import JobError
+
+_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
+
+# Settings of the Java client that mean nothing to librdkafka; a file shared with Java tools may hold them.
+_JAVA_ONLY = frozenset(
+    {
+        "key.serializer",
+        "value.serializer",
+        "key.deserializer",
+        "value.deserializer",
+        "max.poll.records",
+        "buffer.memory",
+        "max.block.ms",
+        "request.timeout.ms",
+        "default.api.timeout.ms",
+        "ssl.truststore.type",
+        "ssl.keystore.type",
+        "ssl.protocol",
+        "ssl.enabled.protocols",
+        "ssl.secure.random.implementation",
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+        "interceptor.classes",
+        "metric.reporters",
+        "partitioner.class",
+        "partition.assignment.strategy",
+    }
+)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """java.util.Properties: comments, `=`, `:` or blank as separator, continued lines, escapes."""
+    properties: dict[str, str] = {}
+    pending = ""
+    for raw in text.splitlines():
+        line = pending + raw.lstrip()
+        if not pending and (not line or line[0] in "#!"):
+            continue
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2:
+            pending = line[:-1]
+            continue
+        pending = ""
+        key, value = _split(line)
+        properties[key] = value
+    if pending:
+        key, value = _split(pending)
+        properties[key] = value
+    return properties
+
+
+def _split(line: str) -> tuple[str, str]:
+    match = re.match(r"((?:[^\\\s=:]|\\.)*)\s*[=:]?\s*(.*)", line, re.DOTALL)
+    assert match is not None  # every part of the pattern may be empty
+    return _unescape(match[1]), _unescape(match[2].rstrip(" \t"))
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}.get(match[2], match[2])
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", replace, text)
+
+
+def read_client_properties(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise JobError(f"Cannot read the client properties in {path}: {reason}.") from None
+    return to_librdkafka(parse_properties(text))
+
+
+def to_librdkafka(properties: dict[str, str]) -> dict[str, str]:
+    """Kafka's names that librdkafka spells in another way; names it shares pass through."""
+    config = {key: value for key, value in properties.items() if key not in _JAVA_ONLY}
+    jaas = config.pop("sasl.jaas.config", None)
+    if jaas is not None:
+        options = {
+            m[1]: next(g for g in m.groups()[1:] if g is not None) for m in _JAAS_OPTION.finditer(jaas)
+        }
+        for option in ("username", "password"):
+            if option in options:
+                config.setdefault(f"sasl.{option}", re.sub(r"\\(.)", r"\1", options[option]))
+    store_types = {
+        kind: properties.get(f"ssl.{kind}.type", "").upper() for kind in ("truststore", "keystore")
+    }
+    truststore = config.pop("ssl.truststore.location", None)
+    config.pop("ssl.truststore.password", None)
+    if truststore is not None:
+        if store_types["truststore"] == "JKS" or truststore.endswith(".jks"):
+            raise JobError(
+                f"The truststore {truststore} is a Java keystore: export its certificates as PEM and "
+                "name that file with ssl.ca.location."
+            )
+        config.setdefault("ssl.ca.location", truststore)
+    keystore = config.get("ssl.keystore.location")
+    if keystore is not None and store_types["keystore"] == "PEM":
+        del config["ssl.keystore.location"]
+        config.pop("ssl.keystore.password", None)
+        config.setdefault("ssl.certificate.location", keystore)
+        config.setdefault("ssl.key.location", keystore)
+    for java, librdkafka in (
+        ("ssl.truststore.certificates", "ssl.ca.pem"),
+        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        ("ssl.keystore.key", "ssl.key.pem"),
+    ):
+        if java in config:
+            config[librdkafka] = config.pop(java)
+    if properties.get("ssl.endpoint.identification.algorithm") == "":
+        config["ssl.endpoint.identification.algorithm"] = "none"
+    return config
