@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker import apis
 from ottla.broker.connection import RECEIVE_BYTES, Connection
+from ottla.broker.frame_buffers import FrameBuffers
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
@@ -98,6 +99,7 @@ class Dispatcher:
         self._broker = broker
         self._modules = served_keys()
         self._apis: dict[int, Api] = {}
+        self.frames = FrameBuffers()
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
