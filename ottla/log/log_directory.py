@@ -28,7 +28,7 @@ from ottla.log.errors import LogDirectoryError
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
 from ottla.log.partition_metadata import ZERO_UUID, read_partition_metadata
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class LogDirectory:
         if name in self.logs:
             return self.logs[name]
         if name in self.offline_logs:
-            raise LogDirectoryError(self.offline_logs[name])
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_logs[name])
         log = PartitionLog.open(
             self._file(f"{topic}-{partition}"),
             topic,

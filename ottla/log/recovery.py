@@ -34,12 +34,15 @@ from ottla.log.segment import (
     TIME_INDEX_SUFFIX,
     LogSegment,
 )
+from ottla.protocol.batch_header import check_crc, read_header
+from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
 _LEFTOVERS = (DELETED_SUFFIX, ".cleaned", ".tmp")
 _MAGIC_AT = 16
 _SEARCH_BYTES = 1 << 20
+_OLD_MESSAGE_MAX = 1 << 24
 
 
 @dataclass(slots=True)
@@ -212,19 +215,32 @@ def _require_torn_tail(
     segment: LogSegment, invalid: Invalid, next_offset: int, later: list[LogSegment]
 ) -> None:
     """What was being written when the process died may be cut off. What lies before valid data may not."""
-    if invalid.reason.startswith("message format"):
-        raise CorruptSegmentError(segment.path, invalid.position, invalid.reason)
+    fd = segment.open_file().fd
+    if _is_old_message(os.pread(fd, _OLD_MESSAGE_MAX, invalid.position)):
+        raise CorruptSegmentError(
+            segment.path,
+            invalid.position,
+            "it has a message format from before Kafka 0.11, which is not read",
+        )
     for other in later:
         if other.size:
             raise CorruptSegmentError(
                 segment.path, invalid.position, f"{invalid.reason}, and {other.path} follows"
             )
-    fd = segment.open_file().fd
     valid = find_batch(fd, invalid.position + 1, segment.size, next_offset)
     if valid is not None:
         raise CorruptSegmentError(
             segment.path, invalid.position, f"{invalid.reason}, and a valid batch follows at byte {valid}"
         )
+
+
+def _is_old_message(data: bytes) -> bool:
+    """Whether this is a message of a format that Kafka wrote before 0.11: not served, but not damage either."""
+    try:
+        header = read_header(data)
+    except KafkaError:
+        return False
+    return header.magic < MAGIC and check_crc(data, 0, header)
 
 
 def _cut_tail(segment: LogSegment, invalid: Invalid) -> None:

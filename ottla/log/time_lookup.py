@@ -20,14 +20,14 @@ def offset_for_timestamp(
             return None
         largest, _ = segment.max_timestamp_and_offset()
         if largest >= timestamp:
-            found = _search(segment, max(log_start_offset, segment.time_index.lookup(timestamp)), timestamp)
+            found = _search(segment, log_start_offset, timestamp)
             if found is not None:
                 return found if found[0] < upto else None
     return None
 
 
 def _search(segment: LogSegment, start_offset: int, timestamp: int) -> TimestampOffset | None:
-    start = segment.locate(start_offset)
+    start = segment.locate(max(start_offset, segment.time_index.lookup(timestamp)))
     if start is None:
         return None
     scan = segment.batches(start.position)
@@ -68,4 +68,4 @@ def max_timestamp_offset(segments: LogSegments, log_start_offset: int) -> Timest
     if largest < 0:
         return None
     segment = next(segment for timestamp, segment in candidates if timestamp == largest)
-    return _search(segment, max(log_start_offset, segment.time_index.lookup(largest)), largest)
+    return _search(segment, log_start_offset, largest)

@@ -96,7 +96,9 @@ def test_many_index_entries_are_written_in_groups(tmp_path):
 def test_a_checkpoint_is_version_count_and_lines(tmp_path):
     path = str(tmp_path / "recovery-point-offset-checkpoint")
     write_offsets(path, {("t-a.b", 1): 17, ("u", 0): 2**40})
-    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n2\nt-a.b 1 17\nu 0 1099511627776\n"
+    assert (
+        tmp_path / "recovery-point-offset-checkpoint"
+    ).read_text() == "0\n2\nt-a.b 1 17\nu 0 1099511627776\n"
     assert read_offsets(path) == {("t-a.b", 1): 17, ("u", 0): 2**40}
     assert read_offsets(str(tmp_path / "missing")) == {}
 

@@ -38,7 +38,7 @@ def test_nothing_at_or_above_the_bound_is_read(tmp_path):
     log = filled(tmp_path)
     for upto in range(201):
         for offset in (0, 50, upto - 1, upto):
-            if 0 <= offset:
+            if offset >= 0:
                 region = log.read(offset, 1 << 20, upto=upto, min_one=True)
                 assert all(header.last_offset < upto for header in headers(region.read()))
                 if offset < upto // 2 * 2:
