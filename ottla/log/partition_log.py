@@ -507,8 +507,6 @@ class PartitionLog:
             self.epochs.write(sync=True)
             self.segments.sync(self.recovery_point, end)
             sync_path(os.fspath(self.path))
-        except FileNotFoundError:
-            return  # a segment was deleted meanwhile: the next flush sees the log without it
         except OSError as error:
             self._go_offline("flushed", error)
         with self._flush_lock:

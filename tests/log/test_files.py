@@ -164,3 +164,14 @@ def test_an_epoch_overrules_what_contradicts_it():
     assert epochs.entries == [(1, 0), (3, 10), (5, 15)]
     epochs.assign(2, 40)
     assert epochs.entries == [(1, 0), (2, 40)]
+
+
+def test_a_log_that_was_reopened_empty_still_gets_its_index_files(tmp_path):
+    open_log(tmp_path).close()
+    log = open_log(tmp_path, clean=True)
+    put(log)
+    log.roll()
+    log.flush()
+    assert log.recovery_point == 1
+    assert (log.path / "00000000000000000000.index").exists()
+    assert (log.path / "00000000000000000000.timeindex").exists()
