@@ -74,8 +74,10 @@ class LogDirectory:
             ) from None
         try:
             return cls(directory, lock)
-        except BaseException:
+        except BaseException as error:
             lock.release()
+            if isinstance(error, OSError):
+                raise LogDirectoryError(f"{directory} cannot be read: {error.strerror or error}") from None
             raise
 
     def _file(self, name: str) -> str:
@@ -147,7 +149,7 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(name, 0),
                 clean_shutdown=clean,
             )
-        except (KafkaError, LogDirectoryError) as error:
+        except (KafkaError, LogDirectoryError, OSError) as error:
             reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
             logger.error("%s-%d is offline: %s", *name, reason)
             self.offline_logs[name] = reason

@@ -82,6 +82,7 @@ class PartitionLog:
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.offline_reason: str | None = None
+        self._closed = False
         self.last_flush_ms = int(time.time() * 1000)
         self._recent: dict[
             int, int
@@ -334,6 +335,7 @@ class PartitionLog:
             size = active.size - position
             if size <= max_bytes:
                 return FileRegion(active.file or active.open_file(), position, size)
+        self._check_open()
         try:
             for segment in self.segments.at_or_after(offset):
                 found = segment.locate(offset)
@@ -366,13 +368,27 @@ class PartitionLog:
                 raise CorruptSegmentError(segment.path, position, "the checksum does not match")
         return FileRegion(segment.open_file(), position, size)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
+
     def offset_for_timestamp(self, timestamp: int, upto: int) -> TimestampOffset | None:
         """Offset, timestamp and leader epoch of the first record not older than `timestamp`, below `upto`."""
+        self._check_open()
         return time_lookup.offset_for_timestamp(self.segments, self.log_start_offset, timestamp, upto)
 
     def max_timestamp_offset(self) -> TimestampOffset | None:
         """Offset, timestamp and leader epoch of the first record with the largest timestamp."""
+        self._check_open()
         return time_lookup.max_timestamp_offset(self.segments, self.log_start_offset)
+
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Give a directory that has no topic id the one that the cluster knows."""
+        try:
+            write_partition_metadata(os.fspath(self.path), topic_id)
+        except OSError as error:
+            raise storage_error(f"cannot write the topic id of {self.path}", error) from error
+        self.topic_id = topic_id
 
     # Leader epochs
 
@@ -540,6 +556,7 @@ class PartitionLog:
         """Let go of the files as they are, as a crash would."""
         self.segments.close()
         self._recent.clear()
+        self._closed = True  # another log may get the same path: nothing may be opened by name any more
         self.offline_reason = self.offline_reason or f"{self.path} is closed"
 
     def delete(self) -> None:

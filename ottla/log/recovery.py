@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -33,6 +34,7 @@ from ottla.log.segment import (
     RELATIVE_OFFSET_MAX,
     TIME_INDEX_SUFFIX,
     LogSegment,
+    segment_path,
 )
 from ottla.protocol.batch_header import check_crc, read_header
 from ottla.protocol.errors import KafkaError
@@ -81,6 +83,10 @@ def _list_files(directory: str) -> _Files:
         elif suffix == SNAPSHOT_SUFFIX:
             files.snapshots.append(int(stem))
     files.logs.sort()
+    for base in files.indexed.keys() - set(files.logs):
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):  # their segment was being deleted
+            with suppress(FileNotFoundError):
+                os.unlink(segment_path(directory, base, suffix))
     return files
 
 
@@ -318,6 +324,8 @@ def lengthen_memory(producers: ProducerStates, segments: list[LogSegment]) -> No
         if segment.size:
             entries = segment.offset_index.positions_from_end(4 * REMEMBERED_BATCHES)
             headers += [header for _, header in segment.batches(entries[0] if entries else 0)]
+            if segment is not segments[-1]:
+                segment.release()
     for header in reversed(headers):
         if header.producer_id >= 0:
             producers.remember_older(header)

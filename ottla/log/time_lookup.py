@@ -6,7 +6,7 @@ from ottla.log.batch import BatchHeader, is_dense, read_batch_bytes
 from ottla.log.errors import CorruptSegmentError
 from ottla.log.segment import LogSegment
 from ottla.log.segments import LogSegments
-from ottla.protocol.records import first_at_or_after, read_batch
+from ottla.protocol.records import check_crc, first_at_or_after, read_batch
 
 # offset, timestamp, leader epoch
 TimestampOffset = tuple[int, int, int]
@@ -27,7 +27,7 @@ def offset_for_timestamp(
 
 
 def _search(segment: LogSegment, start_offset: int, timestamp: int) -> TimestampOffset | None:
-    start = segment.locate(max(start_offset, segment.time_index.lookup(timestamp)))
+    start = segment.locate(max(start_offset, segment.time_index.lookup(timestamp)), repair=False)
     if start is None:
         return None
     scan = segment.batches(start.position)
@@ -51,6 +51,8 @@ def _first_record(
         if first_timestamp >= timestamp:
             return header.base_offset, first_timestamp, epoch
     batch = read_batch_bytes(segment.open_file().fd, position, header)
+    if not check_crc(batch, 0, header):
+        raise CorruptSegmentError(segment.path, position, "the checksum does not match")
     first = first_at_or_after(batch, timestamp)
     if first is None or first[0] >= start_offset:
         return None if first is None else (*first, epoch)

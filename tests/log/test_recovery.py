@@ -265,3 +265,10 @@ def test_a_log_start_behind_the_end_means_that_all_was_deleted(tmp_path):
 @pytest.fixture(autouse=True)
 def _log_level(caplog):
     caplog.set_level(logging.WARNING)
+
+
+def test_indexes_whose_segment_is_gone_are_removed(tmp_path):
+    log = written(tmp_path)
+    (log.path / "00000000000000000777.index").write_bytes(bytes(8))
+    open_log(tmp_path)
+    assert not (log.path / "00000000000000000777.index").exists()
