@@ -37,21 +37,6 @@ def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
     )
 
 
-class ImageTopicNames:
-    """The coordinator's view of which topics exist."""
-
-    def __init__(self, image: ClusterImage) -> None:
-        self._image = image
-
-    def topic_id(self, name: str) -> bytes | None:
-        topic = self._image.topics.get(name)
-        return None if topic is None else topic.topic_id
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        topic = self._image.topics_by_id.get(topic_id)
-        return None if topic is None else topic.name
-
-
 class PartitionStateLog:
     """The coordinator's internal topic, kept in this broker's own partitions."""
 

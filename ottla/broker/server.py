@@ -92,6 +92,7 @@ class Server:
                 )
             self._bind(endpoint.name, endpoint.host, endpoint.port)
         await asyncio.to_thread(self._open_directories)
+        self._keep_broker_id()
         store = self._store = EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
         await store.open()
         image = await ClusterImage.load(store)
@@ -101,10 +102,10 @@ class Server:
         await asyncio.to_thread(self._load_logs, image)
         ports = {listener.name: listener.port for listener in self._listeners}
         endpoints = config.advertised_listeners(ports)
-        cluster_id = self._directories[0].cluster_id
-        await register(store, image, config, endpoints, cluster_id, Broker.now_ms())
+        meta = self._directories[0].meta
+        await register(store, image, config, endpoints, meta.cluster_id if meta else None, Broker.now_ms())
         for directory in self._directories:
-            directory.write_meta_properties(config.broker_id, image.cluster_id)
+            directory.claim(config.broker_id, image.cluster_id)
         replicas = Replicas(config.broker_id, config, image, self._directories)
         await restore_topics(store, image, config, replicas, self._directories)
         controller = Controller(store, image, config, replicas, config.broker_id)
@@ -121,13 +122,19 @@ class Server:
         for path in self.config.log_dirs:
             self._directories.append(LogDirectory.open(path))
 
+    def _keep_broker_id(self) -> None:
+        """Who gives no broker.id gets the one that the directory was written with, as in Kafka."""
+        meta = self._directories[0].meta
+        if meta is not None and meta.broker_id is not None and not self.config.is_given("broker.id"):
+            self.config.set_broker_id(meta.broker_id)
+
     def _load_logs(self, image: ClusterImage) -> None:
         def settings(topic: str) -> LogConfig:
             known = image.topics.get(topic)
             return log_config(self.config, known.configs if known else {})
 
         for directory in self._directories:
-            directory.load(settings)
+            directory.load_logs(settings)
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
@@ -136,7 +143,8 @@ class Server:
         if self._housekeeping is not None:
             await self._housekeeping.stop()
         self.broker.close()
-        await asyncio.to_thread(self._close_directories, True)
+        for directory in self._directories:
+            await asyncio.to_thread(directory.close)
         if self._store is not None:
             await self._store.close()
 
@@ -144,13 +152,10 @@ class Server:
         """Let go of everything after a start that failed; the data is left as it was found."""
         for listener in self._listeners:
             listener.close()
-        await asyncio.to_thread(self._close_directories, False)
+        for directory in self._directories:
+            directory.abandon()
         if self._store is not None:
             await self._store.close()
-
-    def _close_directories(self, clean: bool) -> None:
-        for directory in self._directories:
-            directory.close(clean=clean)
 
     def _bind(self, name: str, host: str, port: int) -> None:
         listener = Listener(name, host, port, self.config.get_int("socket.request.max.bytes"))

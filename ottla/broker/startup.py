@@ -82,7 +82,7 @@ async def restore_topics(
         for index in topic.partitions:
             log = logs.get((topic.name, index))
             if log is not None:
-                log.configure(settings)
+                log.config = settings
                 replicas.adopt(topic, index, log)
         # A crash between the decision to create a topic and its logs leaves some of them to be made.
         await replicas.open_topic(topic)

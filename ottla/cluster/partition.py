@@ -51,18 +51,17 @@ class Partition:
         self.leader = NO_LEADER
         self.leader_epoch = -1
         self.partition_epoch = 0
-        self.replicas: list[int] = []
-        self.isr: list[int] = []
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
         self.high_watermark = log.log_start_offset
         self._waiters: set[Waiter] = set()
 
-    def become_leader(self, leader_epoch: int, replicas: list[int], isr: list[int]) -> None:
+    def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
         self.leader = self.broker_id
         self.leader_epoch = leader_epoch
         self.replicas = replicas
         self.isr = isr
-        if leader_epoch > self.log.epochs.latest:
-            self.log.assign_leader_epoch(leader_epoch)
+        self.log.start_epoch(leader_epoch)
         self._advance()
 
     @property
@@ -108,6 +107,10 @@ class Partition:
         return self.log.log_start_offset
 
     # Waiting
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)
 
     def add_waiter(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)

@@ -126,4 +126,4 @@ class Replicas:
     def config_changed(self, topic: TopicImage) -> None:
         config = log_config(self._config, topic.configs)
         for partition in self._topics.get(topic.name, {}).values():
-            partition.log.configure(config)
+            partition.log.config = config

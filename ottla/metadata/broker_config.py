@@ -76,13 +76,14 @@ class BrokerConfig(TypedValues):
         self.dynamic_default: dict[str, str] = {}
         self._origins = {ALIASES.get(name, name): origin for name, origin in (origins or {}).items()}
         given = dict(properties or {})
+        self._given = frozenset(given)
         base = dict(defaults or {})
         if "node.id" in given:
             base.pop("broker.id", None)
         for name, text in (base | given).items():
             self.static[self._known_name(name)] = text
         self.values: dict[str, Value] = _DEFAULT_VALUES | {
-            name: self._parse_static(definition, text)
+            name: self._parse_static(name, definition, text)
             for name, text in self.static.items()
             if (definition := broker_config_def(name)) is not None
         }
@@ -132,14 +133,13 @@ class BrokerConfig(TypedValues):
             self.warnings.append(f"{self._where(name)}{_unknown(name)}")
         return name
 
-    def _parse_static(self, definition: ConfigDef, text: str) -> Value:
+    def _parse_static(self, name: str, definition: ConfigDef, text: str) -> Value:
         try:
             return parse_value(definition, text)
         except InvalidValue:
-            name = definition.name
             shown = "what it is" if definition.sensitive else repr(text)
             raise ConfigError(
-                f"{self._where(name)}{name} cannot be {shown}; give {definition.expects}."
+                f"{self._where(name)}{name} cannot be {shown}; give {definition.advice(text)}."
             ) from None
 
     def _check_static(self) -> None:
@@ -194,6 +194,16 @@ class BrokerConfig(TypedValues):
         """-1 if nobody gave one."""
         node_id = self.get_optional_int("node.id")
         return self.get_int("broker.id") if node_id is None else node_id
+
+    def is_given(self, name: str) -> bool:
+        """Set by the operator, and not one of our defaults."""
+        if name == "broker.id" and "node.id" in self._given:
+            return True
+        return name in self._given
+
+    def set_broker_id(self, broker_id: int) -> None:
+        self.static["broker.id"] = str(broker_id)
+        self.values = {**self.values, "broker.id": broker_id}
 
     @property
     def zookeeper_connect(self) -> str | None:

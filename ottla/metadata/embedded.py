@@ -188,7 +188,7 @@ class EmbeddedStore:
         self._finish(batch, results, failure)
         if self._waiting:
             self._commit_waiting()
-        else:
+        if not self._committing:
             self._idle.set()
 
     def _finish(

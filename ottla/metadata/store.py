@@ -1,6 +1,6 @@
 """A tree of versioned nodes, after ZooKeeper's model: what every metadata store must offer.
 
-The contract, which `tests/metadata/store_conformance.py` holds every store to:
+The contract, which `tests/metadata/test_store.py` holds every store to:
 
 - A node has bytes and a version that starts at 0 and grows by one with each `set`. A write that names a
   version succeeds only against that version; -1 means any.

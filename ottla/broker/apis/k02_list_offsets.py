@@ -77,7 +77,7 @@ async def _look_up(
         answer.offset, answer.leader_epoch = end, partition.leader_epoch
     elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         answer.offset = log.log_start_offset
-        answer.leader_epoch = log.epochs.epoch_of(log.log_start_offset)
+        answer.leader_epoch = log.epoch_at(log.log_start_offset)
     elif timestamp == _MAX_TIMESTAMP:
         found = await asyncio.to_thread(log.max_timestamp_offset)
         if found is not None:
