@@ -50,6 +50,7 @@ class LogDirectory:
     def __init__(self, path: str, lock: DirectoryLock) -> None:
         self.path = Path(path)
         self.online = True
+        self._loaded = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline_logs: dict[TopicPartition, str] = {}
         self._directory = path
@@ -137,6 +138,7 @@ class LogDirectory:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-recovery") as pool:
             for _ in pool.map(load, found, chunksize=16):
                 pass
+        self._loaded = True
 
     def _load(self, name: TopicPartition, path: str, config: LogConfig, clean: bool) -> None:
         try:
@@ -220,6 +222,9 @@ class LogDirectory:
 
     def close(self) -> None:
         """Close every log and, if all went well, leave the mark that spares the next start the recovery."""
+        if not self._loaded:
+            self.abandon()  # the checkpoints on disk know more than this object
+            return
         try:
             with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-close") as pool:
                 closed = all(list(pool.map(self._close, list(self.logs.values()))))

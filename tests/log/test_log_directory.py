@@ -223,3 +223,15 @@ def test_a_flush_in_a_thread_while_the_owner_appends_and_rolls(tmp_path):
     log.flush()
     assert log.recovery_point == 600
     directory.close()
+
+
+def test_closing_a_directory_that_was_never_loaded_keeps_its_checkpoints(tmp_path):
+    directory = opened(tmp_path)
+    put(create(directory), b"a", b"b")
+    directory.logs["t", 0].advance_log_start_offset(1)
+    directory.close()
+    LogDirectory.open(tmp_path).close()
+    directory = opened(tmp_path)
+    assert directory.clean_shutdown
+    assert directory.logs["t", 0].log_start_offset == 1
+    directory.abandon()
