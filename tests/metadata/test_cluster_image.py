@@ -167,8 +167,8 @@ class TestLoading:
         await ensure_paths(store, nodes.PERSISTENT_PATHS)
         for index in range(100):
             await store.multi(topic_operations(f"t{index}", nodes.random_uuid(), 50))
-        start = time.perf_counter()
+        start = time.process_time()
         image = await ClusterImage.load(store)
-        assert time.perf_counter() - start < 1
+        assert time.process_time() - start < 0.5
         assert len(image.partitions) == 5000
         await store.close()

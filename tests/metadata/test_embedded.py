@@ -56,13 +56,13 @@ async def test_a_node_that_became_ephemeral_is_not_on_disk_any_more(file: Path) 
     await store.close()
 
 
-async def test_a_new_file_is_open_within_15_ms(tmp_path: Path) -> None:
+async def test_a_new_file_is_open_after_at_most_15_ms_of_work(tmp_path: Path) -> None:
     times = []
     for attempt in range(5):
         store = EmbeddedStore(tmp_path / f"{attempt}.db")
-        start = time.perf_counter()
+        start = time.process_time()  # of all threads, and no matter how busy the machine is
         await store.open()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
         await store.close()
     assert min(times) < 0.015
 
@@ -215,7 +215,7 @@ paths = st.sampled_from(PATHS)
 data = st.binary(max_size=3)
 versions = st.sampled_from([-1, 0, 1])
 operations: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(Create, paths, data, st.booleans()),
+    st.builds(Create, paths, data, st.booleans(), st.just(False)),
     st.builds(Set, paths, data, versions),
     st.builds(Delete, paths, versions),
 )
