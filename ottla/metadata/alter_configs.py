@@ -32,7 +32,7 @@ def alter_configs(
 ) -> dict[str, str]:
     """The overrides afterwards; whether their values are valid is for the caller to check.
 
-    `definition_of` is TOPIC_CONFIGS.get or broker_config_def. A list that is not there starts from its default.
+    `definition_of` is TOPIC_CONFIGS.get or broker_config_def. A list that is not set starts from its default.
     """
     if len({each.name for each in alterations}) != len(alterations):
         raise _refused("Error due to duplicate config keys")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ class TestImage:
 
     def test_every_change_is_seen_by_the_version(self) -> None:
         image = ClusterImage()
-        changes = [
+        changes: list[Callable[[], None]] = [
             lambda: image.put_broker(BrokerImage(0, {})),
             lambda: image.set_controller(0, 1),
             lambda: image.put_topic(topic("a", ID_A)),

@@ -330,6 +330,21 @@ def test_what_was_acknowledged_survives_kill_9_and_a_multi_is_never_half_there(f
         assert names == {"count"} | {f"n{n}" for n in range(1, count + 1)}
 
 
+def test_a_file_that_another_process_uses_is_refused(file: Path) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
+    assert writer.stdout is not None
+    try:
+        assert writer.stdout.readline() == b"1\n"
+        with pytest.raises(StoreError, match="in use by another broker"):
+            asyncio.run(EmbeddedStore(file).open())
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+
+
 async def counted_nodes(file: Path) -> tuple[int, set[str]]:
     store = EmbeddedStore(file)
     try:
