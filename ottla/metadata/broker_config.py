@@ -83,7 +83,7 @@ class BrokerConfig(TypedValues):
         for name, text in (base | given).items():
             self.static[self._known_name(name)] = text
         self.values: dict[str, Value] = _DEFAULT_VALUES | {
-            name: self._parse_static(definition, text)
+            name: self._parse_static(name, definition, text)
             for name, text in self.static.items()
             if (definition := broker_config_def(name)) is not None
         }
@@ -133,14 +133,13 @@ class BrokerConfig(TypedValues):
             self.warnings.append(f"{self._where(name)}{_unknown(name)}")
         return name
 
-    def _parse_static(self, definition: ConfigDef, text: str) -> Value:
+    def _parse_static(self, name: str, definition: ConfigDef, text: str) -> Value:
         try:
             return parse_value(definition, text)
         except InvalidValue:
-            name = definition.name
             shown = "what it is" if definition.sensitive else repr(text)
             raise ConfigError(
-                f"{self._where(name)}{name} cannot be {shown}; give {definition.expects}."
+                f"{self._where(name)}{name} cannot be {shown}; give {definition.advice(text)}."
             ) from None
 
     def _check_static(self) -> None:

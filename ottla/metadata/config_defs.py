@@ -180,9 +180,12 @@ class ConfigDef:
     def sensitive(self) -> bool:
         return self.type is ConfigType.PASSWORD
 
-    @property
-    def expects(self) -> str:
+    def advice(self, refused: str) -> str:
         """What to give, for a person whose value was refused."""
+        if self.type in _BITS and _WHOLE.fullmatch(refused.strip()) and len(refused) > 4:
+            limit = 1 << _BITS[self.type]
+            if len(refused) > 40 or not -limit <= int(refused) < limit:
+                return f"{_EXPECTS[self.type]} from {-limit} to {limit - 1}"
         specific = self.validator.expects if self.validator else ""
         if isinstance(self.validator, Range):
             return f"{_EXPECTS[self.type]} {specific}"

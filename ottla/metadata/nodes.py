@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,6 +87,7 @@ def delete_topic_path(topic: str) -> str:
 # Topic ids
 
 ZERO_UUID = bytes(16)
+_UUID = re.compile("[A-Za-z0-9_-]{22}")
 _RESERVED_UUIDS = (ZERO_UUID, bytes(15) + b"\x01")
 
 
@@ -97,13 +99,9 @@ def encode_uuid(uuid: bytes) -> str:
 
 
 def decode_uuid(text: str) -> bytes:
-    try:
-        uuid = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    except ValueError:
-        uuid = b""
-    if len(uuid) != 16:
-        raise ValueError(f"{text} is not an id of 22 letters and digits")
-    return uuid
+    if not _UUID.fullmatch(text):
+        raise ValueError(f"{text!r} is not an id of 22 characters")
+    return base64.urlsafe_b64decode(text + "==")
 
 
 def random_uuid() -> bytes:
