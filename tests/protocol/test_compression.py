@@ -178,9 +178,9 @@ def test_damage_is_an_error_or_other_bytes_but_nothing_else(codec: Codec, data: 
     damaged = bytearray(compress(codec, b"The quick brown fox jumps over the lazy dog. " * 20))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    began = time.perf_counter()
+    began = time.process_time()
     read_anyhow(codec, damaged)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
