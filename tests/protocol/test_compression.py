@@ -75,13 +75,18 @@ def test_aiokafka_reads_ours_and_we_read_aiokafkas(codec: Codec, data: bytes) ->
 
 
 @pytest.mark.parametrize(
-    ("codec", "levels"), [(Codec.GZIP, (1, 9)), (Codec.LZ4, (1, 9)), (Codec.ZSTD, (-5, 19))]
+    ("codec", "levels"), [(Codec.GZIP, (1, 9)), (Codec.LZ4, (1, 12)), (Codec.ZSTD, (-5, 19))]
 )
 def test_a_level_can_be_chosen(codec: Codec, levels: tuple[int, int]) -> None:
     data = b"".join(b"%d %d;" % (i, i * i) for i in range(5000))
     fast, thorough = (compress(codec, data, level) for level in levels)
     assert fast != thorough
     assert decompress(codec, fast) == decompress(codec, thorough) == data
+
+
+def test_kafkas_default_level_of_lz4_is_the_fast_one() -> None:
+    data = b"".join(b"%d %d;" % (i, i * i) for i in range(5000))
+    assert compress(Codec.LZ4, data, 9) == compress(Codec.LZ4, data) == compress(Codec.LZ4, data, 1)
 
 
 def test_snappy_is_written_in_xerials_framing() -> None:
