@@ -68,8 +68,8 @@ __all__ = [
     "read_batch",
     "read_header",
     "read_records",
-    "record_timestamps",
     "recompress",
+    "record_timestamps",
 ]
 
 _INT16 = Struct(">h")

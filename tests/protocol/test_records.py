@@ -32,8 +32,8 @@ from ottla.protocol.records import (
     read_batch,
     read_header,
     read_records,
-    record_timestamps,
     recompress,
+    record_timestamps,
 )
 
 CODECS = list(Codec)
