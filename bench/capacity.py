@@ -36,20 +36,29 @@ def embedded() -> Experiment:
     return Experiment((row,), measure, only="Ottla")
 
 
-def memory() -> Experiment:
-    idle = Row("resident memory, idle", "MB", "lower")
-    loaded = Row("resident memory, after the load above", "MB", "lower")
+def idle_memory() -> Experiment:
+    row = Row("resident memory, idle", "MB", "lower")
+
+    def measure(contestant: Contestant, scale: Scale) -> Figures:
+        contestant.shared()
+        return {row.name: contestant.idle_mb}
+
+    def limit(server: BareServer, scale: Scale) -> Figures:
+        return {row.name: resident_mb(server.pid)}
+
+    return Experiment((row,), measure, limit)
+
+
+def loaded_memory() -> Experiment:
+    row = Row("resident memory, after the load above", "MB", "lower")
 
     def measure(contestant: Contestant, scale: Scale) -> Figures:
         broker = contestant.shared()
         if not contestant.loaded:
             throughput(1_000, 16).measure(contestant, scale)
-        return {idle.name: contestant.idle_mb, loaded.name: resident_mb(broker.pid)}
+        return {row.name: resident_mb(broker.pid)}
 
-    def limit(server: BareServer, scale: Scale) -> Figures:
-        return {idle.name: resident_mb(server.pid)}
-
-    return Experiment((idle, loaded), measure, limit)
+    return Experiment((row,), measure)
 
 
 def many_connections(wanted: int) -> Experiment:
