@@ -57,7 +57,9 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
     from ottla.cli.jobs.topics import describe_topics, topic_names
 
     wanted = list(names) or topic_names(client, include_internal=internal)
-    described = describe_topics(client, wanted, with_offsets=True, with_sizes=True, with_configs=True)
+    described = describe_topics(
+        client, wanted, with_offsets=True, with_sizes=True, with_configs=True, skip_missing=not names
+    )
     if as_json:
         output.print_json(described)
         return

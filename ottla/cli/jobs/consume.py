@@ -50,6 +50,7 @@ class Consumption:
         self._ends: dict[Partition, int] = {}
         self._left: set[Partition] = set()
         self._assigned = False
+        self._stopped = False
         self._fatal: KafkaError | None = None
         describe_topics(client, topics)
         self._topics = list(dict.fromkeys(topics))
@@ -138,7 +139,7 @@ class Consumption:
         """Lists of messages as they arrive, an empty one when none came for a moment."""
         taken = 0
         limit = self.options.max_messages
-        while limit is None or taken < limit:
+        while not self._stopped and (limit is None or taken < limit):
             if self.options.until_end and self._assigned and not self._left:
                 return
             # The first message as soon as it is there, then whatever else is waiting.
@@ -205,6 +206,10 @@ class Consumption:
                 self._consumer.store_offsets(offsets=[TopicPartition(topic, number, offset)])
             except KafkaException:
                 continue  # the partition went to another member meanwhile; it begins where we committed
+
+    def stop(self) -> None:
+        """End `batches` after the one that was handed out."""
+        self._stopped = True
 
     def close(self) -> None:
         """Leave the group after committing what was taken."""
