@@ -31,12 +31,18 @@ Renderer = Callable[["ConsumedMessage"], bytes]
     "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group and commit offsets."
 )
 @click.option(
-    "--partition", "-p", "partitions", type=click.IntRange(min=0), multiple=True, help="May be repeated."
+    "--partition",
+    "-p",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="N",
+    help="Only this partition. May be repeated.",
 )
 @click.option("--offset", "-o", metavar="OFFSET", help="earliest, latest, N, or -N for the last N messages.")
 @click.option("--from-timestamp", metavar="TIME", help="Messages at or after 2026-01-31T14:00:00.")
 @click.option("--since", metavar="DURATION", help="Messages of the last 10m, 2h, 1d, …")
-@click.option("--max-messages", "-n", type=click.IntRange(min=1), help="Stop after this many.")
+@click.option("--max-messages", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after this many.")
 @click.option("--until-end", "-e", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more messages (the default).")
 @click.option(
@@ -170,7 +176,7 @@ def _check_reader() -> None:
 
 
 class _ConnectionWatch:
-    """Says once that the broker is gone; librdkafka goes on trying by itself."""
+    """Says that the broker is gone, and that it is back; librdkafka goes on trying by itself."""
 
     def __init__(self) -> None:
         self._told = False
@@ -178,6 +184,8 @@ class _ConnectionWatch:
     def tell(self, connected: bool) -> None:
         if not connected and not self._told:
             output.warn("the connection to the broker is lost; trying again until it is back.")
+        elif connected and self._told:
+            output.note("The broker is back.")
         self._told = not connected
 
 

@@ -98,11 +98,18 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
 
 @topics.command()
 @click.argument("name", metavar="TOPIC")
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
+@click.option(
+    "--partitions",
+    "-p",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Default: the broker's num.partitions.",
+)
 @click.option(
     "--replication-factor",
     "-r",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Default: the broker's default.replication.factor.",
 )
 @click.option(
@@ -182,7 +189,9 @@ def delete(client: Client, names: tuple[str, ...], if_exists: bool, yes: bool) -
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="The new number of partitions.")
+@click.option(
+    "--partitions", "-p", type=click.IntRange(min=1), metavar="N", help="The new number of partitions."
+)
 @click.option(
     "--config",
     "-c",
@@ -225,8 +234,10 @@ def alter(
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--partition", "-p", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--before-offset", type=click.IntRange(min=0), help="Keep this offset and what follows it.")
+@click.option("--partition", "-p", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
+@click.option(
+    "--before-offset", type=click.IntRange(min=0), metavar="N", help="Keep this offset and what follows it."
+)
 @yes_option
 @json_option()
 @client_options

@@ -51,6 +51,7 @@ class Consumption:
         self._left: set[Partition] = set()
         self._assigned = False
         self._stopped = False
+        self._suspect = False
         self._fatal: KafkaError | None = None
         describe_topics(client, topics)
         self._topics = list(dict.fromkeys(topics))
@@ -131,7 +132,7 @@ class Consumption:
         if error.fatal() or error.name() == "_AUTHENTICATION":
             self._fatal = error
         elif error.name() == "_ALL_BROKERS_DOWN":
-            self.connected = False
+            self._suspect = True
 
     # -- the messages --------------------------------------------------------------------------------------
 
@@ -147,6 +148,9 @@ class Consumption:
             if self._fatal is not None:
                 raise from_kafka(self._fatal)
             if first is None:
+                if self._suspect:
+                    self.connected = self._probe()
+                    self._suspect = not self.connected
                 yield []
                 continue
             polled = [first, *self._consumer.consume(_BATCH, 0)]
@@ -156,6 +160,17 @@ class Consumption:
             taken += len(batch)
             yield batch
             self._store(batch)
+
+    def _probe(self) -> bool:
+        """Whether a broker answers. "All brokers down" alone is also said when the first of several
+        addresses of a name refuses."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._consumer.list_topics(self._topics[0], timeout=2.0)
+        except KafkaException:
+            return False
+        return True
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
         """None for what is not a message, or lies behind the end that was seen at the beginning."""
@@ -173,7 +188,6 @@ class Consumption:
         assert topic is not None
         assert number is not None
         assert offset is not None
-        self.connected = True
         end = self._ends.get((topic, number))
         if end is not None:
             if offset >= end:
