@@ -5,9 +5,18 @@ There is no authorizer yet, so everything that Kafka would list is allowed.
 
 from __future__ import annotations
 
-READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = (
-    range(3, 13)
-)
+(
+    READ,
+    WRITE,
+    CREATE,
+    DELETE,
+    ALTER,
+    DESCRIBE,
+    CLUSTER_ACTION,
+    DESCRIBE_CONFIGS,
+    ALTER_CONFIGS,
+    IDEMPOTENT_WRITE,
+) = range(3, 13)
 
 
 def _bits(*operations: int) -> int:

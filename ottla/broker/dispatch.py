@@ -40,7 +40,9 @@ class RequestContext:
 
     __slots__ = ("connection", "correlation_id", "unsupported", "version")
 
-    def __init__(self, connection: Connection, version: int, correlation_id: int, unsupported: bool = False) -> None:
+    def __init__(
+        self, connection: Connection, version: int, correlation_id: int, unsupported: bool = False
+    ) -> None:
         self.connection = connection
         self.version = version
         self.correlation_id = correlation_id
@@ -130,7 +132,9 @@ class Dispatcher:
             if key != _API_VERSIONS:
                 raise CloseConnection(f"{api.name} version {version} is not supported")
             # Answered in version 0 with everything served, so that the client can choose again.
-            return self.call(api, api.request(), RequestContext(connection, 0, correlation_id, unsupported=True))
+            return self.call(
+                api, api.request(), RequestContext(connection, 0, correlation_id, unsupported=True)
+            )
         position = 10
         if client_id_length > 0:
             position += client_id_length

@@ -24,12 +24,12 @@ _ACCEPTS_PER_TURN = 64
 class Listener:
     """One bound address. Owned by the event loop."""
 
-    def __init__(self, name: str, host: str, port: int, dispatcher: Dispatcher, max_request_bytes: int) -> None:
+    def __init__(self, name: str, host: str, port: int, max_request_bytes: int) -> None:
         self.name = name
         self.host = host
         self.port = port
         self.connections: set[Connection] = set()
-        self._dispatcher = dispatcher
+        self._dispatcher: Dispatcher
         self._max_request_bytes = max_request_bytes
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -51,9 +51,10 @@ class Listener:
         self._socket = listening
         self.port = listening.getsockname()[1]
 
-    def open(self) -> None:
+    def open(self, dispatcher: Dispatcher) -> None:
         """Begin to accept."""
         assert self._socket is not None
+        self._dispatcher = dispatcher
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket.fileno(), self._on_acceptable)
 

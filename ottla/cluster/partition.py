@@ -51,12 +51,12 @@ class Partition:
         self.leader = NO_LEADER
         self.leader_epoch = -1
         self.partition_epoch = 0
-        self.replicas: list[int] = []
-        self.isr: list[int] = []
+        self.replicas: tuple[int, ...] = ()
+        self.isr: tuple[int, ...] = ()
         self.high_watermark = log.log_start_offset
         self._waiters: set[Waiter] = set()
 
-    def become_leader(self, leader_epoch: int, replicas: list[int], isr: list[int]) -> None:
+    def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
         self.leader = self.broker_id
         self.leader_epoch = leader_epoch
         self.replicas = replicas
@@ -76,11 +76,13 @@ class Partition:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
-    def append(self, records: Any, now_ms: int) -> AppendInfo:
+    def append(self, records: Any, now_ms: int, *, from_client: bool = True) -> AppendInfo:
         """Write one batch as the leader and let those who wait know."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        info = self.log.append(records, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        info = self.log.append(
+            records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
+        )
         self._advance()
         if self._waiters:
             for waiter in tuple(self._waiters):
@@ -105,6 +107,10 @@ class Partition:
         return self.log.log_start_offset
 
     # Waiting
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)
 
     def add_waiter(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.dispatch import CloseConnection
-from ottla.metadata.cluster_image import INTERNAL_TOPICS
+from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
@@ -74,7 +74,9 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
     return ProduceResponse(responses=responses)
 
 
-def _partition(broker: Broker, topic: TopicProduceData, data: PartitionProduceData, version: int) -> Partition:
+def _partition(
+    broker: Broker, topic: TopicProduceData, data: PartitionProduceData, version: int
+) -> Partition:
     if version >= _TOPIC_IDS:
         partition = broker.replicas.leader_by_id(topic.topic_id, data.index)
     else:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorized_operations import TOPIC_OPERATIONS
-from ottla.metadata.cluster_image import INTERNAL_TOPICS, TopicImage
+from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla.metadata.cluster_image import TopicImage
+from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.metadata import (
@@ -45,8 +46,6 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
         topics = [_look_up(broker, asked, may_create, operations) for asked in request.topics]
     cluster_operations = _NOT_ASKED
     if request.include_cluster_authorized_operations:
-        from ottla.broker.authorized_operations import CLUSTER_OPERATIONS
-
         cluster_operations = CLUSTER_OPERATIONS
     return MetadataResponse(
         brokers=[
@@ -79,7 +78,7 @@ def _look_up(
         if may_create or name in INTERNAL_TOPICS:
             error = broker.auto_create(name)
         else:
-            broker.check_topic_name(name)
+            validate_topic_name(name)
     except KafkaError as refused:
         error = refused.code
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)

@@ -1,0 +1,1 @@
+"""Ottla beside Apache Kafka and beside what the machine allows. Run it with ``python -m bench``."""

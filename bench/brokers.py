@@ -1,0 +1,210 @@
+"""What is measured: an Ottla or an Apache Kafka broker, each a process of its own in its own directory."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+from bench.wire import free_port, wait_until_ready
+
+SETTLE_SECONDS = 2.0  # between start and the reading of idle memory
+
+
+class Broker(Protocol):
+    port: int
+    bootstrap_servers: str
+    startup_seconds: float
+    log_dir: Path
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def running(self) -> bool: ...
+    def start(self) -> Broker: ...
+    def stop(self) -> None: ...
+    def remove(self) -> None: ...
+
+
+class OttlaBroker:
+    """One ``ottla start``. Owns its process and its temporary directory; stops only that process."""
+
+    def __init__(self, command: Sequence[str], *, start_timeout: float = 60) -> None:
+        self.port = free_port()
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self.startup_seconds = 0.0
+        self.directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
+        self.log_dir = self.directory / "data"
+        self._command = [*command, "start", "--listen", self.bootstrap_servers, "--data", str(self.log_dir)]
+        self._start_timeout = start_timeout
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError("Ottla is not running")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> Self:
+        output = self.directory / "ottla.out"
+        began = time.perf_counter()
+        with open(output, "ab") as sink:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            wait_until_ready("127.0.0.1", self.port, self._process, timeout=self._start_timeout)
+        except Exception as error:
+            self.stop()
+            tail = output.read_text(errors="replace").strip()[-2000:]
+            raise RuntimeError(f"`{shlex.join(self._command)}` did not start: {error}\n{tail}") from error
+        self.startup_seconds = time.perf_counter() - began
+        return self
+
+    def stop(self, *, timeout: float = 30) -> None:
+        """Interrupt it, as Ctrl-C does; kill it if it does not go."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Contestant:
+    """A kind of broker under measurement, with one shared instance for the rows that can share it."""
+
+    def __init__(self, name: str, launch: Callable[[], Broker]) -> None:
+        self.name = name
+        self.launch = launch
+        self.idle_mb = 0.0
+        self.loaded = False
+        self._shared: Broker | None = None
+
+    def shared(self) -> Broker:
+        if self._shared is not None and not self._shared.running:
+            self.close()
+        if self._shared is None:
+            broker = self.launch()
+            try:
+                broker.start()
+            except BaseException:
+                broker.remove()
+                raise
+            self._shared = broker
+            time.sleep(SETTLE_SECONDS)
+            self.idle_mb = resident_mb(broker.pid)
+        return self._shared
+
+    def close(self) -> None:
+        """Stop the shared broker; the next row that wants one gets a new one."""
+        broker, self._shared = self._shared, None
+        self.loaded = False
+        if broker is not None:
+            broker.stop()
+            broker.remove()
+
+
+class Fresh:
+    """A broker of its own for one measurement: ``with Fresh(contestant) as broker``."""
+
+    def __init__(self, contestant: Contestant) -> None:
+        self._broker = contestant.launch()
+
+    def __enter__(self) -> Broker:
+        try:
+            self._broker.start()
+        except BaseException:
+            self._broker.remove()
+            raise
+        return self._broker
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._broker.stop()
+        self._broker.remove()
+
+
+def ottla_command(chosen: str | None = None) -> list[str]:
+    """The command that starts Ottla: the chosen one, else the one of this Python's environment."""
+    if chosen:
+        return shlex.split(chosen)
+    beside = Path(sys.executable).with_name("ottla")
+    if beside.exists():
+        return [str(beside)]
+    found = shutil.which("ottla")
+    if found is None:
+        raise Unavailable("no `ottla` command is installed in this environment or on the PATH")
+    return [found]
+
+
+def ottla(chosen: str | None = None) -> Contestant:
+    command = ottla_command(chosen)
+    asked = subprocess.run([*command, "start", "--help"], capture_output=True, text=True)
+    if asked.returncode != 0:
+        said = (asked.stderr or asked.stdout).strip().splitlines() or ["nothing"]
+        raise Unavailable(f"`{shlex.join(command)} start --help` fails and says: {said[-1]}")
+    return Contestant("Ottla", lambda: OttlaBroker(command))
+
+
+def apache_kafka() -> Contestant:
+    kafka_jars()
+    return Contestant("Apache Kafka", ApacheKafka)
+
+
+def process_tree(pid: int) -> list[int]:
+    """The process and everything it started, as far as it is still there."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = Path("/proc", entry, "stat").read_text()
+            except OSError:
+                continue
+            parent = int(stat.rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry))
+    tree, todo = [], [pid]
+    while todo:
+        process = todo.pop()
+        tree.append(process)
+        todo += children.get(process, [])
+    return tree
+
+
+def resident_mb(pid: int) -> float:
+    """VmRSS of the process tree in MB (10^6 bytes)."""
+    total = 0
+    for process in process_tree(pid):
+        try:
+            status = Path("/proc", str(process), "status").read_text()
+        except OSError:
+            continue
+        for line in status.splitlines():
+            if line.startswith("VmRSS:"):
+                total += int(line.split()[1])
+    return total * 1024 / 1e6

@@ -1,0 +1,98 @@
+"""An experiment measures one or more rows of the table on one broker, in one go.
+
+The driver runs it on Ottla and on Apache Kafka in turn, several times, and on the machine's limit where
+that means something.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from bench.brokers import Broker, Contestant
+from bench.figures import Better
+from bench.limit import BareServer
+from bench.topics import create_topic, delete_topic
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    unit: str
+    better: Better = "higher"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much work a row does. `quick` shows that everything works; its figures mean little."""
+
+    megabytes: int = 256
+    small_record_megabytes: int = 64
+    java_megabytes: int = 256
+    requests: int = 100_000
+    round_trips: int = 10_000
+    end_to_end: int = 2_000
+    drain_batches: int = 128
+    connections: int = 5_000
+    partitions: int = 1_000
+    many_partitions: int = 2_000
+
+    @classmethod
+    def quick(cls) -> Scale:
+        return cls(16, 4, 16, 4_000, 500, 100, 16, 500, 100, 200)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    rows: tuple[Row, ...]
+    measure: Callable[[Contestant, Scale], Figures]
+    limit: Callable[[BareServer, Scale], Figures] | None = None
+    # None: every contestant; else only the named one can be measured this way.
+    only: str | None = None
+
+    def wanted(self, patterns: list[str]) -> bool:
+        return any(matches(row.name, patterns) for row in self.rows)
+
+
+def matches(name: str, patterns: list[str]) -> bool:
+    """A pattern is a part of the row's name, or a shell pattern for all of it; no pattern means every row."""
+    name = name.lower()
+    return not patterns or any(
+        pattern.lower() in name or fnmatch.fnmatchcase(name, pattern.lower()) for pattern in patterns
+    )
+
+
+def run_client(client: str, *, timeout: float = 600, **arguments: Any) -> Figures:
+    """Run one of `bench.clients` in a process of its own and return its figures."""
+    command = [sys.executable, "-m", "bench.clients", client, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    if done.returncode != 0:
+        raise RuntimeError(f"{client}: {last_line(done.stderr)}")
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1]
+
+
+_numbers = count(1)
+
+
+@contextmanager
+def topic_on(broker: Broker, partitions: int) -> Iterator[str]:
+    name = f"bench-{next(_numbers)}"
+    create_topic(broker.bootstrap_servers, name, partitions)
+    try:
+        yield name
+    finally:
+        delete_topic(broker.bootstrap_servers, name)

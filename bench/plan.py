@@ -1,0 +1,31 @@
+"""Every row of the table, in its order."""
+
+from __future__ import annotations
+
+from bench.capacity import embedded, many_connections, many_partitions, memory, start_up
+from bench.experiment import Experiment, Scale
+from bench.latency import end_to_end, flat_latency, one_record_requests, round_trip
+from bench.throughput import java_throughput, throughput
+
+
+def every_experiment(scale: Scale) -> list[Experiment]:
+    """In the order of the table; shared brokers are loaded before their memory is read."""
+    return [
+        *(throughput(size, partitions) for size in (100, 1_000, 10_000) for partitions in (1, 16)),
+        java_throughput(),
+        one_record_requests(),
+        round_trip(under_load=False),
+        round_trip(under_load=True),
+        end_to_end(under_load=False),
+        end_to_end(under_load=True),
+        memory(),
+        start_up(),
+        embedded(),
+        many_connections(scale.connections),
+        many_partitions(scale.partitions),
+        flat_latency(scale.many_partitions),
+    ]
+
+
+def chosen_experiments(scale: Scale, patterns: list[str]) -> list[Experiment]:
+    return [experiment for experiment in every_experiment(scale) if experiment.wanted(patterns)]

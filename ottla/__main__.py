@@ -1,0 +1,3 @@
+from ottla.cli.main import main
+
+main()

@@ -1,0 +1,96 @@
+"""OffsetCommit, key 8: how far a group has come.
+
+Behaviour
+- A topic or partition that does not exist is refused by itself; the others are committed in one batch.
+- Members commit with their generation; with generation -1 anybody may, as long as the group has no members.
+- The answer waits until the offsets are on every in-sync replica of `__consumer_offsets`.
+
+Version notes
+- 2 to 4 carry a retention time; 6 leader epochs; 7 static members; 8 flexible; 9 GROUP_ID_NOT_FOUND for a
+  group that is not there (ILLEGAL_GENERATION before); 10 topics by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.offset_coordinator import OffsetToCommit
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: OffsetCommitRequest, context: RequestContext
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    by_id = context.version >= 10
+    response = OffsetCommitResponse()
+    offsets: list[OffsetToCommit] = []
+    answers: list[OffsetCommitResponsePartition] = []
+    for asked in request.topics:
+        topic = (
+            broker.image.topics_by_id.get(asked.topic_id) if by_id else broker.image.topics.get(asked.name)
+        )
+        answered = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
+        response.topics.append(answered)
+        for partition in asked.partitions:
+            index = partition.partition_index
+            answer = OffsetCommitResponsePartition(partition_index=index)
+            answered.partitions.append(answer)
+            if topic is None:
+                unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answer.error_code = unknown
+            elif index not in topic.partitions:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                answers.append(answer)
+                offsets.append(
+                    OffsetToCommit(
+                        topic.name,
+                        index,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata,
+                        topic.topic_id,
+                    )
+                )
+    if not offsets:
+        return response
+    errors = broker.groups.commit_offsets(
+        request.group_id,
+        offsets,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation_id=request.generation_id_or_member_epoch,
+        retention_time_ms=request.retention_time_ms,
+        unknown_group_error=(
+            ErrorCode.GROUP_ID_NOT_FOUND if context.version >= 9 else ErrorCode.ILLEGAL_GENERATION
+        ),
+    )
+    if not isinstance(errors, list):
+        return _when_committed(response, answers, errors)
+    _fill(answers, errors)
+    return response
+
+
+async def _when_committed(
+    response: OffsetCommitResponse,
+    answers: list[OffsetCommitResponsePartition],
+    errors: Awaitable[list[ErrorCode]],
+) -> OffsetCommitResponse:
+    _fill(answers, await errors)
+    return response
+
+
+def _fill(answers: list[OffsetCommitResponsePartition], errors: list[ErrorCode]) -> None:
+    for answer, error in zip(answers, errors, strict=True):
+        answer.error_code = error

@@ -1,0 +1,65 @@
+"""FindCoordinator, key 10: which broker keeps a group.
+
+Behaviour
+- A group is kept by the leader of its partition of `__consumer_offsets`; the topic is created when the first
+  client asks.
+- Transactional ids and share groups have no coordinator here yet: INVALID_REQUEST.
+
+Version notes
+- 1 key types and error messages; 3 flexible; 4 several keys; 6 share groups.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_GROUP = 0
+_KEY_TYPES = {1: "transactional ids", 2: "share groups"}
+
+
+async def handle(
+    broker: Broker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    keys = request.coordinator_keys if context.version >= 4 else [request.key]
+    found = [await _find(broker, request.key_type, key, context.listener) for key in keys]
+    if context.version >= 4:
+        return FindCoordinatorResponse(coordinators=found)
+    (one,) = found
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coordinator:
+    try:
+        if key_type != _GROUP:
+            kind = _KEY_TYPES.get(key_type, f"keys of type {key_type}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"This broker does not coordinate {kind}.")
+        await broker.ensure_internal_topic(CONSUMER_OFFSETS_TOPIC)
+        topic = broker.image.topics[CONSUMER_OFFSETS_TOPIC]
+        leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+        node = broker.node(leader, listener)
+        if node is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
+    except KafkaError as error:
+        return Coordinator(
+            key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message
+        )
+    # Kafka says NONE here, and there are clients that show it.
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message="NONE")

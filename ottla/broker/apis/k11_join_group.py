@@ -1,0 +1,58 @@
+"""JoinGroup, key 11: become a member, or stay one through a rebalance.
+
+Behaviour
+- Waits until all members have joined or the rebalance timeout is over; the leader gets everybody's metadata.
+- The first rebalance of a group waits `group.initial.rebalance.delay.ms` for more members.
+
+Version notes
+- 0 has no rebalance timeout, the session timeout serves; 4 a dynamic member asks for its id first
+  (MEMBER_ID_REQUIRED); 5 static members; 6 flexible; 7 the protocol type is answered, and an error has no
+  protocol name; 8 a reason, for the broker's log; 9 a returning static leader may skip the assignment
+  (KIP-814).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.effects import JoinRequest, MemberProtocol
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+    result = await broker.groups.join(
+        request.group_id,
+        JoinRequest(
+            request.member_id,
+            request.protocol_type,
+            tuple(MemberProtocol(protocol.name, protocol.metadata) for protocol in request.protocols),
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms,
+            request.group_instance_id,
+            context.client_id,
+            context.client_host,
+            requires_known_member_id=context.version >= 4,
+            supports_skipping_assignment=context.version >= 9,
+            reason=request.reason,
+        ),
+    )
+    protocol_name = result.protocol_name
+    if protocol_name is None and context.version < 7:
+        protocol_name = ""
+    return JoinGroupResponse(
+        error_code=result.error,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=protocol_name,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(member_id=member_id, group_instance_id=instance_id, metadata=metadata)
+            for member_id, instance_id, metadata in result.members
+        ],
+    )

@@ -1,0 +1,35 @@
+"""LeaveGroup, key 13: members go, or are sent away by an administrator.
+
+Behaviour
+- A static member can be named by its instance id alone.
+
+Version notes
+- 0 to 2 name one member, and its error is that of the request; 3 several members; 4 flexible; 5 a reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.effects import LeavingMember
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    if context.version < 3:
+        (error,) = broker.groups.leave(request.group_id, [LeavingMember(request.member_id)])
+        return LeaveGroupResponse(error_code=error)
+    leaving = [LeavingMember(m.member_id, m.group_instance_id, m.reason) for m in request.members]
+    errors = broker.groups.leave(request.group_id, leaving)
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=error
+            )
+            for member, error in zip(leaving, errors, strict=True)
+        ]
+    )

@@ -1,0 +1,53 @@
+"""SyncGroup, key 14: the leader brings the assignment, everybody gets its part of it.
+
+Behaviour
+- Waits for the leader's assignment, and until that is on every in-sync replica.
+
+Version notes
+- 3 static members; 4 flexible; 5 the client has to name protocol type and protocol, those of the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.effects import SyncRequest, SyncResult
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: SyncGroupRequest, context: RequestContext
+) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    result = broker.groups.sync(
+        request.group_id,
+        SyncRequest(
+            request.member_id,
+            request.generation_id,
+            {assignment.member_id: assignment.assignment for assignment in request.assignments},
+            request.group_instance_id,
+            request.protocol_type,
+            request.protocol_name,
+        ),
+    )
+    return _response(result) if isinstance(result, SyncResult) else _later(result)
+
+
+async def _later(result: Awaitable[SyncResult]) -> SyncGroupResponse:
+    return _response(await result)
+
+
+def _response(result: SyncResult) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )

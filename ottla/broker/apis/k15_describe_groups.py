@@ -1,0 +1,62 @@
+"""DescribeGroups, key 15: the state and the members of groups.
+
+Behaviour
+- Every group that is asked for is answered: librdkafka aborts its process when one is missing.
+- Metadata and assignments are shown while the group is stable.
+
+Version notes
+- 3 authorized operations; 4 instance ids; 5 flexible; 6 GROUP_ID_NOT_FOUND for a group that is not there
+  (before: the state Dead and no error).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorized_operations import GROUP_OPERATIONS
+from ottla.coordinator.coordinator import GroupDescription
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
+    groups = []
+    for description in broker.groups.describe(request.groups):
+        if context.version < 6 and description.error is ErrorCode.GROUP_ID_NOT_FOUND:
+            description.error = ErrorCode.NONE
+        described = _describe(description)
+        if request.include_authorized_operations and not description.error:
+            described.authorized_operations = GROUP_OPERATIONS
+        groups.append(described)
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(group: GroupDescription) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=group.error,
+        error_message=group.error_message,
+        group_id=group.group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in group.members
+        ],
+    )

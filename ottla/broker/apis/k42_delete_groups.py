@@ -1,0 +1,34 @@
+"""DeleteGroups, key 42: forget groups and their offsets.
+
+Behaviour
+- Only a group without members can be deleted. Every group that is asked for is answered.
+
+Version notes
+- 2 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: DeleteGroupsRequest, context: RequestContext
+) -> DeleteGroupsResponse:
+    errors = await broker.groups.delete_groups(request.groups_names)
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in zip(request.groups_names, errors, strict=True)
+        ]
+    )

@@ -1,0 +1,46 @@
+"""OffsetDelete, key 47: forget single offsets of a group.
+
+Behaviour
+- While consumers are in the group, only topics that none of them subscribes to (GROUP_SUBSCRIBED_TO_TOPIC);
+  other kinds of group must be empty (NON_EMPTY_GROUP).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: OffsetDeleteRequest, context: RequestContext
+) -> OffsetDeleteResponse:
+    response = OffsetDeleteResponse()
+    offsets: list[tuple[str, int]] = []
+    answers: list[OffsetDeleteResponsePartition] = []
+    for asked in request.topics:
+        topic = broker.image.topics.get(asked.name)
+        answered = OffsetDeleteResponseTopic(name=asked.name)
+        response.topics.append(answered)
+        for partition in asked.partitions:
+            answer = OffsetDeleteResponsePartition(partition_index=partition.partition_index)
+            answered.partitions.append(answer)
+            if topic is None or partition.partition_index not in topic.partitions:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                offsets.append((asked.name, partition.partition_index))
+                answers.append(answer)
+    errors = await broker.groups.delete_offsets(request.group_id, offsets)
+    for answer, error in zip(answers, errors, strict=True):
+        answer.error_code = error
+    return response

@@ -1,0 +1,140 @@
+"""What request handlers reach: one broker's configuration, metadata, partitions and coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import NamedTuple
+
+from ottla.broker.dispatch import Dispatcher
+from ottla.broker.faults import Faults
+from ottla.broker.fetch_sessions import FetchSessions
+from ottla.broker.group_wiring import PartitionStateLog, group_config, lead_groups
+from ottla.cluster.controller import Controller
+from ottla.cluster.producer_ids import ProducerIds
+from ottla.cluster.replicas import Replicas
+from ottla.coordinator.coordinator import GroupCoordinator
+from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.store import NodeStore, StoreError
+from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
+
+
+class Node(NamedTuple):
+    """A broker as a client should address it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class Broker:
+    """The state of the process. Owner: the event loop."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: NodeStore,
+        image: ClusterImage,
+        replicas: Replicas,
+        controller: Controller,
+        producer_ids: ProducerIds,
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.image = image
+        self.replicas = replicas
+        self.controller = controller
+        self.producer_ids = producer_ids
+        self.groups = GroupCoordinator(group_config(config, image), PartitionStateLog(replicas))
+        self.node_id = config.broker_id
+        self.cluster_id = image.cluster_id
+        self.auto_create_topics = config.get_bool("auto.create.topics.enable")
+        self.fetch_max_bytes = config.get_int("fetch.max.bytes")
+        self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
+        self.faults: Faults | None = None
+        self.loop = asyncio.get_running_loop()
+        self.dispatcher = Dispatcher(self)
+        self._creating: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        await lead_groups(self.groups, self.replicas)
+        self.groups.start()
+
+    def close(self) -> None:
+        self.groups.close()
+        for task in self._creating.values():
+            task.cancel()
+
+    @staticmethod
+    def now_ms() -> int:
+        return int(time.time() * 1000)
+
+    def nodes(self, listener: str) -> list[Node]:
+        """The brokers that have that listener, with the address they advertise on it."""
+        found = []
+        for broker in self.image.brokers.values():
+            endpoint = broker.endpoints.get(listener)
+            if endpoint is not None:
+                found.append(Node(broker.broker_id, endpoint.host, endpoint.port, broker.rack))
+        return found
+
+    def node(self, broker_id: int, listener: str) -> Node | None:
+        return next((node for node in self.nodes(listener) if node.id == broker_id), None)
+
+    # Topics that come into being by being used
+
+    def auto_create(self, name: str) -> ErrorCode:
+        """Begin to create a topic that a client asked about; what to tell the client meanwhile."""
+        validate_topic_name(name)
+        self._create_in_background(name)
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def ensure_internal_topic(self, name: str) -> None:
+        if name not in self.image.topics:
+            await asyncio.shield(self._create_in_background(name))
+            if name not in self.image.topics:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _create_in_background(self, name: str) -> asyncio.Task[None]:
+        task = self._creating.get(name)
+        if task is None:
+            task = self._creating[name] = self.loop.create_task(self._create(name))
+            task.add_done_callback(lambda _: self._creating.pop(name, None))
+        return task
+
+    async def _create(self, name: str) -> None:
+        try:
+            if name in INTERNAL_TOPICS:
+                partitions, factor, configs = self.internal_topic(name)
+                await self.controller.create_topic(
+                    name, partitions=partitions, replication_factor=factor, configs=configs
+                )
+                await lead_groups(self.groups, self.replicas)
+            else:
+                await self.controller.create_topic(name)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                logger.warning("Topic %s could not be created: %s", name, error)
+        except StoreError as error:
+            logger.error("Topic %s could not be created: %s", name, error)
+
+    def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
+        """Partitions, replication factor and configs of an internal topic."""
+        config = self.config
+        if name != "__consumer_offsets":
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
+        return (
+            config.get_int("offsets.topic.num.partitions"),
+            config.get_int("offsets.topic.replication.factor"),
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
+            },
+        )

@@ -1,0 +1,140 @@
+"""Faults on purpose: what the testing kit tells a broker to do wrong.
+
+A fault waits for the next requests of an API and then answers with an error code, delays, or hangs up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.codec import Request, Response, Struct
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.dispatch import Api, Dispatcher, RequestContext
+
+
+@dataclass(slots=True)
+class Fault:
+    """What happens to the next `times` requests of the API with that name."""
+
+    api: str
+    times: int = 1
+    error: ErrorCode | None = None
+    delay: float = 0.0
+    drop: bool = False
+    after: bool = (
+        False  # drop the connection after the request was carried out, so that only the answer is lost
+    )
+
+
+class Faults:
+    """The faults that are still to happen, in the order they were asked for. Owner: the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Fault] = []
+
+    def add(self, fault: Fault) -> None:
+        self._waiting.append(fault)
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+    def _next(self, api: str) -> Fault | None:
+        for fault in self._waiting:
+            if fault.api == api:
+                fault.times -= 1
+                if fault.times <= 0:
+                    self._waiting.remove(fault)
+                return fault
+        return None
+
+    def handle(
+        self, dispatcher: Dispatcher, api: Api, request: Request, context: RequestContext
+    ) -> asyncio.Future[Any] | None:
+        fault = self._next(api.name)
+        if fault is None:
+            return dispatcher.call(api, request, context)
+        if fault.delay:
+            return self._later(dispatcher, fault, api, request, context)
+        return self._strike(dispatcher, fault, api, request, context)
+
+    def _later(
+        self, dispatcher: Dispatcher, fault: Fault, api: Api, request: Request, context: RequestContext
+    ) -> asyncio.Future[Any]:
+        _keep_records(request)
+
+        async def strike() -> Response | None:
+            await asyncio.sleep(fault.delay)
+            pending = self._strike(dispatcher, fault, api, request, context)
+            if pending is not None:
+                answer: Response | None = await pending
+                return answer
+            return None
+
+        context.connection.waiting = (api, request, context)
+        return asyncio.ensure_future(strike())
+
+    def _strike(
+        self, dispatcher: Dispatcher, fault: Fault, api: Api, request: Request, context: RequestContext
+    ) -> asyncio.Future[Any] | None:
+        if fault.drop and not fault.after:
+            context.connection.close()
+            return None
+        if fault.error is not None:
+            answer = refuse(api, request, fault.error)
+            if answer is not None:
+                dispatcher.respond(api, answer, context)
+            return None
+        pending = dispatcher.call(api, request, context)
+        if fault.drop:
+            context.connection.close()
+            return None
+        return pending
+
+
+def _keep_records(request: Request) -> None:
+    """The receive buffer is reused by the time a delayed request is handled."""
+    for topic in getattr(request, "topic_data", ()):
+        for partition in topic.partition_data:
+            if partition.records is not None:
+                partition.records = memoryview(bytearray(partition.records))
+
+
+def refuse(api: Api, request: Request, error: ErrorCode) -> Response | None:
+    """An answer that has `error` wherever the response has an error code, for everything that was asked."""
+    if api.name == "Produce" and getattr(request, "acks", 1) == 0:
+        return None
+    answer = api.response()
+    _copy(request, answer, error)
+    return answer
+
+
+_SAME = {"topic_data": "responses", "partition_data": "partition_responses", "topics": "responses"}
+
+
+def _copy(asked: Struct, answer: Struct, error: ErrorCode) -> None:
+    """Fill `answer` from the fields of the request that have the same meaning."""
+    for name, field in type(answer).fields.items():
+        if name == "error_code":
+            answer.error_code = int(error)  # type: ignore[attr-defined]
+            continue
+        source = name
+        for old, new in _SAME.items():
+            if new == name and old in type(asked).fields:
+                source = old
+        value = getattr(asked, source, None)
+        if field.kind == "array" and field.struct is not None and isinstance(value, list):
+            items = []
+            for entry in value:
+                item = field.struct()
+                if isinstance(entry, Struct):
+                    _copy(entry, item, error)
+                items.append(item)
+            setattr(answer, name, items)
+        elif value is not None and field.kind not in ("array", "struct", "records"):
+            setattr(answer, name, value)
+        elif name == "partition_index":
+            answer.partition_index = getattr(asked, "partition", 0)  # type: ignore[attr-defined]

@@ -1,0 +1,71 @@
+"""Connects the group coordinator to this broker's partitions, topics and settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.coordinator import GroupCoordinator
+from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, KeyValue
+from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
+
+if TYPE_CHECKING:
+    from ottla.cluster.partition import Partition
+    from ottla.cluster.replicas import Replicas
+
+_READ_BYTES = 1024 * 1024
+
+
+def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
+    # Groups are found by hashing over the partitions that are there, whatever the setting says by now.
+    offsets = image.topics.get(CONSUMER_OFFSETS_TOPIC)
+    return GroupConfig(
+        initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
+        min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
+        max_session_timeout_ms=config.get_int("group.max.session.timeout.ms"),
+        max_size=config.get_int("group.max.size"),
+        offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
+        offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
+        offsets_topic_num_partitions=(
+            len(offsets.partitions) if offsets else config.get_int("offsets.topic.num.partitions")
+        ),
+    )
+
+
+class PartitionStateLog:
+    """The coordinator's internal topic, kept in this broker's own partitions."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas = replicas
+
+    def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> Awaitable[None] | None:
+        held = self._replicas.leader(CONSUMER_OFFSETS_TOPIC, partition)
+        batch = build_batch([Record(0, now_ms, key, value) for key, value in records])
+        held.append(batch, now_ms, from_client=False)
+        return None
+
+    async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
+        held = self._replicas.leader(CONSUMER_OFFSETS_TOPIC, partition)
+        offset, end = held.log.log_start_offset, held.log.log_end_offset
+        while offset < end:
+            batches = await asyncio.to_thread(_read, held, offset, end)
+            for header, records in batches:
+                yield header, records
+                offset = header.next_offset
+
+
+def _read(partition: Partition, offset: int, end: int) -> list[tuple[BatchHeader, list[Record]]]:
+    region = partition.log.read(offset, _READ_BYTES, upto=end, min_one=True)
+    return [] if region is None else list(read_records(region.read()))
+
+
+async def lead_groups(groups: GroupCoordinator, replicas: Replicas) -> None:
+    """Take over the groups of every offsets partition that this broker leads and has not loaded."""
+    for partition in replicas.topic(CONSUMER_OFFSETS_TOPIC).values():
+        if partition.is_leader:
+            await groups.become_leader(partition.index, partition.leader_epoch)

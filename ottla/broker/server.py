@@ -1,0 +1,179 @@
+"""The life of a broker process: configuration, data, metadata, listeners; and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+from collections.abc import Mapping
+from pathlib import Path
+
+from ottla.broker.broker import Broker
+from ottla.broker.housekeeping import Housekeeping
+from ottla.broker.listener import Listener
+from ottla.broker.startup import register, restore_topics
+from ottla.cluster.controller import Controller
+from ottla.cluster.log_config import log_config
+from ottla.cluster.producer_ids import ProducerIds
+from ottla.cluster.replicas import Replicas
+from ottla.log.config import LogConfig
+from ottla.log.errors import LogDirectoryError
+from ottla.log.log_directory import LogDirectory
+from ottla.metadata.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.store import StoreError
+
+logger = logging.getLogger(__name__)
+
+_METADATA_FILE = "ottla-metadata.db"
+
+
+class StartupError(Exception):
+    """The broker cannot start; the text is one sentence for the operator."""
+
+
+class Server:
+    """One broker. `start` and `stop` are called once each, on the event loop that then owns it."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.broker: Broker
+        self._listeners: list[Listener] = []
+        self._directories: list[LogDirectory] = []
+        self._store: EmbeddedStore | None = None
+        self._housekeeping: Housekeeping | None = None
+
+    @classmethod
+    def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
+        try:
+            if config_file is None:
+                return cls(BrokerConfig.embedded(overrides))
+            return cls(BrokerConfig.load(config_file, overrides))
+        except ConfigError as error:
+            raise StartupError(str(error)) from None
+
+    @property
+    def listen_addresses(self) -> list[str]:
+        return [f"{listener.host}:{listener.port}" for listener in self._listeners]
+
+    @property
+    def port(self) -> int:
+        return self._listeners[0].port
+
+    @property
+    def data_dirs(self) -> list[str]:
+        return [str(directory.path) for directory in self._directories]
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException as error:
+            await self._abandon()
+            if isinstance(error, LogDirectoryError | StoreError | ConfigError):
+                raise StartupError(str(error)) from None
+            raise
+
+    async def _start(self) -> None:
+        _raise_file_limit()
+        config = self.config
+        for warning in config.warnings:
+            logger.warning("%s", warning)
+        if config.zookeeper_connect:
+            raise StartupError(
+                "zookeeper.connect is set, but clusters are not supported yet: take it out to run a single broker."
+            )
+        for endpoint in config.listeners:
+            if endpoint.security_protocol != "PLAINTEXT":
+                raise StartupError(
+                    f"Listener {endpoint.name} asks for {endpoint.security_protocol}, but only PLAINTEXT is "
+                    "supported yet."
+                )
+            self._bind(endpoint.name, endpoint.host, endpoint.port)
+        await asyncio.to_thread(self._open_directories)
+        self._keep_broker_id()
+        store = self._store = EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
+        await store.open()
+        image = await ClusterImage.load(store)
+        config.set_dynamic(
+            broker=image.broker_configs.get(config.broker_id), cluster_default=image.broker_configs.get(None)
+        )
+        await asyncio.to_thread(self._load_logs, image)
+        ports = {listener.name: listener.port for listener in self._listeners}
+        endpoints = config.advertised_listeners(ports)
+        meta = self._directories[0].meta
+        await register(store, image, config, endpoints, meta.cluster_id if meta else None, Broker.now_ms())
+        for directory in self._directories:
+            directory.claim(config.broker_id, image.cluster_id)
+        replicas = Replicas(config.broker_id, config, image, self._directories)
+        await restore_topics(store, image, config, replicas, self._directories)
+        controller = Controller(store, image, config, replicas, config.broker_id)
+        await controller.resume_deletions()
+        producer_ids = ProducerIds(store, config.broker_id)
+        broker = self.broker = Broker(config, store, image, replicas, controller, producer_ids)
+        await broker.start()
+        self._housekeeping = Housekeeping(broker)
+        self._housekeeping.start()
+        for listener in self._listeners:
+            listener.open(broker.dispatcher)
+
+    def _open_directories(self) -> None:
+        for path in self.config.log_dirs:
+            self._directories.append(LogDirectory.open(path))
+
+    def _keep_broker_id(self) -> None:
+        """Who gives no broker.id gets the one that the directory was written with, as in Kafka."""
+        meta = self._directories[0].meta
+        if meta is not None and meta.broker_id is not None and not self.config.is_given("broker.id"):
+            self.config.set_broker_id(meta.broker_id)
+
+    def _load_logs(self, image: ClusterImage) -> None:
+        def settings(topic: str) -> LogConfig:
+            known = image.topics.get(topic)
+            return log_config(self.config, known.configs if known else {})
+
+        for directory in self._directories:
+            directory.load_logs(settings)
+
+    async def stop(self) -> None:
+        """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
+        for listener in self._listeners:
+            listener.close()
+        if self._housekeeping is not None:
+            await self._housekeeping.stop()
+        self.broker.close()
+        for directory in self._directories:
+            await asyncio.to_thread(directory.close)
+        if self._store is not None:
+            await self._store.close()
+
+    async def _abandon(self) -> None:
+        """Let go of everything after a start that failed; the data is left as it was found."""
+        for listener in self._listeners:
+            listener.close()
+        for directory in self._directories:
+            directory.abandon()
+        if self._store is not None:
+            await self._store.close()
+
+    def _bind(self, name: str, host: str, port: int) -> None:
+        listener = Listener(name, host, port, self.config.get_int("socket.request.max.bytes"))
+        try:
+            listener.bind()
+        except OSError as error:
+            where = f"{host or '*'}:{port}"
+            if error.errno == errno.EADDRINUSE:
+                raise StartupError(
+                    f"Port {port} on {host or 'this machine'} is taken by another program: stop it, or listen elsewhere "
+                    f"with --listen HOST:PORT."
+                ) from None
+            raise StartupError(f"Cannot listen on {where}: {error.strerror or error}.") from None
+        self._listeners.append(listener)
+
+
+def _raise_file_limit() -> None:
+    """Each partition and each connection needs a descriptor: take all that the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

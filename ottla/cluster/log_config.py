@@ -1,0 +1,21 @@
+"""From a topic's configuration to the settings of its logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from ottla.log.config import LogConfig
+from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.effective_config import TopicConfig
+
+_NAMES = {field.name: field.name.replace("_", ".") for field in fields(LogConfig)}
+
+
+def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
+    """The log's settings have the names of the topic's configs, so that nothing is listed twice."""
+    values = TopicConfig(broker, overrides).values
+    settings = {name: values[config] for name, config in _NAMES.items()}
+    policy = settings["cleanup_policy"]
+    assert isinstance(policy, list)
+    return LogConfig(**{**settings, "cleanup_policy": frozenset(policy)})  # type: ignore[arg-type]

@@ -1,0 +1,65 @@
+"""What has to be written to the metadata store for a topic to exist, to grow and to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import PartitionImage, TopicImage
+from ottla.metadata.nodes import PartitionState, TopicAssignment
+from ottla.metadata.store import Create, Node, Operation, Set
+
+
+def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionImage:
+    """A partition that is new: the preferred replica leads, and all of them are in sync."""
+    return PartitionImage(
+        name, index, leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas, partition_epoch=0
+    )
+
+
+def creation(topic: TopicImage, controller_epoch: int) -> list[Operation]:
+    """Everything but the config."""
+    assignment = {index: partition.replicas for index, partition in topic.partitions.items()}
+    return [
+        Create(nodes.topic_path(topic.name), nodes.encode_topic(TopicAssignment(assignment, topic.topic_id))),
+        Create(nodes.partitions_path(topic.name)),
+        *_partitions(topic.partitions.values(), controller_epoch),
+    ]
+
+
+def extension(
+    name: str, node: Node, added: Iterable[PartitionImage], controller_epoch: int
+) -> list[Operation]:
+    """More partitions for the topic whose node was read just now."""
+    added = list(added)
+    before = nodes.decode_topic(name, node.data)
+    replicas = {partition.partition: partition.replicas for partition in added}
+    after = replace(before, partitions={**before.partitions, **replicas})
+    return [
+        Set(nodes.topic_path(name), nodes.encode_topic(after), node.version),
+        *_partitions(added, controller_epoch),
+    ]
+
+
+def _partitions(partitions: Iterable[PartitionImage], controller_epoch: int) -> list[Operation]:
+    operations: list[Operation] = []
+    for partition in partitions:
+        state = PartitionState(partition.leader, partition.leader_epoch, partition.isr, controller_epoch)
+        path = nodes.partition_path(partition.topic, partition.partition)
+        operations.append(Create(path))
+        operations.append(Create(f"{path}/state", nodes.encode_partition_state(state)))
+    return operations
+
+
+def all_paths(name: str, partitions: Iterable[int]) -> list[str]:
+    """Every node that speaks of the topic, children before parents, the mark of its deletion last."""
+    indexes = list(partitions)
+    return [
+        *(nodes.partition_state_path(name, index) for index in indexes),
+        *(nodes.partition_path(name, index) for index in indexes),
+        nodes.partitions_path(name),
+        nodes.topic_path(name),
+        nodes.topic_config_path(name),
+        nodes.delete_topic_path(name),
+    ]

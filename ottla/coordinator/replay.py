@@ -1,0 +1,111 @@
+"""Groups and offsets as the records of one `__consumer_offsets` partition tell them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from ottla.coordinator.effects import GroupState
+from ottla.coordinator.group import ClassicGroup
+from ottla.coordinator.offsets import CommittedOffset
+from ottla.coordinator.records import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    read_group_value,
+    read_key,
+    read_offset_value,
+)
+from ottla.protocol.records import BatchHeader, Record
+
+log = logging.getLogger(__name__)
+
+_COMMIT_MARKER = 1
+
+
+class Replay:
+    """Fed with every batch in order; afterwards `groups` is what the coordinator had when it last wrote.
+
+    A record that cannot be read is named in the log and left out: one bad record must not take all the
+    groups of a partition with it.
+    """
+
+    def __init__(self, new_group: Callable[[str], ClassicGroup]) -> None:
+        self._new_group = new_group
+        self.groups: dict[str, ClassicGroup] = {}
+        # Offsets of transactions that have not ended, by producer id, with their position in the log.
+        self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
+        # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
+        self._positions: dict[OffsetKey, int] = {}
+
+    def apply(self, header: BatchHeader, records: Sequence[Record]) -> None:
+        if header.is_control:
+            for record in records:
+                self._end_transaction(header.producer_id, record.key)
+            return
+        for record in records:
+            try:
+                self._apply_record(header, record)
+            except ValueError as error:
+                log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
+
+    def finish(self) -> dict[str, ClassicGroup]:
+        for group in self.groups.values():
+            group.read_subscriptions()
+        return self.groups
+
+    def _apply_record(self, header: BatchHeader, record: Record) -> None:
+        if record.key is None:
+            raise ValueError("it has no key")
+        key = read_key(record.key)
+        value = record.value
+        if isinstance(key, GroupKey):
+            self._put_group(key.group_id, None if value is None else read_group_value(value))
+        elif isinstance(key, OffsetKey):
+            offset = None if value is None else read_offset_value(value)
+            if header.is_transactional:
+                self._open.setdefault(header.producer_id, {})[key] = (record.offset, offset)
+            else:
+                self._positions[key] = record.offset
+                self._put_offset(key, offset)
+
+    def _end_transaction(self, producer_id: int, marker_key: bytes | None) -> None:
+        offsets = self._open.pop(producer_id, {})
+        if marker_key is None or int.from_bytes(marker_key[2:4], "big") != _COMMIT_MARKER:
+            return
+        for key, (position, offset) in offsets.items():
+            if position > self._positions.get(key, -1):
+                self._positions[key] = position
+                self._put_offset(key, offset)
+
+    def _group(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = self._new_group(group_id)
+            # Until its own record says otherwise it is a group that nobody joined.
+            group.state_timestamp = None
+        return group
+
+    def _put_offset(self, key: OffsetKey, offset: CommittedOffset | None) -> None:
+        if offset is not None:
+            self._group(key.group_id).offsets.put(key.topic, key.partition, offset)
+        elif key.group_id in self.groups:
+            self.groups[key.group_id].offsets.remove(key.topic, key.partition)
+
+    def _put_group(self, group_id: str, value: GroupValue | None) -> None:
+        if value is None:
+            self.groups.pop(group_id, None)
+            return
+        offsets = self._group(group_id).offsets
+        group = self.groups[group_id] = self._new_group(group_id)
+        group.offsets = offsets
+        group.protocol_type = value.protocol_type or None
+        group.protocol_name = value.protocol_name
+        group.generation_id = value.generation_id
+        group.state_timestamp = None if value.state_timestamp < 0 else value.state_timestamp
+        for member in value.members:
+            group.members.add(member)
+        if value.members:
+            group.state = group.previous_state = GroupState.STABLE
+            if value.leader in group.members:
+                group.members.leader = value.leader

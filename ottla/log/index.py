@@ -1,0 +1,264 @@
+"""The two sparse indexes of a segment, in Kafka's file formats.
+
+`.index`      8-byte entries: offset relative to the segment (int32), position in the file (int32)
+`.timeindex` 12-byte entries: timestamp (int64), offset relative to the segment (int32)
+
+Both load on first use. New entries gather in memory and are written in groups: only the segment that is being
+appended to can have unwritten ones, and that one is always scanned again after an unclean stop.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from struct import Struct
+
+OFFSET_ENTRY_SIZE = 8
+TIME_ENTRY_SIZE = 12
+GROUP = 64
+_TIME_ENTRY = Struct(">qi")
+_LITTLE = sys.byteorder == "little"
+
+
+def _read(path: str, entry_size: int) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return b""
+    return data[: len(data) - len(data) % entry_size]
+
+
+def _read_last(path: str, entry_size: int) -> bytes:
+    """The last entry of a file, or nothing if there is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        entries = os.fstat(fd).st_size // entry_size
+        return os.pread(fd, entry_size, (entries - 1) * entry_size) if entries else b""
+    finally:
+        os.close(fd)
+
+
+def _write_at(path: str, data: bytes, position: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.pwrite(fd, data, position)
+    finally:
+        os.close(fd)
+
+
+def _cut(path: str, size: int) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.ftruncate(fd, size)
+    finally:
+        os.close(fd)
+
+
+class OffsetIndex:
+    """Invariant: offsets and positions rise strictly. Owner: the segment."""
+
+    __slots__ = ("_offsets", "_positions", "_written", "base_offset", "path")
+
+    def __init__(self, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._offsets: array[int] | None = None
+        self._positions: array[int] = array("I")
+        self._written = 0
+
+    def _load(self) -> array[int]:
+        entries = array("I", _read(self.path, OFFSET_ENTRY_SIZE))
+        if _LITTLE:
+            entries.byteswap()
+        offsets, positions = entries[0::2], entries[1::2]
+        # Kafka preallocates: behind the last entry of a file it did not close come zeros.
+        rising = len(offsets)
+        while rising > 1 and positions[rising - 1] == 0:
+            rising -= 1
+        if rising == 1 and offsets[0] == positions[0] == 0:
+            rising = 0
+        del offsets[rising:], positions[rising:]
+        self._written = rising
+        self._positions = positions
+        self._offsets = offsets
+        return offsets
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        offsets = self._load() if self._offsets is None else self._offsets
+        return [(self.base_offset + o, p) for o, p in zip(offsets, self._positions, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._load() if self._offsets is None else self._offsets)
+
+    def start_empty(self) -> None:
+        """For a file that is known to be new or about to be rebuilt."""
+        self._offsets = array("I")
+        self._positions = array("I")
+        self._written = 0
+
+    def append(self, offset: int, position: int) -> None:
+        offsets = self._load() if self._offsets is None else self._offsets
+        offsets.append(offset - self.base_offset)
+        self._positions.append(position)
+        if len(offsets) - self._written >= GROUP:
+            self.write()
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """The last entry not above `offset`: its offset and the position to scan from."""
+        offsets = self._load() if self._offsets is None else self._offsets
+        at = bisect_right(offsets, offset - self.base_offset) - 1
+        if at < 0:
+            return self.base_offset, 0
+        return self.base_offset + offsets[at], self._positions[at]
+
+    def last_position(self) -> int:
+        """Where the last entry points; opening a log asks for this and must not load all the rest."""
+        if self._offsets is None:
+            position = int.from_bytes(_read_last(self.path, OFFSET_ENTRY_SIZE)[4:], "big")
+            if position:
+                return position
+            self._load()
+        return self._positions[-1] if self._positions else 0
+
+    def positions_from_end(self, count: int) -> list[int]:
+        if self._offsets is None:
+            self._load()
+        return list(self._positions[-count:])
+
+    def write(self, *, create: bool = False) -> None:
+        """Write the entries that gathered; `create` makes the file even if there are none at all."""
+        offsets = self._offsets
+        if offsets is None or (len(offsets) == self._written and not create):
+            return
+        new = offsets[self._written :]
+        out = array("I", bytes(OFFSET_ENTRY_SIZE * len(new)))
+        out[0::2] = new
+        out[1::2] = self._positions[self._written :]
+        if _LITTLE:
+            out.byteswap()
+        _write_at(self.path, out.tobytes(), OFFSET_ENTRY_SIZE * self._written)
+        self._written = len(offsets)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        offsets = self._load() if self._offsets is None else self._offsets
+        keep = bisect_left(offsets, max(0, offset - self.base_offset))
+        del offsets[keep:], self._positions[keep:]
+        self._written = min(self._written, keep)
+        _cut(self.path, OFFSET_ENTRY_SIZE * self._written)
+
+    def rewrite(self) -> None:
+        """Make the file hold exactly the entries of memory."""
+        self._written = 0
+        self.write()
+        _cut(self.path, OFFSET_ENTRY_SIZE * self._written)
+
+    def unload(self) -> None:
+        if self._offsets is not None and len(self._offsets) == self._written:
+            self._offsets = None
+            self._positions = array("I")
+
+
+class TimeIndex:
+    """Invariant: timestamps rise strictly, offsets never fall. An entry (t, o) says: every record of the
+    segment with a timestamp above t comes after offset o. Owner: the segment.
+    """
+
+    __slots__ = ("_offsets", "_timestamps", "_written", "base_offset", "path")
+
+    def __init__(self, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._timestamps: array[int] | None = None
+        self._offsets: array[int] = array("I")
+        self._written = 0
+
+    def _load(self) -> array[int]:
+        timestamps, offsets = array("q"), array("I")
+        last = -1
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(_read(self.path, TIME_ENTRY_SIZE)):
+            if timestamp <= last or offset < 0 or (offsets and offset < offsets[-1]):
+                break  # zeros that Kafka preallocated
+            if timestamp == offset == 0 and not offsets:
+                break
+            timestamps.append(timestamp)
+            offsets.append(offset)
+            last = timestamp
+        self._written = len(offsets)
+        self._offsets = offsets
+        self._timestamps = timestamps
+        return timestamps
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        timestamps = self._load() if self._timestamps is None else self._timestamps
+        return [(t, self.base_offset + o) for t, o in zip(timestamps, self._offsets, strict=True)]
+
+    def __len__(self) -> int:
+        return len(self._load() if self._timestamps is None else self._timestamps)
+
+    def start_empty(self) -> None:
+        self._timestamps = array("q")
+        self._offsets = array("I")
+        self._written = 0
+
+    def last(self) -> tuple[int, int]:
+        """The largest timestamp of the index and its offset; (-1, base offset) if there is none."""
+        if self._timestamps is None:
+            entry = _read_last(self.path, TIME_ENTRY_SIZE)
+            if any(entry):
+                timestamp, offset = _TIME_ENTRY.unpack(entry)
+                return timestamp, self.base_offset + offset
+            self._load()
+        if not self._timestamps:
+            return -1, self.base_offset
+        return self._timestamps[-1], self.base_offset + self._offsets[-1]
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        timestamps = self._load() if self._timestamps is None else self._timestamps
+        if timestamp < 0 or (timestamps and timestamp <= timestamps[-1]):
+            return
+        timestamps.append(timestamp)
+        self._offsets.append(offset - self.base_offset)
+        if len(timestamps) - self._written >= GROUP:
+            self.write()
+
+    def lookup(self, timestamp: int) -> int:
+        """An offset that no earlier record of the segment with `timestamp` or later precedes."""
+        timestamps = self._load() if self._timestamps is None else self._timestamps
+        at = bisect_right(timestamps, timestamp) - 1
+        return self.base_offset + (self._offsets[at] if at >= 0 else 0)
+
+    def write(self, *, create: bool = False) -> None:
+        timestamps = self._timestamps
+        if timestamps is None or (len(timestamps) == self._written and not create):
+            return
+        pack = _TIME_ENTRY.pack
+        new = zip(timestamps[self._written :], self._offsets[self._written :], strict=True)
+        data = b"".join([pack(timestamp, offset) for timestamp, offset in new])
+        _write_at(self.path, data, TIME_ENTRY_SIZE * self._written)
+        self._written = len(timestamps)
+
+    def truncate_to(self, offset: int) -> None:
+        timestamps = self._load() if self._timestamps is None else self._timestamps
+        keep = bisect_left(self._offsets, max(0, offset - self.base_offset))
+        del timestamps[keep:], self._offsets[keep:]
+        self._written = min(self._written, keep)
+        _cut(self.path, TIME_ENTRY_SIZE * self._written)
+
+    def rewrite(self) -> None:
+        self._written = 0
+        self.write()
+        _cut(self.path, TIME_ENTRY_SIZE * self._written)
+
+    def unload(self) -> None:
+        if self._timestamps is not None and len(self._timestamps) == self._written:
+            self._timestamps = None
+            self._offsets = array("I")

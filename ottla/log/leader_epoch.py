@@ -1,0 +1,108 @@
+"""Which leader epoch began at which offset: the `leader-epoch-checkpoint` of a partition."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from threading import Lock
+
+from ottla.log.checkpoint import CheckpointError, read_lines, sync_path, write_lines
+
+UNDEFINED_EPOCH = -1
+UNDEFINED_OFFSET = -1
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+
+
+class LeaderEpochCache:
+    """Invariant: epochs and their start offsets both rise strictly.
+
+    A new epoch is written with the next flush or roll, not at once: until then it is found again in the
+    batch headers, which recovery reads from the recovery point on. What removes epochs is written at once.
+    Owner: the log's owner; `write` may run in a thread.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+        self._entries: list[tuple[int, int]] = []
+        self._written: list[tuple[int, int]] = []
+        self._lock = Lock()  # a flush in a thread and a roll on the loop may both write
+
+    def load(self) -> None:
+        self._entries.clear()
+        for line in read_lines(self._path):
+            try:
+                epoch, start = map(int, line.split(" "))
+            except ValueError:
+                raise CheckpointError(
+                    f"{self._path} has a line that is not 'epoch offset': {line!r}"
+                ) from None
+            self.assign(epoch, start)
+        self._written = self._entries.copy()
+
+    @property
+    def latest(self) -> int:
+        return self._entries[-1][0] if self._entries else UNDEFINED_EPOCH
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        return self._entries.copy()
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Let `epoch` begin at `start_offset`; that overrules later starts and later epochs."""
+        entries = self._entries
+        if epoch < 0 or (entries and epoch == entries[-1][0] and start_offset >= entries[-1][1]):
+            return
+        keep = min(bisect_left(entries, epoch, key=_epoch), bisect_left(entries, start_offset, key=_start))
+        entries[keep:] = [(epoch, start_offset)]
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch not above `epoch` and where it ended; undefined if nothing is known of it."""
+        entries = self._entries
+        if epoch == UNDEFINED_EPOCH or not entries:
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        if epoch == entries[-1][0]:
+            return epoch, log_end_offset
+        higher = bisect_right(entries, epoch, key=_epoch)
+        if higher == len(entries):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        return entries[higher - 1][0] if higher else epoch, entries[higher][1]
+
+    def epoch_of(self, offset: int) -> int:
+        at = bisect_right(self._entries, offset, key=_start)
+        return self._entries[at - 1][0] if at else UNDEFINED_EPOCH
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that began at or after `end_offset`."""
+        keep = bisect_left(self._entries, end_offset, key=_start)
+        if keep < len(self._entries):
+            del self._entries[keep:]
+            self.write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget what lies below `start_offset`; the epoch of that offset then begins there."""
+        drop = bisect_right(self._entries, start_offset, key=_start) - 1
+        if drop >= 0 and self._entries[drop] != (self._entries[0][0], start_offset):
+            self._entries[: drop + 1] = [(self._entries[drop][0], start_offset)]
+            self.write()
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self.write()
+
+    def write(self, *, sync: bool = False) -> None:
+        """Bring the file up to date if it is not."""
+        with self._lock:
+            entries = self._entries.copy()
+            if entries != self._written:
+                write_lines(self._path, (f"{epoch} {start}" for epoch, start in entries), sync=False)
+                self._written = entries
+        if sync and entries:
+            sync_path(self._path)
+
+
+def _epoch(entry: tuple[int, int]) -> int:
+    return entry[0]
+
+
+def _start(entry: tuple[int, int]) -> int:
+    return entry[1]

@@ -1,0 +1,257 @@
+"""One entry of `log.dirs`: its lock, its identity, its checkpoints and the logs in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from ottla.log.checkpoint import (
+    CLEANER_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    CheckpointError,
+    TopicPartition,
+    read_offsets,
+    replace_file,
+    write_offsets,
+)
+from ottla.log.config import LogConfig
+from ottla.log.directory_lock import DirectoryLock
+from ottla.log.errors import LogDirectoryError
+from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.log.partition_log import PartitionLog
+from ottla.log.partition_metadata import ZERO_UUID, read_partition_metadata
+from ottla.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+_FOREIGN_SUFFIXES = ("-future", "-stray")
+_NAME_MAX = 255
+_THREADS = 4
+
+
+class LogDirectory:
+    """Invariant: while open, this process alone uses the directory; `logs` has every log that can be served,
+    `offline_logs` the reason for every one that cannot; the clean-shutdown mark is there only while closed.
+
+    Owner: the event loop. Opening, loading, creating, deleting, checkpoints and closing block; they may run
+    in a thread, one at a time.
+    """
+
+    def __init__(self, path: str, lock: DirectoryLock) -> None:
+        self.path = Path(path)
+        self.online = True
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.offline_logs: dict[TopicPartition, str] = {}
+        self._directory = path
+        self._lock = lock
+        self._doomed: list[str] = []
+        self.meta: MetaProperties | None = read_meta_properties(path)
+        self.clean_shutdown = os.path.exists(self._file(CLEAN_SHUTDOWN_FILE))
+        self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
+        self._log_starts = self._read(LOG_START_CHECKPOINT)
+        self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> LogDirectory:
+        """Take the directory, making it if need be. LogDirectoryError says why that is not possible."""
+        directory = os.path.abspath(os.fspath(path))
+        try:
+            os.makedirs(directory, exist_ok=True)
+            lock = DirectoryLock(directory)
+        except OSError as error:
+            raise LogDirectoryError(
+                f"{directory} cannot be used as a log directory: {error.strerror or error}"
+            ) from None
+        try:
+            return cls(directory, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+    def _read(self, checkpoint: str) -> dict[TopicPartition, int]:
+        try:
+            return read_offsets(self._file(checkpoint))
+        except CheckpointError as error:
+            # Every checkpoint can be done without; without the recovery points all is scanned.
+            logger.warning("%s; it is ignored and written anew", error)
+            self.clean_shutdown = False
+            return {}
+
+    def claim(self, broker_id: int, cluster_id: str) -> None:
+        """Make sure that the directory is this broker's; a new one becomes so."""
+        if self.meta is None:
+            write_meta_properties(self._directory, broker_id, cluster_id)
+            self.meta = MetaProperties(broker_id, cluster_id)
+            return
+        if self.meta.broker_id not in (None, broker_id):
+            raise LogDirectoryError(
+                f"{self._directory} belongs to broker {self.meta.broker_id}, this is broker {broker_id}: "
+                "correct broker.id or log.dirs"
+            )
+        if self.meta.cluster_id not in (None, cluster_id):
+            raise LogDirectoryError(
+                f"{self._directory} belongs to the cluster {self.meta.cluster_id}, this is {cluster_id}: "
+                "correct log.dirs or the cluster's address"
+            )
+
+    # Loading
+
+    def load_logs(self, config_for: Callable[[str], LogConfig]) -> None:
+        """Open every log of the directory, recovering those that need it; from here on a crash is noticed."""
+        clean = self.clean_shutdown
+        with suppress(FileNotFoundError):
+            os.unlink(self._file(CLEAN_SHUTDOWN_FILE))
+        found: list[tuple[TopicPartition, str]] = []
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                if not entry.is_dir():
+                    continue
+                if entry.name.endswith(DELETE_SUFFIX):
+                    self._doomed.append(entry.path)
+                    continue
+                name = parse_directory_name(entry.name)
+                if name is None:
+                    logger.warning("%s is not the directory of a partition and is left alone", entry.path)
+                else:
+                    found.append((name, entry.path))
+        configs = {topic: config_for(topic) for topic in {topic for (topic, _), _ in found}}
+
+        def load(item: tuple[TopicPartition, str]) -> None:
+            self._load(*item, configs[item[0][0]], clean)
+
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-recovery") as pool:
+            for _ in pool.map(load, found, chunksize=16):
+                pass
+
+    def _load(self, name: TopicPartition, path: str, config: LogConfig, clean: bool) -> None:
+        try:
+            self.logs[name] = PartitionLog.open(
+                path,
+                *name,
+                config,
+                topic_id=read_partition_metadata(path) or ZERO_UUID,
+                log_start_offset=self._log_starts.get(name, 0),
+                recovery_point=self._recovery_points.get(name, 0),
+                clean_shutdown=clean,
+            )
+        except (KafkaError, LogDirectoryError) as error:
+            reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
+            logger.error("%s-%d is offline: %s", *name, reason)
+            self.offline_logs[name] = reason
+
+    # Logs that come and go
+
+    def create_log(self, topic: str, partition: int, *, topic_id: bytes, config: LogConfig) -> PartitionLog:
+        name = (topic, partition)
+        if name in self.logs:
+            return self.logs[name]
+        if name in self.offline_logs:
+            raise LogDirectoryError(self.offline_logs[name])
+        log = PartitionLog.open(
+            self._file(f"{topic}-{partition}"),
+            topic,
+            partition,
+            config,
+            topic_id=topic_id,
+            clean_shutdown=False,
+        )
+        self.logs[name] = log
+        return log
+
+    def delete_log(self, topic: str, partition: int) -> None:
+        """Take a log away at once; its files go with the next `remove_deleted`."""
+        name = (topic, partition)
+        log = self.logs.pop(name, None)
+        if log is not None:
+            log.abandon()
+        self.offline_logs.pop(name, None)
+        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+            offsets.pop(name, None)
+        suffix = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
+        doomed = self._file(topic[: _NAME_MAX - len(suffix)] + suffix)
+        os.rename(self._file(f"{topic}-{partition}"), doomed)
+        self._doomed.append(doomed)
+
+    def remove_deleted(self, now_ms: int) -> None:
+        """Unlink what was deleted: whole logs, and segments whose file.delete.delay.ms has passed."""
+        doomed, self._doomed = self._doomed, []
+        for path in doomed:
+            shutil.rmtree(path, ignore_errors=True)
+        for log in list(self.logs.values()):
+            log.unlink_deleted(now_ms)
+
+    # Checkpoints and the end
+
+    def checkpoint(self) -> None:
+        """Write down from where to recover and where the logs start."""
+        logs = self.logs.copy()
+        recovery_points = {name: log.recovery_point for name, log in logs.items()}
+        recovery_points.update(
+            dict.fromkeys(self.offline_logs, 0)
+        )  # whatever is wrong, look at all of it again
+        write_offsets(self._file(RECOVERY_POINT_CHECKPOINT), recovery_points)
+        starts = {
+            name: log.log_start_offset
+            for name, log in logs.items()
+            if log.log_start_offset > log.segments.base_offset
+        }
+        starts.update(
+            {name: self._log_starts[name] for name in self.offline_logs if name in self._log_starts}
+        )
+        write_offsets(self._file(LOG_START_CHECKPOINT), starts)
+
+    def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
+        write_offsets(self._file(HIGH_WATERMARK_CHECKPOINT), offsets)
+
+    def close(self) -> None:
+        """Close every log and, if all went well, leave the mark that spares the next start the recovery."""
+        try:
+            with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-close") as pool:
+                closed = all(list(pool.map(self._close, list(self.logs.values()))))
+            self.checkpoint()
+            if not os.path.exists(self._file(CLEANER_CHECKPOINT)):
+                write_offsets(self._file(CLEANER_CHECKPOINT), {})
+            if closed:
+                replace_file(self._file(CLEAN_SHUTDOWN_FILE), b'{"version":0,"brokerEpoch":-1}')
+        except OSError as error:
+            logger.error("%s could not be closed cleanly: %s", self._directory, error.strerror or error)
+        finally:
+            self.remove_deleted(0)
+            self._lock.release()
+            self.online = False
+
+    def _close(self, log: PartitionLog) -> bool:
+        try:
+            log.close()
+        except KafkaError as error:
+            logger.error("%s", error)
+            return False
+        return True
+
+    def abandon(self) -> None:
+        """Let go of everything as a crash would: no checkpoint, no mark."""
+        for log in self.logs.values():
+            log.abandon()
+        self._lock.release()
+        self.online = False
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """Topic and partition from `topic-partition`, None for any other directory."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isdecimal() or name.endswith(_FOREIGN_SUFFIXES):
+        return None
+    return topic, int(partition)

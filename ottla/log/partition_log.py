@@ -1,0 +1,559 @@
+"""The log of one partition: append, read, and everything that changes where it begins or ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+from threading import Lock
+
+from crc32c import crc32c
+
+from ottla.log import time_lookup
+from ottla.log.append_check import check_records, check_replicated, check_unusual, needs_records, refuse_short
+from ottla.log.append_info import AppendInfo
+from ottla.log.batch import (
+    ATTRIBUTES,
+    ATTRIBUTES_AT,
+    BASE_OFFSET,
+    BATCH_OVERHEAD,
+    CRC,
+    CRC_AT,
+    CRC_START,
+    HEADER,
+    LEADER_EPOCH,
+    LEADER_EPOCH_AT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAX_TIMESTAMP,
+    MAX_TIMESTAMP_AT,
+    BatchHeader,
+    Buffer,
+    header_at,
+)
+from ottla.log.checkpoint import sync_path
+from ottla.log.config import LOG_APPEND_TIME, LogConfig
+from ottla.log.errors import CorruptSegmentError, storage_error
+from ottla.log.file_region import EMPTY_REGION, FileRegion
+from ottla.log.partition_metadata import ZERO_UUID, write_partition_metadata
+from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
+from ottla.log.recovery import LoadedLog, lengthen_memory, load_log, replay_producers
+from ottla.log.retention import deletable_segments
+from ottla.log.segment import LogSegment
+from ottla.log.segments import LogSegments
+from ottla.log.time_lookup import TimestampOffset
+from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+__all__ = ["AppendInfo", "PartitionLog"]
+
+logger = logging.getLogger(__name__)
+
+_RECENT_BATCHES = 32
+_HIGHEST_CODEC = 4
+_UNUSUAL_ATTRIBUTES = CONTROL_FLAG | TIMESTAMP_TYPE_FLAG
+_unpack = HEADER.unpack_from
+
+
+class PartitionLog:
+    """Invariant: the segments hold [log_start_offset, log_end_offset) in order, the last one active; memory
+    (end offset, producers, epochs, indexes) says exactly what the files say, also after a failed append.
+
+    Owner: the event loop. `flush` and the lookups by time may run in a thread.
+    """
+
+    def __init__(
+        self, path: str, topic: str, partition: int, config: LogConfig, topic_id: bytes, loaded: LoadedLog
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.path = Path(path)
+        self.segments = LogSegments(loaded.segments)
+        self.active = loaded.segments[-1]
+        self.producers = loaded.producers
+        self.epochs = loaded.epochs
+        self._latest_epoch = loaded.epochs.latest
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.offline_reason: str | None = None
+        self.last_flush_ms = int(time.time() * 1000)
+        self._recent: dict[
+            int, int
+        ] = {}  # base offset -> position, of the last batches of the active segment
+        self._flush_lock = Lock()
+        self._truncations = 0
+        self.config = config
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        *,
+        topic_id: bytes = ZERO_UUID,
+        log_start_offset: int = 0,
+        recovery_point: int = 0,
+        clean_shutdown: bool,
+    ) -> PartitionLog:
+        """Open a directory, or make it. CorruptSegmentError if it has damage that recovery must not touch."""
+        directory = os.fspath(path)
+        try:
+            if not os.path.isdir(directory):
+                os.makedirs(directory)
+                if topic_id != ZERO_UUID:
+                    write_partition_metadata(directory, topic_id)
+            loaded = load_log(
+                directory,
+                config,
+                log_start_offset=log_start_offset,
+                recovery_point=recovery_point,
+                clean_shutdown=clean_shutdown,
+            )
+            if loaded.segments[-1].file is None:
+                loaded.segments[-1].activate()
+        except OSError as error:
+            raise storage_error(f"cannot open the log in {directory}", error) from error
+        log = cls(directory, topic, partition, config, topic_id, loaded)
+        if log.log_end_offset < log.log_start_offset:
+            # The checkpoint is newer than the data: what lay below it had been deleted on purpose.
+            log.truncate_fully_and_start_at(log.log_start_offset)
+        elif log.segments.count_below(log.log_start_offset):
+            log._delete_first(log.segments.count_below(log.log_start_offset), int(time.time() * 1000))
+        return log
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        """Holds from the next append on; fields of the hot path are laid out here."""
+        self._config = config
+        self._max_batch_bytes = min(config.max_message_bytes, config.segment_bytes)
+        self._log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+        self._after_max_ms = config.message_timestamp_after_max_ms
+        self._reads_records = needs_records(config)
+        self._flush_messages = config.flush_messages
+        self._jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
+        self.active.configure(config, self._jitter_ms)
+
+    @property
+    def size(self) -> int:
+        return self.segments.size
+
+    # Appending
+
+    def append(
+        self, records: Buffer, *, leader_epoch: int, now_ms: int, from_client: bool = True
+    ) -> AppendInfo:
+        """Append one batch as leader. Its base offset and leader epoch are written into `records` itself."""
+        view = records if type(records) is memoryview else memoryview(records)
+        size = len(view)
+        if size < BATCH_OVERHEAD:
+            raise refuse_short(size)
+        (
+            base_offset, length, _, magic, crc, attributes, delta,
+            _, max_timestamp, producer_id, producer_epoch, first_sequence, count,
+        ) = _unpack(view)  # fmt: skip
+        actual_crc = crc32c(view[CRC_START:])
+        if (
+            actual_crc != crc
+            or magic != MAGIC
+            or length != size - LOG_OVERHEAD
+            or size > self._max_batch_bytes
+            or count != delta + 1
+            or delta < 0
+            or base_offset
+            or attributes & _UNUSUAL_ATTRIBUTES
+            or attributes & CODEC_MASK > _HIGHEST_CODEC
+            or max_timestamp - now_ms > self._after_max_ms
+            or (producer_id >= 0 and (first_sequence < 0 or producer_epoch < 0))
+            or (producer_id < 0 and attributes & TRANSACTIONAL_FLAG)
+        ):
+            check_unusual(
+                header_at(view), size, actual_crc, self._config, now_ms=now_ms, from_client=from_client
+            )
+        last_sequence = -1
+        if producer_id >= 0:
+            last_sequence = (first_sequence + delta) & SEQUENCE_MAX
+            repeated = self.producers.check(producer_id, producer_epoch, first_sequence, last_sequence)
+            if repeated is not None:
+                _, _, first_offset, last_offset, timestamp = repeated
+                append_time = timestamp if self._log_append_time else -1
+                return AppendInfo(
+                    first_offset, last_offset, append_time, self.log_start_offset, timestamp, True
+                )
+        if self.offline_reason is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
+        if self._reads_records and from_client:
+            view = check_records(view, header_at(view), self._config, now_ms)
+            size = len(view)
+            attributes = header_at(view).attributes
+        if view.readonly:
+            view = memoryview(bytearray(view))
+        append_time = -1
+        if self._log_append_time:
+            append_time = max_timestamp = now_ms
+            ATTRIBUTES.pack_into(view, ATTRIBUTES_AT, attributes | TIMESTAMP_TYPE_FLAG)
+            MAX_TIMESTAMP.pack_into(view, MAX_TIMESTAMP_AT, now_ms)
+            CRC.pack_into(view, CRC_AT, crc32c(view[CRC_START:]))
+
+        first_offset = self.log_end_offset
+        last_offset = first_offset + delta
+        segment = self.active
+        if (
+            segment.size + size > segment.max_size
+            or max_timestamp > segment.roll_after_timestamp
+            or now_ms > segment.roll_after_time
+            or last_offset > segment.max_offset
+            or segment.index_full
+        ):
+            segment = self._roll_for_append(first_offset)
+        if leader_epoch != self._latest_epoch:
+            self.start_epoch(leader_epoch)
+        BASE_OFFSET.pack_into(view, 0, first_offset)
+        LEADER_EPOCH.pack_into(view, LEADER_EPOCH_AT, leader_epoch)
+        try:
+            position = segment.append(view, size, last_offset, max_timestamp)
+        except KafkaError as error:
+            self._after_failed_write(error)
+            raise
+        self.log_end_offset = last_offset + 1
+        recent = self._recent
+        recent[first_offset] = position
+        if len(recent) > _RECENT_BATCHES:
+            del recent[next(iter(recent))]
+        if producer_id >= 0:
+            batch = (first_sequence, last_sequence, first_offset, last_offset, max_timestamp)
+            self.producers.update(producer_id, producer_epoch, batch, attributes & TRANSACTIONAL_FLAG != 0)
+        if last_offset - self.recovery_point >= self._flush_messages - 1:
+            self.flush()
+        return AppendInfo(first_offset, last_offset, append_time, self.log_start_offset, max_timestamp)
+
+    def append_as_follower(self, records: Buffer) -> AppendInfo:
+        """Append what a leader sent: any number of batches, offsets and epochs kept, a cut one left out."""
+        if self.offline_reason is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
+        view = memoryview(records)
+        batches = check_replicated(view, self.log_end_offset)
+        first_offset = batches[0][1].base_offset if batches else self.log_end_offset
+        max_timestamp = max((header.max_timestamp for _, header in batches), default=-1)
+        while batches:
+            segment = self.active
+            header = batches[0][1]
+            if _must_roll(segment, header, segment.size):
+                base = self.log_end_offset
+                if header.last_offset > base + segment.max_offset - segment.base_offset:
+                    base = header.base_offset  # compaction left a gap that no segment can span
+                segment = self._roll_for_append(base)
+            count, end = 1, segment.size + header.size
+            while count < len(batches) and not _must_roll(segment, batches[count][1], end):
+                end += batches[count][1].size
+                count += 1
+            self._append_run(segment, view, batches[:count])
+            batches = batches[count:]
+        if self.log_end_offset - self.recovery_point >= self._flush_messages:
+            self.flush()
+        return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, max_timestamp)
+
+    def _append_run(
+        self, segment: LogSegment, view: memoryview, batches: list[tuple[int, BatchHeader]]
+    ) -> None:
+        """One write for batches that go to the same segment."""
+        start, last = batches[0][0], batches[-1]
+        end = last[0] + last[1].size
+        for _, header in batches:
+            if header.partition_leader_epoch != self._latest_epoch:
+                self.start_epoch(header.partition_leader_epoch, header.base_offset)
+        try:
+            base_position = segment.write(view[start:end], end - start)
+        except KafkaError as error:
+            self._after_failed_write(error)
+            raise
+        for at, header in batches:
+            segment.note(header, base_position + at - start)
+            self.producers.replay(header, partial(bytes, view[at : at + header.size]))
+        self.log_end_offset = last[1].last_offset + 1
+
+    def _after_failed_write(self, error: KafkaError) -> None:
+        logger.error("%s", error)
+        if self.active.file is None:
+            self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
+
+    def _roll_for_append(self, base_offset: int) -> LogSegment:
+        try:
+            return self.roll(base_offset)
+        except OSError as error:
+            raise storage_error(f"cannot start a new segment in {self.path}", error) from error
+
+    def roll(self, base_offset: int | None = None) -> LogSegment:
+        """Seal the active segment and start a new one at the log end offset."""
+        old = self.active
+        base = self.log_end_offset if base_offset is None else base_offset
+        if base == old.base_offset:
+            return old
+        old.write_indexes()
+        self.epochs.write()
+        self.producers.take_snapshot(base)
+        segment = LogSegment(old.directory, base, self._config, jitter_ms=self._jitter_ms)
+        segment.create_files()
+        old.seal()
+        self.segments.append(segment)
+        self.active = segment
+        self._recent.clear()
+        return segment
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool) -> FileRegion:
+        """The bytes from the batch with `offset` on, of one segment and below the offset `upto`.
+
+        At most `max_bytes`, but with `min_one` at least the first batch. Empty if there is nothing yet.
+        """
+        end_offset = self.log_end_offset
+        if offset < self.log_start_offset or offset > end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not between {self.log_start_offset} and {end_offset}",
+            )
+        if upto > end_offset:
+            upto = end_offset
+        if offset >= upto:
+            return EMPTY_REGION
+        position = self._recent.get(offset)
+        if position is not None and upto == end_offset:
+            active = self.active
+            size = active.size - position
+            if size <= max_bytes:
+                return FileRegion(active.file or active.open_file(), position, size)
+        try:
+            for segment in self.segments.at_or_after(offset):
+                found = segment.locate(offset)
+                if found is not None:
+                    return self._region(segment, found.position, found.header, max_bytes, upto, min_one)
+        except CorruptSegmentError as error:
+            logger.error("%s", error)
+            raise
+        except OSError as error:
+            raise storage_error(f"cannot read {self.path}", error) from error
+        return EMPTY_REGION
+
+    def _region(
+        self, segment: LogSegment, position: int, first: BatchHeader, max_bytes: int, upto: int, min_one: bool
+    ) -> FileRegion:
+        if first.last_offset >= upto:
+            return EMPTY_REGION
+        end = segment.size
+        if upto < (self.log_end_offset if segment is self.active else self.segments.end_of(segment)):
+            bound = segment.locate(upto)
+            end = segment.size if bound is None else bound.position
+        size = min(max_bytes, end - position)
+        if size < first.size:
+            if not min_one:
+                return EMPTY_REGION
+            size = first.size
+        if position < segment.unverified_end:
+            size = segment.verify(position, position + size) - position
+            if not size:
+                raise CorruptSegmentError(segment.path, position, "the checksum does not match")
+        return FileRegion(segment.open_file(), position, size)
+
+    def offset_for_timestamp(self, timestamp: int, upto: int) -> TimestampOffset | None:
+        """Offset, timestamp and leader epoch of the first record not older than `timestamp`, below `upto`."""
+        return time_lookup.offset_for_timestamp(self.segments, self.log_start_offset, timestamp, upto)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Offset, timestamp and leader epoch of the first record with the largest timestamp."""
+        return time_lookup.max_timestamp_offset(self.segments, self.log_start_offset)
+
+    # Leader epochs
+
+    def start_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
+        """Note that `leader_epoch` begins, by default at the end of the log."""
+        self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
+        self._latest_epoch = self.epochs.latest
+
+    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known epoch not above `leader_epoch` and where it ended; (-1, -1) if not known."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that `offset` was (or will be) written in, -1 if not known."""
+        return self.epochs.epoch_of(offset)
+
+    # Moving the start and the end
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove everything at or above `offset`. A batch that contains it goes as a whole."""
+        if offset >= self.log_end_offset:
+            return
+        if offset <= self.segments.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        with self._flush_lock:
+            self._truncations += 1
+        try:
+            # Snapshots go first: one above the end of the log would be believed after a crash.
+            self.producers.remove_snapshots_after(offset)
+            self.segments.discard_above(offset)
+            active = self.active = self.segments[-1]
+            self._recent.clear()
+            end = active.truncate_to(offset)
+            active.activate()
+            active.configure(self._config, self._jitter_ms)
+            self.log_end_offset = end
+            self.log_start_offset = min(self.log_start_offset, end)
+            self.recovery_point = min(self.recovery_point, end)
+            self.epochs.truncate_from_end(end)
+            self._latest_epoch = self.epochs.latest
+            self.producers.remove_snapshots_after(end)
+            segments = list(self.segments)
+            replay_producers(
+                self.producers, segments, self.producers.load_latest(end, segments[0].base_offset), end
+            )
+            lengthen_memory(self.producers, segments)
+        except OSError as error:
+            self._go_offline("truncated", error)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything; the next record gets `offset`."""
+        with self._flush_lock:
+            self._truncations += 1
+        try:
+            self.producers.clear()
+            active = LogSegment(os.fspath(self.path), offset, self._config, jitter_ms=self._jitter_ms)
+            self.segments.replace_all([active])
+            active.create_files()
+            self.active = active
+            self._recent.clear()
+            self.epochs.clear()
+            self._latest_epoch = self.epochs.latest
+        except OSError as error:
+            self._go_offline("truncated", error)
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+
+    def _go_offline(self, what: str, error: OSError) -> None:
+        """What is on disk is no longer known: going on would be a promise without ground."""
+        self.offline_reason = f"{self.path} could not be {what}: {error.strerror or error}"
+        logger.error("%s", self.offline_reason)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason) from error
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Delete the records below `offset`; segments that are wholly below go with them."""
+        if offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind the end, {self.log_end_offset}"
+            )
+        if offset > self.log_start_offset:
+            self._start_at(offset)
+            self._delete_first(self.segments.count_below(offset), int(time.time() * 1000))
+
+    def delete_old_segments(self, now_ms: int, upto: int) -> int:
+        """Apply retention to what lies below `upto` (the high watermark); how many segments went."""
+        try:
+            count = deletable_segments(self.segments, self._config, self.log_start_offset, now_ms, upto)
+            if count == len(self.segments):
+                self.roll()
+            self._delete_first(count, now_ms)
+        except OSError as error:
+            raise storage_error(f"cannot delete old segments of {self.path}", error) from error
+        if self.segments.base_offset > self.log_start_offset:
+            self._start_at(self.segments.base_offset)
+        return count
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self._latest_epoch = self.epochs.latest
+
+    def _delete_first(self, count: int, now_ms: int) -> None:
+        if count:
+            self.segments.delete_first(count, now_ms + self._config.file_delete_delay_ms)
+            self.producers.remove_snapshots_before(self.segments.base_offset)
+            self.recovery_point = max(self.recovery_point, self.segments.base_offset)
+
+    def unlink_deleted(self, now_ms: int) -> None:
+        """Remove the files of segments that were deleted long enough ago."""
+        self.segments.unlink_deleted(now_ms)
+
+    # Producers
+
+    def describe_producers(self) -> list[ProducerDescription]:
+        return self.producers.describe()
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        return self.producers.remove_expired(now_ms, expiration_ms)
+
+    # Durability and the end
+
+    def flush(self, upto: int | None = None) -> None:
+        """fsync what is not yet below the recovery point, up to the end or to the base offset of a segment.
+
+        May run in a thread. A truncation meanwhile makes its result void.
+        """
+        truncations = self._truncations
+        end = self.log_end_offset if upto is None else min(upto, self.log_end_offset)
+        if end <= self.recovery_point:
+            return
+        try:
+            self.epochs.write(sync=True)
+            self.segments.sync(self.recovery_point, end)
+            sync_path(os.fspath(self.path))
+        except FileNotFoundError:
+            return  # a segment was deleted meanwhile: the next flush sees the log without it
+        except OSError as error:
+            self._go_offline("flushed", error)
+        with self._flush_lock:
+            if truncations == self._truncations:
+                self.recovery_point = max(self.recovery_point, end)
+                self.last_flush_ms = int(time.time() * 1000)
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether flush.ms has passed, or a sealed segment waits for its fsync."""
+        waits = self.recovery_point < self.log_end_offset
+        return waits and (
+            self.recovery_point < self.active.base_offset
+            or now_ms - self.last_flush_ms >= self._config.flush_ms
+        )
+
+    def close(self) -> None:
+        """Leave the files so that the next start needs no recovery."""
+        try:
+            if self.offline_reason is None:
+                self.active.write_indexes()
+                self.epochs.write()
+                self.flush()
+                if self.log_end_offset > self.segments.base_offset or self.producers.producers:
+                    self.producers.take_snapshot(self.log_end_offset)
+        except OSError as error:
+            raise storage_error(f"cannot close {self.path}", error) from error
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are, as a crash would."""
+        self.segments.close()
+        self._recent.clear()
+        self.offline_reason = self.offline_reason or f"{self.path} is closed"
+
+    def delete(self) -> None:
+        """Close without keeping anything, and remove the directory."""
+        self.abandon()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _must_roll(segment: LogSegment, header: BatchHeader, size: int) -> bool:
+    return (
+        (size > 0 and size + header.size > segment.max_size)
+        or header.max_timestamp > segment.roll_after_timestamp
+        or header.last_offset > segment.max_offset
+        or segment.index_full
+    )

@@ -1,0 +1,235 @@
+"""What the cluster looks like, in memory: brokers, topics, who leads what, overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ottla.metadata import nodes
+from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
+from ottla.metadata.store import NodeStore, NoNode
+from ottla.metadata.topic_names import INTERNAL_TOPICS, collision_key
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+NO_LEADER = -1
+NO_CONTROLLER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerImage:
+    broker_id: int
+    endpoints: Mapping[str, Endpoint]  # by listener name
+    rack: str | None = None
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int  # the version of the state's node
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    name: str
+    topic_id: bytes
+    partitions: Mapping[int, PartitionImage]
+    configs: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0  # of the topic's node
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+class ClusterImage:
+    """The cluster as this broker knows it.
+
+    Invariant: `topics`, `topics_by_id` and `partitions` speak of the same topics; what they hold is immutable
+    and is replaced as a whole, so whoever took the image of a topic keeps a consistent one. `version` grows
+    with each change. Owner: the event loop. Change it through the methods only; read the dicts directly.
+    """
+
+    def __init__(self, cluster_id: str = "") -> None:
+        self.cluster_id = cluster_id
+        self.controller_id = NO_CONTROLLER
+        self.controller_epoch = 0
+        self.brokers: dict[int, BrokerImage] = {}
+        self.topics: dict[str, TopicImage] = {}
+        self.topics_by_id: dict[bytes, TopicImage] = {}
+        self.partitions: dict[tuple[str, int], PartitionImage] = {}
+        self.broker_configs: dict[int | None, dict[str, str]] = {}  # None: the default of all brokers
+        self.deleting: set[str] = set()  # topics that are marked for deletion
+        self.version = 0
+        self._names_by_key: dict[str, set[str]] = {}
+
+    # Brokers
+
+    def put_broker(self, broker: BrokerImage) -> None:
+        self.brokers[broker.broker_id] = broker
+        self.version += 1
+
+    def remove_broker(self, broker_id: int) -> None:
+        if self.brokers.pop(broker_id, None) is not None:
+            self.version += 1
+
+    def set_controller(self, broker_id: int, epoch: int | None = None) -> None:
+        self.controller_id = broker_id
+        if epoch is not None:
+            self.controller_epoch = epoch
+        self.version += 1
+
+    def set_broker_configs(self, broker_id: int | None, configs: Mapping[str, str]) -> None:
+        self.broker_configs[broker_id] = dict(configs)
+        self.version += 1
+
+    # Topics
+
+    def put_topic(self, topic: TopicImage) -> None:
+        """Add a topic, or replace it with all its partitions."""
+        if topic.name in self.topics:
+            self._forget(topic.name)
+        for partition in topic.partitions.values():
+            self.partitions[topic.name, partition.partition] = partition
+        self._names_by_key.setdefault(collision_key(topic.name), set()).add(topic.name)
+        self._replace(topic)
+
+    def remove_topic(self, name: str) -> None:
+        if name in self.topics:
+            self._forget(name)
+            self.version += 1
+
+    def _replace(self, topic: TopicImage) -> None:
+        self.topics[topic.name] = topic
+        if topic.topic_id != nodes.ZERO_UUID:
+            self.topics_by_id[topic.topic_id] = topic
+        self.version += 1
+
+    def _forget(self, name: str) -> None:
+        topic = self.topics.pop(name)
+        self.topics_by_id.pop(topic.topic_id, None)
+        for partition in topic.partitions:
+            self.partitions.pop((name, partition), None)
+        key = collision_key(name)
+        self._names_by_key[key].discard(name)
+        if not self._names_by_key[key]:
+            del self._names_by_key[key]
+
+    def put_partition(self, partition: PartitionImage) -> None:
+        """Add or replace one partition of a topic that is known."""
+        topic = self.topics[partition.topic]
+        self.partitions[topic.name, partition.partition] = partition
+        self._replace(replace(topic, partitions={**topic.partitions, partition.partition: partition}))
+
+    def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> None:
+        self._replace(replace(self.topics[name], configs=dict(configs)))
+
+    def colliding_topic(self, name: str) -> str | None:
+        """A topic whose name differs only in '.' and '_', which Kafka does not allow beside this one."""
+        return next(
+            (other for other in self._names_by_key.get(collision_key(name), ()) if other != name), None
+        )
+
+    def check_collision(self, name: str) -> None:
+        """KafkaError if a topic of this name exists or one that collides with it, in Kafka's words."""
+        if name in self.topics:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if (other := self.colliding_topic(name)) is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+            )
+
+    # Loading
+
+    @classmethod
+    async def load(cls, store: NodeStore) -> ClusterImage:
+        """Read everything, in a handful of round trips however many partitions there are."""
+        image = cls()
+        singles = (nodes.CLUSTER_ID, nodes.CONTROLLER, nodes.CONTROLLER_EPOCH)
+        cluster_id, controller, epoch = await store.get_many(singles)
+        if cluster_id is not None and cluster_id.data:
+            image.cluster_id = nodes.decode_cluster_id(cluster_id.data)
+        if controller is not None:
+            image.controller_id = nodes.decode_controller(controller.data)
+        if epoch is not None and epoch.data:
+            image.controller_epoch = nodes.decode_controller_epoch(epoch.data)
+        await image._load_brokers(store)
+        await image._load_topics(store)
+        image.deleting = set(await _children(store, nodes.DELETE_TOPICS))
+        return image
+
+    async def _load_brokers(self, store: NodeStore) -> None:
+        ids = [int(name) for name in await _children(store, nodes.BROKER_IDS) if name.isdecimal()]
+        for broker_id, node in zip(ids, await store.get_many(list(map(nodes.broker_path, ids))), strict=True):
+            stat = await store.exists(nodes.broker_path(broker_id))
+            if node is not None and stat is not None:
+                registration = nodes.decode_broker(broker_id, node.data)
+                self.put_broker(broker_image(registration, stat.czxid))
+        entities = await _children(store, nodes.CONFIG_BROKERS)
+        paths = [f"{nodes.CONFIG_BROKERS}/{entity}" for entity in entities]
+        for entity, node in zip(entities, await store.get_many(paths), strict=True):
+            if node is not None:
+                broker = None if entity == nodes.DEFAULT_ENTITY else int(entity)
+                self.set_broker_configs(broker, nodes.decode_config(node.data))
+
+    async def _load_topics(self, store: NodeStore) -> None:
+        names = await _children(store, nodes.TOPICS)
+        found = await store.get_many([nodes.topic_path(name) for name in names])
+        configs = await store.get_many([nodes.topic_config_path(name) for name in names])
+        topics = {
+            name: (nodes.decode_topic(name, node.data), node.version, config.data if config else b"")
+            for name, node, config in zip(names, found, configs, strict=True)
+            if node is not None
+        }
+        keys = [(name, partition) for name, (topic, _, _) in topics.items() for partition in topic.partitions]
+        states = await store.get_many([nodes.partition_state_path(*key) for key in keys])
+        state_of = {
+            key: (nodes.decode_partition_state(*key, node.data), node.version)
+            for key, node in zip(keys, states, strict=True)
+            if node is not None
+        }
+        for name, (topic, version, config) in topics.items():
+            partitions = {
+                partition: partition_image(
+                    name, partition, topic, *state_of.get((name, partition), (None, -1))
+                )
+                for partition in sorted(topic.partitions)
+            }
+            topic_id = topic.topic_id or nodes.ZERO_UUID
+            self.put_topic(TopicImage(name, topic_id, partitions, nodes.decode_config(config), version))
+
+
+def broker_image(registration: BrokerRegistration, epoch: int) -> BrokerImage:
+    endpoints = {endpoint.listener: endpoint for endpoint in registration.endpoints}
+    return BrokerImage(registration.broker_id, endpoints, registration.rack, epoch)
+
+
+def partition_image(
+    name: str, partition: int, topic: TopicAssignment, state: PartitionState | None, version: int
+) -> PartitionImage:
+    """Of a partition as its nodes say; without a state it has no leader yet."""
+    return PartitionImage(
+        name,
+        partition,
+        state.leader if state else NO_LEADER,
+        state.leader_epoch if state else 0,
+        topic.partitions[partition],
+        state.isr if state else (),
+        version,
+        topic.adding_replicas.get(partition, ()),
+        topic.removing_replicas.get(partition, ()),
+    )
+
+
+async def _children(store: NodeStore, path: str) -> list[str]:
+    try:
+        return await store.children(path)
+    except NoNode:
+        return []

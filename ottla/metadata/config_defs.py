@@ -1,0 +1,281 @@
+"""What a configuration is: type, default, valid values, update mode; with Kafka's names, codes and errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+Value = bool | int | float | str | list[str] | None
+
+
+class ConfigType(IntEnum):
+    """The codes of DescribeConfigs."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+# For the tables, where a line should hold a row.
+BOOLEAN, STRING, INT, SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
+LONG, DOUBLE, LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+CLASS, PASSWORD = ConfigType.CLASS, ConfigType.PASSWORD
+INT_MAX, LONG_MAX = str(2**31 - 1), str(2**63 - 1)
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by the codes of DescribeConfigs; a lower one wins."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+class UpdateMode(Enum):
+    READ_ONLY = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER_WIDE = "cluster-wide"
+
+
+PER_BROKER, CLUSTER_WIDE = UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
+
+
+class InvalidValue(ValueError):
+    """A value that its definition refuses. The text is Kafka's, since tools match on it."""
+
+    @classmethod
+    def of(cls, name: str, value: object, reason: str) -> InvalidValue:
+        return cls(f"Invalid value {value} for configuration {name}: {reason}")
+
+
+class Validator:
+    """Refuses values; `expects` tells a person what would be accepted, as the rest of "give …"."""
+
+    @property
+    def expects(self) -> str:
+        raise NotImplementedError
+
+    def check(self, name: str, value: Value) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Validator):
+    low: int | None = None
+    high: int | None = None
+    also: int | None = None  # one value outside the range that is allowed too
+
+    @property
+    def expects(self) -> str:
+        parts = []
+        if self.low is not None and self.high is not None:
+            parts.append(f"from {self.low} to {self.high}")
+        elif self.low is not None:
+            parts.append(f"of at least {self.low}")
+        elif self.high is not None:
+            parts.append(f"of at most {self.high}")
+        if self.also is not None:
+            parts.append(f"or {self.also}")
+        return " ".join(parts)
+
+    def check(self, name: str, value: Value) -> None:
+        if value is None:
+            return
+        assert isinstance(value, int | float)
+        shown = format_value(value)
+        if self.also is not None:
+            assert self.low is not None
+            assert self.high is not None
+            if not (self.low <= value <= self.high or value == self.also):
+                raise InvalidValue.of(
+                    name, shown, f"Value must be between {self.low} and {self.high} or equal to {self.also}"
+                )
+            return
+        if self.low is not None and value < self.low:
+            raise InvalidValue.of(name, shown, f"Value must be at least {self.low}")
+        if self.high is not None and value > self.high:
+            raise InvalidValue.of(name, shown, f"Value must be no more than {self.high}")
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf(Validator):
+    """A string, or every member of a list, is one of these."""
+
+    values: tuple[str, ...]
+    ignore_case: bool = False
+
+    @property
+    def expects(self) -> str:
+        return "one of " + ", ".join(self.values)
+
+    def check(self, name: str, value: Value) -> None:
+        if value is None:
+            return
+        members = value if isinstance(value, list) else [value]
+        if isinstance(value, list) and "" in value:
+            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+        for member in members:
+            assert isinstance(member, str)
+            if (member.upper() if self.ignore_case else member) not in self.values:
+                case = " (case insensitive)" if self.ignore_case else ""
+                raise InvalidValue.of(name, member, f"String must be one of{case}: {', '.join(self.values)}")
+
+
+class NoDuplicates(Validator):
+    @property
+    def expects(self) -> str:
+        return "a list in which nothing is empty or comes twice"
+
+    def check(self, name: str, value: Value) -> None:
+        if value is None:
+            return
+        assert isinstance(value, list)
+        if "" in value:
+            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+        if len(set(value)) != len(value):
+            raise InvalidValue(f"Configuration '{name}' values must not be duplicated.")
+
+
+class ThrottledReplicas(Validator):
+    @property
+    def expects(self) -> str:
+        return "* or a list of partition:broker pairs"
+
+    def check(self, name: str, value: Value) -> None:
+        assert isinstance(value, list)
+        if value == ["*"] or all(re.fullmatch("[0-9]+:[0-9]+", replica) for replica in value):
+            return
+        raise InvalidValue.of(
+            name,
+            f"[{', '.join(value)}]",
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigDef:
+    name: str
+    type: ConfigType
+    default: str | None  # as text, the way DescribeConfigs shows it
+    documentation: str
+    validator: Validator | None = None
+    update_mode: UpdateMode = UpdateMode.READ_ONLY
+    # Hidden from DescribeConfigs: meant for tests.
+    internal: bool = False
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type is ConfigType.PASSWORD
+
+    def advice(self, refused: str) -> str:
+        """What to give, for a person whose value was refused."""
+        if self.type in _BITS and _WHOLE.fullmatch(refused.strip()) and len(refused) > 4:
+            limit = 1 << _BITS[self.type]
+            if len(refused) > 40 or not -limit <= int(refused) < limit:
+                return f"{_EXPECTS[self.type]} from {-limit} to {limit - 1}"
+        specific = self.validator.expects if self.validator else ""
+        if isinstance(self.validator, Range):
+            return f"{_EXPECTS[self.type]} {specific}"
+        return specific or _EXPECTS[self.type]
+
+
+_EXPECTS = {
+    ConfigType.UNKNOWN: "a text",
+    ConfigType.BOOLEAN: "true or false",
+    ConfigType.STRING: "a text",
+    ConfigType.INT: "a whole number",
+    ConfigType.SHORT: "a whole number",
+    ConfigType.LONG: "a whole number",
+    ConfigType.DOUBLE: "a number",
+    ConfigType.LIST: "a list separated by commas",
+    ConfigType.CLASS: "a class name",
+    ConfigType.PASSWORD: "a text",
+}
+
+
+def by_name(*tables: Iterable[ConfigDef]) -> dict[str, ConfigDef]:
+    return {definition.name: definition for table in tables for definition in table}
+
+
+# Java's trim() takes off every character up to the blank, and nothing else.
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_WHOLE = re.compile(r"[+-]?\d+")
+_DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?|[+-]?Infinity", re.ASCII)
+_BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+
+
+def parse_value(definition: ConfigDef, text: str | None) -> Value:
+    """The typed value of a text, or InvalidValue."""
+    value = _parse(definition, text)
+    if definition.validator is not None:
+        definition.validator.check(definition.name, value)
+    return value
+
+
+def _parse(definition: ConfigDef, text: str | None) -> Value:
+    if text is None:
+        return None
+    trimmed = text.strip(_JAVA_BLANKS)
+    match definition.type:
+        case ConfigType.BOOLEAN:
+            if trimmed.lower() not in ("true", "false"):
+                raise InvalidValue.of(definition.name, text, "Expected value to be either true or false")
+            return trimmed.lower() == "true"
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG:
+            limit = 1 << _BITS[definition.type]
+            # A handful of digits at most: int() of a very long text is slow, and Python refuses it loudly.
+            if len(trimmed) < 40 and _WHOLE.fullmatch(trimmed) and -limit <= int(trimmed) < limit:
+                return int(trimmed)
+            raise InvalidValue.of(definition.name, text, f"Not a number of type {definition.type.name}")
+        case ConfigType.DOUBLE:
+            if not _DOUBLE.fullmatch(trimmed):
+                raise InvalidValue.of(definition.name, text, "Not a number of type DOUBLE")
+            return float(trimmed.rstrip("dDfF")) if "Inf" not in trimmed else float(trimmed)
+        case ConfigType.LIST:
+            return re.split(r"\s*,\s*", trimmed) if trimmed else []
+        case ConfigType.PASSWORD:
+            return text
+        case _:
+            return trimmed
+
+
+def format_value(value: Value) -> str | None:
+    """The text of a value, as Kafka shows it."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _format_double(value)
+        case list():
+            return ",".join(value)
+        case _:
+            return str(value)
+
+
+def _format_double(value: float) -> str:
+    """Java's notation: 0.5, 2.0, 1.0E7, 1.7976931348623157E308."""
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    mantissa, _, exponent = f"{value:.17e}".partition("e")
+    for digits in range(1, 18):
+        mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
+        if float(f"{mantissa}e{exponent}") == value:
+            break
+    return f"{mantissa}E{int(exponent)}"

@@ -1,0 +1,228 @@
+"""Record batches: the unit in which records travel, are stored and are compressed.
+
+The broker's hot path ends at `read_header` and `check_crc`; all else here reads or writes single records.
+
+What is wrong with a batch as a whole is CORRUPT_MESSAGE, what is wrong with a record in it INVALID_RECORD.
+Sizes and counts that the bytes claim are checked against the bytes that are there before anything is built
+from them. Version 2 is read and written; what Kafka wrote before 0.11 can be read wherever a batch can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+from crc32c import crc32c
+
+from ottla.protocol.batch_header import (
+    ATTRIBUTES_AT,
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_AT,
+    CREATE_TIME,
+    HEADER,
+    LEAST_LENGTH,
+    LENGTH_AT,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    check_crc,
+    corrupt,
+    invalid,
+    read_header,
+)
+from ottla.protocol.compression import Buffer, Codec, compress, decompress
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.message_set import read_message
+from ottla.protocol.record_format import (
+    LEAST_RECORD,
+    Header,
+    Record,
+    all_keyed,
+    parse_records,
+    timestamps,
+    write_records,
+)
+
+__all__ = [
+    "BATCH_OVERHEAD",
+    "CREATE_TIME",
+    "LOG_APPEND_TIME",
+    "LOG_OVERHEAD",
+    "MAGIC",
+    "NO_TIMESTAMP",
+    "BatchHeader",
+    "Codec",
+    "Header",
+    "Record",
+    "build_batch",
+    "check_crc",
+    "first_at_or_after",
+    "keys_present",
+    "max_timestamp_record",
+    "read_batch",
+    "read_header",
+    "read_records",
+    "recompress",
+]
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_UINT32 = Struct(">I")
+
+
+def read_batch(buf: Buffer, pos: int = 0) -> list[Record]:
+    """The records of the batch at `pos`, which must be whole; its checksum is left to `check_crc`."""
+    header = read_header(buf, pos)
+    if header.magic < MAGIC:
+        return read_message(buf, pos, header)
+    return parse_records(_body(buf, pos, header), header)
+
+
+def read_records(buf: Buffer) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """Every complete batch in a buffer, as a fetch returns it: a last one that is cut off is left out."""
+    pos = 0
+    while pos + LOG_OVERHEAD <= len(buf):
+        (length,) = _INT32.unpack_from(buf, pos + LENGTH_AT)
+        if pos + LOG_OVERHEAD + max(length, LEAST_LENGTH[0]) > len(buf):
+            return
+        header = read_header(buf, pos)
+        yield header, read_batch(buf, pos)
+        pos += header.size
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    codec: int = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    partition_leader_epoch: int = -1,
+    timestamp_type: int = CREATE_TIME,
+    transactional: bool = False,
+    control: bool = False,
+    keep_offsets: bool = False,
+) -> bytearray:
+    """A batch of at least one record.
+
+    Records get consecutive offsets from `base_offset` on, whatever their own say; with `keep_offsets` they
+    keep their own, which must rise and not be lower than `base_offset`.
+    """
+    records = records if isinstance(records, (list, tuple)) else list(records)
+    if not records:
+        raise ValueError("a batch needs at least one record")
+    base_timestamp = records[0].timestamp
+    body = write_records(records, base_offset if keep_offsets else None, base_timestamp)
+    if codec:
+        body = compress(codec, body, level)
+    attributes = int(codec)
+    if timestamp_type == LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_FLAG
+    if transactional:
+        attributes |= TRANSACTIONAL_FLAG
+    if control:
+        attributes |= CONTROL_FLAG
+    batch = bytearray(
+        HEADER.pack(
+            base_offset,
+            BATCH_OVERHEAD - LOG_OVERHEAD + len(body),
+            partition_leader_epoch,
+            MAGIC,
+            0,
+            attributes,
+            records[-1].offset - base_offset if keep_offsets else len(records) - 1,
+            base_timestamp,
+            max([record.timestamp for record in records]),
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            len(records),
+        )
+    )
+    batch += body
+    _seal(batch)
+    return batch
+
+
+def recompress(batch: Buffer, codec: int, level: int | None = None) -> bytearray:
+    """The same batch, its records untouched, in another codec."""
+    header = read_header(batch)
+    if header.magic < MAGIC:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"messages of format {header.magic} are never written"
+        )
+    codec = Codec.of(codec)
+    body = _body(batch, 0, header)
+    if codec:
+        body = compress(codec, body, level)
+    result = bytearray(memoryview(batch)[:BATCH_OVERHEAD])
+    result += body
+    _INT32.pack_into(result, LENGTH_AT, len(result) - LOG_OVERHEAD)
+    _INT16.pack_into(result, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | codec)
+    _seal(result)
+    return result
+
+
+def keys_present(batch: Buffer) -> bool:
+    """Whether every record has a key, as a compacted topic demands."""
+    header = read_header(batch)
+    if header.magic < MAGIC:
+        return all(record.key is not None for record in read_batch(batch))
+    return all_keyed(_body(batch, 0, header), header.record_count)
+
+
+def first_at_or_after(batch: Buffer, timestamp: int) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record that is not older than `timestamp`."""
+    for found in _timestamps(batch):
+        if found[1] >= timestamp:
+            return found
+    return None
+
+
+def max_timestamp_record(batch: Buffer) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record with the largest timestamp, if any has a timestamp."""
+    largest = NO_TIMESTAMP
+    result = None
+    for found in _timestamps(batch):
+        if found[1] > largest:
+            largest = found[1]
+            result = found
+    return result
+
+
+def _timestamps(batch: Buffer) -> Iterator[tuple[int, int]]:
+    header = read_header(batch)
+    if header.magic < MAGIC:
+        return ((record.offset, record.timestamp) for record in read_batch(batch))
+    return timestamps(_body(batch, 0, header), header)
+
+
+def _seal(batch: bytearray) -> None:
+    _UINT32.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
+
+
+def _body(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
+    """The records as bytes, uncompressed."""
+    end = pos + header.size
+    if end > len(buf):
+        raise corrupt(f"a batch of {header.size} bytes with {len(buf) - pos} left")
+    count = header.record_count
+    if count < 0:
+        raise invalid(f"a batch of {count} records")
+    body = memoryview(buf)[pos + BATCH_OVERHEAD : end]
+    codec = header.attributes & CODEC_MASK
+    if codec and body:  # a batch that the cleaner has emptied has no body, not even an empty frame
+        data = decompress(codec, body)
+    else:
+        data = bytes(body)
+    if count * LEAST_RECORD > len(data):
+        raise invalid(f"{count} records in {len(data)} bytes")
+    return data

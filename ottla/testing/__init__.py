@@ -1,0 +1,15 @@
+"""A broker inside the test process.
+
+    from ottla.testing import Broker
+
+    with Broker() as broker:
+        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+It is the real broker on a real socket, with its data in a temporary directory that is removed at the end. With pytest,
+the fixtures of `ottla.testing.pytest_plugin` are there as soon as Ottla is installed.
+"""
+
+from ottla.protocol.errors import ErrorCode
+from ottla.testing.broker import Broker
+
+__all__ = ["Broker", "ErrorCode"]

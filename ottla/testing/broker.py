@@ -1,0 +1,247 @@
+"""The embedded broker: an event loop in a thread of its own, driven from the test's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from ottla.broker.faults import Fault, Faults
+from ottla.broker.server import Server
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.records import Record, build_batch, read_records
+
+T = TypeVar("T")
+
+# Tests want their answers now: nobody waits for more members, and internal topics stay small.
+_DEFAULTS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "5",
+    "log.cleaner.dedupe.buffer.size": "1048577",
+}
+
+
+class Broker:
+    """A broker for tests: start it with `with`, reach it at `bootstrap_servers`.
+
+    `config` takes the keys of server.properties. `data` keeps the data in a directory of yours, so that a second broker
+    can be started on it; without it everything goes when the broker stops.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Mapping[str, str] | None = None,
+        data: str | Path | None = None,
+        port: int = 0,
+    ) -> None:
+        self._config = dict(config or {})
+        self._data = None if data is None else Path(data)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._port = port
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: Server | None = None
+
+    # Life
+
+    def start(self) -> Self:
+        if self._data is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="ottla-")
+            self._data = Path(self._temporary.name)
+        overrides = {
+            **_DEFAULTS,
+            **self._config,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "log.dirs": str(self._data),
+        }
+        started: list[BaseException | None] = []
+        ready = threading.Event()
+
+        def run() -> None:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._main(overrides, started, ready))
+
+        self._thread = threading.Thread(target=run, name="ottla-broker", daemon=True)
+        self._thread.start()
+        ready.wait()
+        if started[0] is not None:
+            self._thread.join()
+            self._clean_up()
+            raise started[0]
+        return self
+
+    async def _main(
+        self, overrides: dict[str, str], started: list[BaseException | None], ready: threading.Event
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        try:
+            self._server = Server.from_options(None, overrides)
+            await self._server.start()
+        except BaseException as error:
+            started.append(error)
+            ready.set()
+            return
+        started.append(None)
+        self._port = self._server.port
+        ready.set()
+        await self._stopping.wait()
+        await self._server.stop()
+
+    def stop(self) -> None:
+        if self._thread is None or self._loop is None:
+            return
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+        self._thread = None
+        self._clean_up()
+
+    def restart(self) -> None:
+        """Stop cleanly and start again on the same data and the same port."""
+        keep, self._temporary = self._temporary, None
+        self.stop()
+        self._temporary = keep
+        self.start()
+
+    def _clean_up(self) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+            self._data = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Facts
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def data(self) -> Path:
+        assert self._data is not None, "the broker is not running"
+        return self._data
+
+    # Short cuts for arranging and checking, without a client
+
+    def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
+        broker = self._running().broker
+        self._run(broker.controller.create_topic(name, partitions=partitions, configs=dict(config or {})))
+
+    def delete_topic(self, name: str) -> None:
+        self._run(self._running().broker.controller.delete_topic(name))
+
+    def topic_id(self, name: str) -> bytes:
+        return self._running().broker.image.topics[name].topic_id
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int = 0,
+        timestamp: int | None = None,
+    ) -> int:
+        """Append one record and return its offset."""
+        broker = self._running().broker
+
+        async def append() -> int:
+            now = broker.now_ms()
+            record = Record(0, now if timestamp is None else timestamp, key, value, tuple(headers))
+            return broker.replicas.leader(topic, partition).append(build_batch([record]), now).first_offset
+
+        return self._run(append())
+
+    def records(self, topic: str, partition: int = 0) -> list[Record]:
+        """Everything that a consumer could read from the beginning of a partition."""
+        broker = self._running().broker
+
+        async def read() -> list[Record]:
+            held = broker.replicas.leader(topic, partition)
+            offset, found = held.log.log_start_offset, []
+            while offset < held.high_watermark:
+                region = held.log.read(offset, 1 << 20, upto=held.high_watermark, min_one=True)
+                assert region is not None
+                for header, batch in read_records(region.read()):
+                    found += [record for record in batch if record.offset >= offset and not header.is_control]
+                    end = header.next_offset
+                offset = end
+            return found
+
+        return self._run(read())
+
+    def ensure_internal_topic(self, name: str) -> None:
+        self._run(self._running().broker.ensure_internal_topic(name))
+
+    def waiting_fetches(self, topic: str, partition: int = 0) -> int:
+        """How many fetch requests wait for data of a partition."""
+        broker = self._running().broker
+
+        async def count() -> int:
+            return broker.replicas.leader(topic, partition).waiting
+
+        return self._run(count())
+
+    # Faults
+
+    def fail(self, api: str, error: ErrorCode | str, times: int = 1) -> None:
+        """Answer the next `times` requests of an API ("Produce", "Fetch", …) with an error code, and do nothing."""
+        code = ErrorCode[error] if isinstance(error, str) else error
+        self._fault(Fault(api, times, error=code))
+
+    def delay(self, api: str, seconds: float, times: int = 1) -> None:
+        """Let the next `times` requests of an API wait before they are handled."""
+        self._fault(Fault(api, times, delay=seconds))
+
+    def drop(self, api: str, times: int = 1, *, after: bool = False) -> None:
+        """Close the connection on the next `times` requests of an API.
+
+        With `after` the request is carried out first and only its answer is lost, which is what makes producers send
+        twice.
+        """
+        self._fault(Fault(api, times, drop=True, after=after))
+
+    def clear_faults(self) -> None:
+        broker = self._running().broker
+
+        async def clear() -> None:
+            broker.faults = None
+
+        self._run(clear())
+
+    def _fault(self, fault: Fault) -> None:
+        broker = self._running().broker
+
+        async def add() -> None:
+            if broker.faults is None:
+                broker.faults = Faults()
+            broker.faults.add(fault)
+
+        self._run(add())
+
+    # Inside
+
+    def _running(self) -> Server:
+        if self._server is None or self._thread is None:
+            raise RuntimeError("the broker is not running: use `with Broker() as broker:` or start()")
+        return self._server
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()

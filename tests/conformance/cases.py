@@ -1,0 +1,32 @@
+"""What a conformance case is: a sentence, the capabilities it needs, and the axes it runs along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+
+from .client import Client
+
+
+def case(title: str, *, needs: Sequence[str] = (), **axes: Sequence[Any]) -> pytest.MarkDecorator:
+    """Run the test once per client that has what it `needs`, along every axis.
+
+    Title and needs may mention the axes: `@case("Codec {codec}", needs=["codec:{codec}"], codec=CODECS)`.
+    """
+    return pytest.mark.case(title=title, needs=tuple(needs), axes=axes)
+
+
+def parameters(
+    mark: pytest.Mark, clients: Sequence[type[Client]]
+) -> Iterator[tuple[dict[str, Any], type[Client]]]:
+    """Every combination of axis values and client that the case is for."""
+    axes: dict[str, Sequence[Any]] = mark.kwargs["axes"]
+    for values in product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        needs = {need.format(**chosen) for need in mark.kwargs["needs"]}
+        for client in clients:
+            if needs <= client.capabilities:
+                yield chosen, client

@@ -1,0 +1,156 @@
+"""The clients under test, and what each of them can do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar
+
+from .capabilities import (
+    ADMIN,
+    ASSIGNORS,
+    CODECS,
+    GROUPS,
+    POSITIONS,
+    TRAITS,
+    assignors,
+    codecs,
+)
+from .client import HERE, AgentClient, Client
+from .kcat import KcatClient
+
+
+class PythonClient(AgentClient):
+    module: ClassVar[str]
+
+    def command(self, mode: str) -> list[str]:
+        return [sys.executable, "-m", f"agents.{self.module}", mode]
+
+
+class ConfluentClient(PythonClient):
+    name = "confluent"
+    title = "confluent-kafka"
+    module = "confluent"
+    capabilities = (
+        TRAITS
+        | GROUPS
+        | POSITIONS
+        | ADMIN
+        | codecs(*CODECS)
+        | assignors("range", "roundrobin", "cooperative-sticky")
+        | {
+            "null headers",
+            "no auto-creation",
+            "replacing alter_configs",
+            "broker defaults",
+            "config errors",
+            "newer errors",
+        }
+        | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
+    )
+
+
+class KafkaPythonClient(PythonClient):
+    name = "kafka-python"
+    title = "kafka-python"
+    module = "kafka_python"
+    capabilities = (
+        TRAITS
+        | GROUPS
+        | POSITIONS
+        | ADMIN
+        | codecs("none", "gzip")
+        # The other codecs need packages that kafka-python does not bring.
+        | codecs(
+            *(
+                codec
+                for codec, package in (("snappy", "snappy"), ("lz4", "lz4"), ("zstd", "zstandard"))
+                if find_spec(package)
+            )
+        )
+        | assignors(*ASSIGNORS)
+        | {"no auto-creation", "list_offsets", "incremental_alter_configs", "delete_group"}
+        | {
+            "alter_group_offsets",
+            "delete_group_offsets",
+            "log_dirs",
+            "describe_producers",
+            "broker defaults",
+            "newer errors",
+        }
+    )
+
+
+class AiokafkaClient(PythonClient):
+    name = "aiokafka"
+    title = "aiokafka"
+    module = "aiokafka"
+    capabilities = (
+        TRAITS
+        | GROUPS
+        | POSITIONS
+        | ADMIN
+        | codecs(*CODECS)
+        | assignors("range", "roundrobin", "sticky")
+        | {"replacing alter_configs", "config errors"}
+    )
+
+
+class JavaClient(AgentClient):
+    """kafka-clients, driven by a small program that is compiled once per session."""
+
+    name = "java"
+    title = "Java"
+    from_pypi = False
+    capabilities = (
+        TRAITS
+        | GROUPS
+        | POSITIONS
+        | ADMIN - {"alter_configs"}  # the client has the incremental call only
+        | codecs(*CODECS)
+        | assignors(*ASSIGNORS)
+        | {"null headers", "no auto-creation", "broker defaults", "config errors", "newer errors"}
+        | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
+        | {"delete_group_offsets", "log_dirs", "describe_producers"}
+    )
+    # Short-lived processes: start fast rather than run fast.
+    jvm = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        super().__init__(bootstrap, directory)
+        self._classes: Path | None = None
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        try:
+            from bench.apache_kafka import Unavailable, kafka_classpath
+        except ImportError:
+            return "the Java client is found through bench.apache_kafka: run `python -m pytest` at the root"
+        try:
+            kafka_classpath()
+        except Unavailable as reason:
+            return str(reason)
+        return None
+
+    def command(self, mode: str) -> list[str]:
+        from bench.apache_kafka import java, kafka_classpath
+
+        if self._classes is None:
+            self._classes = self.directory / "classes"
+            source = HERE / "java" / "OttlaClient.java"
+            javac = str(Path(java()).with_name("javac"))
+            arguments = ["-d", str(self._classes), "-cp", kafka_classpath(), str(source)]
+            subprocess.run([javac, "-proc:none", *arguments], check=True, timeout=120)
+        classpath = f"{self._classes}:{kafka_classpath()}"
+        return [java(), *self.jvm, "-cp", classpath, "OttlaClient", mode]
+
+
+CLIENTS: tuple[type[Client], ...] = (
+    ConfluentClient,
+    KafkaPythonClient,
+    AiokafkaClient,
+    KcatClient,
+    JavaClient,
+)

@@ -1,0 +1,74 @@
+"""The table of results, case by case and client by client, as Markdown between two markers of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+BEGIN = "<!-- matrix:begin -->"
+END = "<!-- matrix:end -->"
+
+PASSED, FAILED, LACKING, NOT_RUN = "✓", "✗", "\N{EN DASH}", " "
+
+# The column of a case that needs no client: bytes on a socket.
+NO_CLIENT = ""
+
+# Section, case, client.
+Cell = tuple[str, str, str]
+
+
+class Matrix:
+    """Results as they come in, in the order of the catalogue. A cell with several results shows the worst."""
+
+    def __init__(self, clients: Mapping[str, str]) -> None:
+        self._clients = dict(clients)
+        self._outcomes: dict[Cell, str] = {}
+
+    def expect(self, cells: Iterable[Cell]) -> None:
+        for cell in cells:
+            self._outcomes.setdefault(cell, NOT_RUN)
+
+    def add(self, cell: Cell, outcome: str) -> None:
+        if self._outcomes.get(cell) != FAILED:
+            self._outcomes[cell] = outcome
+
+    def render(self) -> str:
+        lines: list[str] = []
+        for section in dict.fromkeys(section for section, _, _ in self._outcomes):
+            cases = dict.fromkeys(case for found, case, _ in self._outcomes if found == section)
+            rows = [
+                self._row(section, case) for case in cases if (section, case, NO_CLIENT) not in self._outcomes
+            ]
+            if rows:
+                lines += ["", f"| {section} | " + " | ".join(self._clients.values()) + " |"]
+                lines += ["|---|" + ":-:|" * len(self._clients), *rows]
+            rows = [
+                f"| {case} | {self._outcomes[section, case, NO_CLIENT]} |"
+                for case in cases
+                if (section, case, NO_CLIENT) in self._outcomes
+            ]
+            if rows:
+                lines += ["", f"| {section} | bytes on a socket |", "|---|:-:|", *rows]
+        lines += [
+            "",
+            f"{PASSED} works · {LACKING} the client has no such thing · {FAILED} fails · blank: not run",
+        ]
+        return "\n".join(lines).strip()
+
+    def _row(self, section: str, case: str) -> str:
+        cells = (self._outcomes.get((section, case, client), LACKING) for client in self._clients)
+        return f"| {case} | {' | '.join(cells)} |"
+
+
+def write_between_markers(path: Path, table: str) -> None:
+    """Replace what is between the markers; a file without them gets them at its end."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    block = f"{BEGIN}\n{table}\n{END}"
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if begin and end:
+        text = before + block + after
+    else:
+        text = f"{text.rstrip()}\n\n{block}\n".lstrip()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

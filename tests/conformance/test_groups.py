@@ -1,0 +1,160 @@
+"""Consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from .capabilities import ASSIGNORS, SHORTEST_SESSION_MS
+from .cases import case
+from .client import AgentClient, Client
+from .conftest import MakeTopic
+from .member import Member
+from .records import Record
+from .waiting import wait_for
+
+PARTITIONS = 6
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def wait_for_all(
+    members: list[Member], condition: Callable[[], bool], what: str, timeout: float = 60
+) -> None:
+    """Wait for something that several members bring about together."""
+
+    def holds() -> bool:
+        assert all(member.failure is None for member in members), "a member failed"
+        return condition()
+
+    try:
+        wait_for(holds, what, timeout)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n" + "\n".join(map(str, members))) from None
+
+
+def wait_for_shares(members: list[Member], what: str, timeout: float = 60) -> None:
+    """Every partition has one owner, and nobody has two more than another."""
+
+    def shared() -> bool:
+        owned = sorted(partition for member in members for partition in member.assignment)
+        sizes = [len(member.assignment) for member in members]
+        return owned == list(range(PARTITIONS)) and max(sizes) - min(sizes) <= 1
+
+    wait_for_all(members, shared, what, timeout)
+
+
+def wait_for_records(members: list[Member], records: list[Record]) -> None:
+    wanted = {record.value for record in records}
+    wait_for_all(members, lambda: values(members) >= wanted, "everything is read")
+
+
+def values(members: list[Member]) -> set[bytes | None]:
+    return {record.value for member in members for record in member.records}
+
+
+def spread(n: int, text: str) -> list[Record]:
+    return [Record(value=f"{text} {i}".encode(), partition=i % PARTITIONS) for i in range(n)]
+
+
+@case("Three members share, one is killed, two take over", needs=["groups"])
+def test_member_is_killed(client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    members = [client.member(unique, topic, session_timeout_ms=SHORTEST_SESSION_MS) for _ in range(3)]
+    wait_for_shares(members, "three members share six partitions")
+    first = spread(60, "before")
+    observer.produce(topic, first)
+    wait_for_records(members, first)
+
+    victim, *survivors = members
+    victim.kill()
+    second = spread(60, "after")
+    observer.produce(topic, second)
+    wait_for_shares(survivors, "two members share six partitions")
+    wait_for_records(survivors, second)
+
+    # Nothing was skipped, and each member read each partition in order.
+    assert values(members) == {record.value for record in first + second}
+    for member in members:
+        for partition in range(PARTITIONS):
+            offsets = [record.offset for record in member.records if record.partition == partition]
+            assert offsets == sorted(offsets)
+
+
+@case("Assignor {assignor}: join and leave", needs=["groups", "assignor:{assignor}"], assignor=ASSIGNORS)
+def test_assignor(
+    client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str, assignor: str
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    first = client.member(unique, topic, assignor=assignor)
+    wait_for_shares([first], "one member has all partitions")
+    second = client.member(unique, topic, assignor=assignor)
+    wait_for_shares([first, second], "two members share")
+    records = spread(30, "record")
+    observer.produce(topic, records)
+    wait_for_records([first, second], records)
+    # It leaves with a word, so nobody waits for its session to run out.
+    second.stop()
+    wait_for_shares([first], "the one that stays has all partitions", timeout=20)
+
+
+@case("A static member that comes back in time causes no rebalance", needs=["static members"])
+def test_static_member(client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    stays = client.member(unique, topic, instance="stays", assignor="range")
+    returns = client.member(unique, topic, instance="returns", assignor="range")
+    wait_for_shares([stays, returns], "two static members share")
+    before = spread(30, "before")
+    observer.produce(topic, before)
+    wait_for_records([stays, returns], before)
+    rebalances, share = stays.rebalances, set(returns.assignment)
+
+    returns.kill()
+    returned = client.member(unique, topic, instance="returns", assignor="range")
+    wait_for_all([stays, returned], lambda: returned.assignment == share, "it has its old share again")
+    records = spread(30, "record")
+    observer.produce(topic, records)
+    wait_for_records([stays, returned], records)
+    assert stays.rebalances == rebalances
+    assert len(stays.assignment) == len(returned.assignment) == PARTITIONS // 2
+
+
+@case("Commit in one process, resume in another", needs=["groups"])
+def test_resume(client: Client, observer: AgentClient, topic: str, unique: str) -> None:
+    observer.produce(topic, [Record(value=b"%d" % i, partition=0) for i in range(50)])
+    first = client.member(unique, topic, limit=20)
+    first.wait_until(lambda: len(first.records) == 20, "it reads twenty")
+    first.wait_for_exit()
+    assert observer.call("committed", group=unique, topic=topic, partitions=[0]) == [20]
+
+    second = client.member(unique, topic, limit=30)
+    second.wait_until(lambda: len(second.records) == 30, "it reads the other thirty")
+    second.wait_for_exit()
+    assert [record.offset for record in first.records + second.records] == list(range(50))
+
+
+@case("A member that was killed before it committed is read again", needs=["groups"])
+def test_uncommitted_is_read_again(client: Client, observer: AgentClient, topic: str, unique: str) -> None:
+    observer.produce(topic, [Record(value=b"%d" % i, partition=0) for i in range(10)])
+    first = client.member(unique, topic, commit=False, session_timeout_ms=SHORTEST_SESSION_MS)
+    first.wait_until(lambda: len(first.records) == 10, "it reads all")
+    first.kill()
+    second = client.member(unique, topic, session_timeout_ms=SHORTEST_SESSION_MS)
+    second.wait_until(lambda: len(second.records) == 10, "the next one reads all again", timeout=60)
+    assert [record.offset for record in second.records] == list(range(10))
+
+
+@case("Members of a live group are described", needs=["groups", "describe_group"])
+def test_describe_live_group(client: Client, make_topic: MakeTopic, unique: str) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    member = client.member(unique, topic, assignor="roundrobin")
+    wait_for_shares([member], "one member has all partitions")
+    group = client.call("describe_group", group=unique)
+    assert group["state"] == "Stable"
+    assert group["assignor"] == "roundrobin"
+    [found] = group["members"]
+    assert sorted(found["partitions"]) == [[topic, partition] for partition in range(PARTITIONS)]
+    member.stop()
+    group = client.call("describe_group", group=unique)
+    assert (group["state"], group["members"]) == ("Empty", [])

@@ -1,0 +1,338 @@
+"""The embedded store: what its file survives, and what it says when the file is in trouble."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.node_file import NodeFile, Row
+from ottla.metadata.store import Create, Delete, NodeError, Operation, Set, StoreError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "metadata.db"
+
+
+async def test_nodes_versions_and_numbers_survive_a_reopen(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.create("/a", b"0")
+    await store.set("/a", b"1")
+    await store.create("/a/n", sequential=True)
+    await store.create("/gone")
+    await store.delete("/gone")
+    before = await store.exists("/a")
+    await store.close()
+
+    store = EmbeddedStore(file)
+    assert await store.get("/a") == (b"1", 1)
+    assert await store.exists("/a") == before
+    assert await store.exists("/gone") is None
+    assert await store.create("/a/n", sequential=True) == "/a/n0000000001"
+    await store.close()
+
+
+async def test_a_node_that_became_ephemeral_is_not_on_disk_any_more(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.create("/a", b"lasting")
+    await store.multi([Delete("/a"), Create("/a", b"passing", ephemeral=True)])
+    await store.close()
+    store = EmbeddedStore(file)
+    assert await store.exists("/a") is None
+    await store.close()
+
+
+async def test_a_new_file_is_open_within_15_ms(tmp_path: Path) -> None:
+    times = []
+    for attempt in range(5):
+        store = EmbeddedStore(tmp_path / f"{attempt}.db")
+        start = time.perf_counter()
+        await store.open()
+        times.append(time.perf_counter() - start)
+        await store.close()
+    assert min(times) < 0.015
+
+
+async def test_writes_that_wait_share_a_commit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commits = []
+    commit = NodeFile.commit
+
+    def counted(self: NodeFile, rows: Sequence[Row], deleted: Sequence[str]) -> None:
+        commits.append(len(rows))
+        commit(self, rows, deleted)
+
+    monkeypatch.setattr(NodeFile, "commit", counted)
+    store = EmbeddedStore(file)
+    await store.open()
+    await asyncio.gather(*(store.create(f"/{n}") for n in range(100)))
+    assert sum(commits) == 100
+    assert len(commits) < 10
+    await store.close()
+
+
+async def test_a_commit_that_fails_is_told_to_its_writers_and_leaves_no_trace(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EmbeddedStore(file)
+    await store.create("/a", b"0")
+    told: list[str] = []
+    store.watch("/a", told.append)
+
+    def fail(self: NodeFile, rows: Sequence[Row], deleted: Sequence[str]) -> None:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NodeFile, "commit", fail)
+        with pytest.raises(StoreError, match="disk is full"):
+            await store.set("/a", b"1")
+    assert await store.get("/a") == (b"0", 0)
+    assert told == []
+    assert await store.set("/a", b"2") == 1
+    await store.close()
+
+
+async def test_a_full_disk_is_one_sentence(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.open()
+    assert store._file._connection is not None
+    store._file._connection.execute("PRAGMA max_page_count = 10")
+    with pytest.raises(StoreError, match="the disk is full: make room on it"):
+        await store.create("/big", bytes(1_000_000))
+    assert await store.exists("/big") is None
+    await store.create("/small")
+    await store.close()
+
+
+async def test_a_writer_that_gives_up_waiting_does_not_stop_the_others(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.open()
+    impatient = asyncio.ensure_future(store.create("/a"))
+    patient = asyncio.ensure_future(store.create("/b"))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert await patient == "/b"
+    await store.close()
+
+
+async def test_a_closed_store_says_so(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.create("/a")
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreError, match="is closed"):
+        await store.get("/a")
+
+
+async def test_closing_waits_for_writes_under_way(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.open()
+    writes = [asyncio.ensure_future(store.create(f"/{n}")) for n in range(20)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert await asyncio.gather(*writes) == [f"/{n}" for n in range(20)]
+
+
+async def test_a_file_that_is_in_use_is_refused(file: Path) -> None:
+    first, second = EmbeddedStore(file), EmbeddedStore(file)
+    await first.open()
+    with pytest.raises(StoreError, match="in use by another broker: stop that one, or use another directory"):
+        await second.open()
+    await second.close()
+    await first.close()
+
+
+def test_a_file_that_is_something_else_is_refused(file: Path) -> None:
+    file.write_bytes(b"not a database" * 1000)
+    with pytest.raises(StoreError, match="is damaged or no metadata store"):
+        asyncio.run(EmbeddedStore(file).open())
+
+
+async def test_a_database_of_somebody_else_is_refused_and_left_alone(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE theirs (a)")
+    connection.close()
+    with pytest.raises(StoreError, match="not a metadata store of Ottla"):
+        await EmbeddedStore(file).open()
+    connection = sqlite3.connect(file)
+    assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
+    connection.close()
+
+
+async def test_a_file_of_a_newer_version_is_refused(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.open()
+    await store.close()
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="written by a newer Ottla"):
+        await EmbeddedStore(file).open()
+
+
+def test_a_flipped_bit_in_a_node_is_found_and_named(file: Path) -> None:
+    async def write() -> None:
+        store = EmbeddedStore(file)
+        await store.create("/precious", b"the data of the node")
+        await store.close()
+
+    asyncio.run(write())
+    content = file.read_bytes()
+    at = content.index(b"the data of the node")
+    file.write_bytes(content[:at] + b"T" + content[at + 1 :])
+    with pytest.raises(StoreError, match="is damaged at the node /precious: restore it from a backup"):
+        asyncio.run(EmbeddedStore(file).open())
+
+
+async def test_a_directory_in_its_place_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be opened for writing"):
+        await EmbeddedStore(tmp_path).open()
+
+
+async def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    with pytest.raises(StoreError, match=r"Cannot create the directory .*plain/below"):
+        await EmbeddedStore(tmp_path / "plain" / "below" / "metadata.db").open()
+
+
+# Against a model
+
+PATHS = ["/a", "/b", "/a/x", "/a/y", "/a/x/deep"]
+paths = st.sampled_from(PATHS)
+data = st.binary(max_size=3)
+versions = st.sampled_from([-1, 0, 1])
+operations: st.SearchStrategy[Operation] = st.one_of(
+    st.builds(Create, paths, data, st.booleans()),
+    st.builds(Set, paths, data, versions),
+    st.builds(Delete, paths, versions),
+)
+REOPEN = "reopen"
+steps = st.lists(st.one_of(st.lists(operations, min_size=1, max_size=4), st.just(REOPEN)), max_size=30)
+
+
+class Model:
+    """The same rules on a plain dict: path to (data, version, ephemeral)."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, tuple[bytes, int, bool]] = {}
+
+    def multi(self, batch: Sequence[Operation]) -> bool:
+        before = dict(self.nodes)
+        if all(self.apply(operation) for operation in batch):
+            return True
+        self.nodes = before
+        return False
+
+    def apply(self, operation: Operation) -> bool:
+        path, node = operation.path, self.nodes.get(operation.path)
+        parent = path.rpartition("/")[0]
+        if isinstance(operation, Create):
+            if node or (parent and (parent not in self.nodes or self.nodes[parent][2])):
+                return False
+            self.nodes[path] = (operation.data, 0, operation.ephemeral)
+            return True
+        if node is None or operation.version not in (-1, node[1]):
+            return False
+        if isinstance(operation, Set):
+            self.nodes[path] = (operation.data, node[1] + 1, node[2])
+            return True
+        if any(other.startswith(path + "/") for other in self.nodes):
+            return False
+        del self.nodes[path]
+        return True
+
+    def reopen(self) -> None:
+        self.nodes = {path: node for path, node in self.nodes.items() if not node[2]}
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=steps)
+def test_a_store_does_what_a_dict_would_over_reopens(steps: list[list[Operation] | str]) -> None:
+    async def run(file: Path) -> None:
+        store, model = EmbeddedStore(file, sync=False), Model()
+        for step in [*steps, REOPEN]:
+            if isinstance(step, str):
+                await store.close()
+                store = EmbeddedStore(file, sync=False)
+                model.reopen()
+            else:
+                try:
+                    await store.multi(step)
+                    done = True
+                except NodeError:
+                    done = False
+                assert done == model.multi(step)
+            found = dict(zip(PATHS, await store.get_many(PATHS), strict=True))
+            assert {path: tuple(node) for path, node in found.items() if node} == {
+                path: node[:2] for path, node in model.nodes.items()
+            }
+            for path in model.nodes:
+                names = {other[len(path) + 1 :] for other in model.nodes if other.startswith(path + "/")}
+                assert await store.children(path) == sorted(name for name in names if "/" not in name)
+        await store.close()
+
+    directory = Path(tempfile.mkdtemp())
+    try:
+        asyncio.run(run(directory / "metadata.db"))
+    finally:
+        shutil.rmtree(directory)
+
+
+WRITER = """
+import asyncio, sys
+from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.store import Create, Set
+
+async def main():
+    store = EmbeddedStore(sys.argv[1])
+    if not await store.exists("/count"):
+        await store.create("/count", b"0")
+    count = int((await store.get("/count")).data)
+    while True:
+        count += 1
+        await store.multi([Set("/count", str(count).encode()), Create(f"/n{count}", bytes(500))])
+        print(count, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_what_was_acknowledged_survives_kill_9_and_a_multi_is_never_half_there(file: Path) -> None:
+    for round_ in range(5):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+        )
+        assert writer.stdout is not None
+        acknowledged = 0
+        for _ in range(20 + 37 * round_):
+            acknowledged = int(writer.stdout.readline())
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+        remaining = writer.stdout.read().split()
+        writer.stdout.close()
+        acknowledged = int(remaining[-1]) if remaining else acknowledged
+
+        count, names = asyncio.run(counted_nodes(file))
+        assert count >= acknowledged
+        assert names == {"count"} | {f"n{n}" for n in range(1, count + 1)}
+
+
+async def counted_nodes(file: Path) -> tuple[int, set[str]]:
+    store = EmbeddedStore(file)
+    try:
+        return int((await store.get("/count")).data), set(await store.children("/"))
+    finally:
+        await store.close()

@@ -1,0 +1,93 @@
+"""Topic configurations are refused as Kafka 4.3 refuses them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.metadata.broker_configs import BROKER_CONFIGS
+from ottla.metadata.config_defs import parse_value
+from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, validate_topic_configs
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize(
+    ("configs", "message"),
+    [
+        ({"nonsense": "1"}, "Unknown topic config name: nonsense"),
+        ({"retention.ms": "x", "nonsense": "1"}, "Unknown topic config name: nonsense"),
+        ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
+        (
+            {"retention.ms": "foo"},
+            "Invalid value foo for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            {"retention.ms": "-2"},
+            "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+        ),
+        (
+            {"cleanup.policy": "foo"},
+            "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        ({"cleanup.policy": "delete,"}, "Configuration 'cleanup.policy' values must not be empty."),
+        (
+            {"compression.type": "GZIP"},
+            "Invalid value GZIP for configuration compression.type: String must be one of: "
+            "uncompressed, zstd, lz4, snappy, gzip, producer",
+        ),
+        (
+            {"leader.replication.throttled.replicas": "*,0:1"},
+            "Invalid value [*, 0:1] for configuration leader.replication.throttled.replicas: "
+            "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the "
+            "following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        (
+            {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"},
+            "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (5)",
+        ),
+        (
+            {"remote.storage.enable": "true"},
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+        ),
+    ],
+)
+def test_what_kafka_refuses_is_refused_in_its_words(configs: dict[str, str | None], message: str) -> None:
+    with pytest.raises(KafkaError) as caught:
+        validate_topic_configs(configs)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {},
+        {"cleanup.policy": ""},
+        {"cleanup.policy": "compact, delete"},
+        {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "5000"},
+        {"compression.gzip.level": "-1"},
+        {"leader.replication.throttled.replicas": "0:1,1:2"},
+        {"retention.bytes": "-5"},
+        {"internal.segment.bytes": "1000"},
+        {"min.insync.replicas": "5"},
+    ],
+)
+def test_what_kafka_takes_is_taken(configs: dict[str, str]) -> None:
+    validate_topic_configs(configs)
+
+
+def test_synonyms_are_broker_configurations_with_the_same_default() -> None:
+    for name, synonyms in TOPIC_SYNONYMS.items():
+        default = parse_value(TOPIC_CONFIGS[name], TOPIC_CONFIGS[name].default)
+        last = BROKER_CONFIGS[synonyms[-1].name]
+        value = parse_value(last, last.default)
+        assert default == (value * synonyms[-1].factor if isinstance(value, int) else value), name
+
+
+def test_synonyms_come_in_kafkas_order() -> None:
+    assert [synonym.name for synonym in TOPIC_SYNONYMS["retention.ms"]] == [
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+    ]
+    assert [synonym.name for synonym in TOPIC_SYNONYMS["segment.ms"]] == ["log.roll.ms", "log.roll.hours"]
