@@ -52,6 +52,11 @@ def _check(
     wanted = []
     names = Counter(topic.name for topic in asked if topic.topic_id == ZERO_UUID and topic.name is not None)
     ids = Counter(topic.topic_id for topic in asked if topic.name is None and topic.topic_id != ZERO_UUID)
+    by_both = {
+        name: known.topic_id
+        for name in names
+        if (known := broker.image.topics.get(name)) and known.topic_id in ids
+    }
     reported: set[str | bytes] = set()
     for topic in asked:
         by_name = topic.name is not None
@@ -66,7 +71,9 @@ def _check(
                 continue
             reported.add(key)
             reason = f"Duplicate topic {'name' if by_name else 'id'}."
-        elif by_name and (known := broker.image.topics.get(topic.name or "")) and known.topic_id in ids:
+        elif not by_name and topic.topic_id in by_both.values():
+            continue  # answered with the name
+        elif by_name and topic.name in by_both:
             reason = "The provided topic name maps to an ID that was already supplied."
         else:
             wanted.append(topic)
