@@ -15,6 +15,7 @@ from collections.abc import Callable
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.page_cache import is_in_memory, read_through
 from ottla.log.file_region import FileRegion
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ class Connection:
     """A socket and the bytes in flight on it. Owned by the event loop; never used after `close`."""
 
     __slots__ = (
-        "_closing",
         "_dispatcher",
         "_filled",
         "_loop",
@@ -50,6 +50,8 @@ class Connection:
         "_pending",
         "_socket",
         "_stash",
+        "_warmed",
+        "_warming",
         "_writing",
         "client_host",
         "client_id",
@@ -85,8 +87,9 @@ class Connection:
         self._pending: asyncio.Future[Any] | None = None
         self._out: deque[Any] = deque()  # bytes and file regions still to be sent
         self._writing = False
+        self._warming = False
+        self._warmed = False
         self._paused = False
-        self._closing = False
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -218,14 +221,15 @@ class Connection:
             self._take_stashed_frames()
         self._send()
 
-    # Sending
+    # Sending: `_out` drains in order; at most one of `_writing` (the socket is full) and `_warming` (a region is
+    # not in memory and is being read by a thread) holds it up.
 
     def write(self, parts: list[Any]) -> None:
         """Queue one response; `_send` follows at the end of the turn."""
         self._out.extend(parts)
 
     def _send(self) -> None:
-        if self._writing or not self._out or self.closed:
+        if self._writing or self._warming or not self._out or self.closed:
             return
         try:
             drained = self._send_some()
@@ -234,25 +238,21 @@ class Connection:
         except OSError:
             self.close()
             return
-        if not drained:
+        if not drained and not self._warming:
             self._writing = True
             self._loop.add_writer(self.fd, self._on_writable)
-        elif self._closing:
-            self.close()
 
     def _on_writable(self) -> None:
         try:
-            if not self._send_some():
-                return
+            drained = self._send_some()
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
             self.close()
             return
-        self._writing = False
-        self._loop.remove_writer(self.fd)
-        if self._closing:
-            self.close()
+        if drained or self._warming:
+            self._writing = False
+            self._loop.remove_writer(self.fd)
 
     def _send_some(self) -> bool:
         """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
@@ -263,7 +263,12 @@ class Connection:
                 return False
             head = out[0]
             if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
-                sent = os.sendfile(self.fd, head.fd, head.position, min(head.size, budget))
+                size = min(head.size, budget)
+                if not self._warmed and not is_in_memory(head.fd, head.position, size):
+                    self._warm(head, size)
+                    return False
+                self._warmed = False
+                sent = os.sendfile(self.fd, head.fd, head.position, size)
                 if not sent:
                     raise OSError("the segment ended early")
                 if sent == head.size:
@@ -287,14 +292,20 @@ class Connection:
             head = out[0]
             if isinstance(head, FileRegion):
                 if head.size >= _SENDFILE_FROM:
-                    return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), True
+                    break
                 pieces.append(head.read())
             else:
                 pieces.append(head)
             out.popleft()
-        return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), False
+        return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(out)
 
-    def close_after_send(self) -> None:
-        self._closing = True
-        if not self._out:
-            self.close()
+    def _warm(self, region: FileRegion, size: int) -> None:
+        """Let a thread wait for the disk, and go on when it has."""
+        self._warming = True
+        warmed = self._loop.run_in_executor(None, read_through, region.fd, region.position, size)
+        warmed.add_done_callback(self._on_warm)
+
+    def _on_warm(self, _: object) -> None:
+        self._warming = False
+        self._warmed = True  # once is enough, even if memory is so short that it is gone again
+        self._send()

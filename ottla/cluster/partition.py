@@ -108,6 +108,10 @@ class Partition:
 
     # Waiting
 
+    @property
+    def waiting(self) -> int:
+        return len(self._waiters)
+
     def add_waiter(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)
 

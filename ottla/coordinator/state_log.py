@@ -41,7 +41,8 @@ def java_string_hash(text: str) -> int:
 
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that keeps a group; its leader is the group's coordinator."""
-    return (java_string_hash(group_id) & 0x7FFFFFFF) % partitions
+    value = java_string_hash(group_id)
+    return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
 _APPEND_ERRORS = {

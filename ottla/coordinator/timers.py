@@ -9,6 +9,9 @@ from typing import Protocol
 
 log = logging.getLogger(__name__)
 
+# Event loops may call a little early, and floats round: in seconds.
+_EARLY = 0.0005
+
 
 class Cancellable(Protocol):
     def cancel(self) -> None: ...
@@ -72,7 +75,7 @@ class Timers:
         """Call back everything that is due, then wait for the next deadline."""
         self._armed = None
         self._armed_for = float("inf")
-        now = self._clock()
+        now = self._clock() + _EARLY
         while self._heap and self._heap[0][0] <= now:
             _, entry, key = heapq.heappop(self._heap)
             timer = self._timers.get(key)

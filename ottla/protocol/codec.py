@@ -38,6 +38,10 @@ class MalformedMessage(Exception):
     """The bytes are not a message of that type and version."""
 
 
+# What the generated decoders raise where the bytes end too early or are no text.
+_MALFORMED = (StructError, IndexError, UnicodeDecodeError, OverflowError)
+
+
 def parse_versions(text: str) -> Versions:
     """`"4-18"`, `"12+"`, `"3"` or `"none"` as an inclusive range."""
     if text == "none":
@@ -193,7 +197,12 @@ class Data(Struct):
     @classmethod
     def decode(cls, buffer: Buffer, version: int, position: int = 0) -> Self:
         """Read one message that ends within `buffer`; bytes after it are left alone."""
-        return cls.decode_from(buffer, version, position)[0]
+        decoder = cls._decoders.get(version) or cls._make("_decoders", "make_decoder", version)
+        try:
+            message: Self = decoder(buffer, position)[0]
+        except _MALFORMED as error:
+            raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
+        return message
 
     @classmethod
     def decode_from(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
@@ -201,12 +210,13 @@ class Data(Struct):
         decoder = cls._decoders.get(version) or cls._make("_decoders", "make_decoder", version)
         try:
             return decoder(buffer, position)
-        except (StructError, IndexError, UnicodeDecodeError, OverflowError) as error:
+        except _MALFORMED as error:
             raise MalformedMessage(f"{cls.__name__} v{version}: {error}") from None
 
     def encode(self, version: int) -> bytes:
         parts: Parts = []
-        self.encode_parts(version, parts.append)
+        encoder = self._encoders.get(version) or self._make("_encoders", "make_encoder", version)
+        encoder(self, parts.append)
         return b"".join(parts)
 
     def encode_parts(self, version: int, write: Callable[[Any], None]) -> None:

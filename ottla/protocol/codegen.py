@@ -8,6 +8,7 @@ before anything is allocated for them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from struct import Struct as Packer
 from typing import Any
 
@@ -24,6 +25,8 @@ _FORMATS = {
     "uuid": "16s",
 }
 _SMALL = [bytes([n]) for n in range(128)]
+# Arrays of numbers up to this length have a `struct` made for their length.
+_SHORT_ARRAY = 32
 
 
 def unsigned_varint(value: int) -> bytes:
@@ -47,6 +50,11 @@ def _rest_of_varint(buffer: Buffer, position: int, value: int) -> tuple[int, int
         if byte < 128:
             return value, position
     raise MalformedMessage("a length of more than 32 bits")
+
+
+@cache
+def _methods_by_length(before: str, element: str, method: str) -> list[Callable[..., Any]]:
+    return [getattr(Packer(f">{before}{length}{element}"), method) for length in range(_SHORT_ARRAY)]
 
 
 def _short(name: str) -> None:
@@ -84,6 +92,13 @@ class _Writer:
         name = f"{method}_{fmt.replace('?', 'o')}"
         if name not in self.names:
             self.names[name] = getattr(Packer(">" + fmt), method)
+        return name
+
+    def packers(self, before: str, element: str, method: str) -> str:
+        """A table of `struct` methods, by the length of an array of numbers that follows fixed fields."""
+        name = f"{method}_{before.replace('?', 'o')}_many_{element.replace('?', 'o')}"
+        if name not in self.names:
+            self.names[name] = _methods_by_length(before, element, method)
         return name
 
     def carried(self, cls: type[Struct]) -> tuple[list[tuple[str, Field]], list[tuple[str, Field]]]:
@@ -137,9 +152,9 @@ class _Decoder(_Writer):
                 self.line(f"{target}.{name} = {_default(self, field)}")
         for name, field in plain:
             self.value(field, f"{target}.{name}", name)
-        self.flush()
         if self.flexible:
             self.tags(tagged, target)
+        self.flush()
 
     def value(self, field: Field, target: str, label: str) -> None:
         nullable = self.is_nullable(field)
@@ -152,13 +167,20 @@ class _Decoder(_Writer):
         else:
             self.sized(field.kind, target, label, nullable)
 
+    def byte(self, target: str) -> None:
+        """Read a byte, together with what waits before it."""
+        if self.pending:
+            self.pending.append(("B", target))
+            self.flush()
+        else:
+            self.line(f"{target} = buffer[pos]")
+            self.line("pos += 1")
+
     def length(self, fmt: str) -> str:
         """Read a length; -1 stands for null in both encodings."""
         count = self.unique("n")
         if self.flexible:
-            self.flush()
-            self.line(f"{count} = buffer[pos]")
-            self.line("pos += 1")
+            self.byte(count)
             self.line(f"if {count} > 127: {count}, pos = rest_of_varint(buffer, pos, {count})")
             self.line(f"{count} -= 1")
         else:
@@ -218,13 +240,16 @@ class _Decoder(_Writer):
         element = field.element
         if element is not None and element.kind in _FORMATS and element.kind != "uuid":
             fmt = _FORMATS[element.kind]
-            self.line(f"{target} = list(unpack_from(f'>{{{count}}}{fmt}', buffer, pos))")
+            unpack = self.packers("", fmt, "unpack_from")
+            self.line(f"if {count} < {_SHORT_ARRAY}: {target} = list({unpack}[{count}](buffer, pos))")
+            self.line(f"else: {target} = list(unpack_from(f'>{{{count}}}{fmt}', buffer, pos))")
             self.line(f"pos += {count} * {Packer('>' + fmt).size}")
         else:
             items, item = self.unique("a"), self.unique("o")
             self.line(f"{target} = {items} = []")
-            self.line(f"for _ in range({count}):")
+            self.line(f"while {count}:")  # most arrays are so short that a range would cost more
             self.depth += 1
+            self.line(f"{count} -= 1")
             if field.struct is not None:
                 self.struct(field.struct, item)
             else:
@@ -238,16 +263,14 @@ class _Decoder(_Writer):
     def tags(self, tagged: list[tuple[str, Field]], target: str) -> None:
         """Read the tagged fields that are known and step over the others."""
         number, tag, size, stop = (self.unique(s) for s in ("n", "tag", "n", "stop"))
-        self.line(f"{number} = buffer[pos]")
-        self.line("pos += 1")
+        self.byte(number)
         self.line(f"if {number}:")
         self.depth += 1
         self.line(f"if {number} > 127: {number}, pos = rest_of_varint(buffer, pos, {number})")
         self.line(f"for _ in range({number}):")
         self.depth += 1
         for name in (tag, size):
-            self.line(f"{name} = buffer[pos]")
-            self.line("pos += 1")
+            self.byte(name)
             self.line(f"if {name} > 127: {name}, pos = rest_of_varint(buffer, pos, {name})")
         self.line(f"{stop} = pos + {size}")
         self.line(f"if {stop} > end: short('tagged field')")
@@ -279,24 +302,37 @@ def make_decoder(cls: type[Data], version: int) -> Callable[[Buffer, int], tuple
 
 
 class _Encoder(_Writer):
+    def take(self) -> tuple[str, str]:
+        """The format and the values of the fixed fields that wait to be written; now they wait no more."""
+        fmt = "".join(f for f, _ in self.pending)
+        values = ", ".join(e for _, e in self.pending if e)
+        self.pending.clear()
+        return fmt, values
+
     def flush(self) -> None:
         if not self.pending:
             return
-        pack = self.packer("".join(f for f, _ in self.pending), "pack")
-        self.line(f"write({pack}({', '.join(e for _, e in self.pending)}))")
-        self.pending.clear()
+        fmt, values = self.take()
+        if values:
+            self.line(f"write({self.packer(fmt, 'pack')}({values}))")
+        else:
+            self.line(f"write({bytes(len(fmt))!r})")
 
     def varint(self, expression: str) -> None:
-        """Write an unsigned varint; `expression` is a local name."""
-        self.flush()
-        self.line(f"write(small[{expression}] if {expression} < 128 else unsigned_varint({expression}))")
+        """Write an unsigned varint, together with what waits before it; `expression` is a local name."""
+        fmt, values = self.take()
+        if not fmt:
+            self.line(f"write(small[{expression}] if {expression} < 128 else unsigned_varint({expression}))")
+            return
+        before = f"{values}, " if values else ""
+        self.line(f"if {expression} < 128: write({self.packer(fmt + 'B', 'pack')}({before}{expression}))")
+        self.line(f"else: write({self.packer(fmt, 'pack')}({values})); write(unsigned_varint({expression}))")
 
     def struct(self, cls: type[Struct], source: str) -> None:
         plain, tagged = self.carried(cls)
         for name, field in plain:
             self.value(field, f"{source}.{name}")
         if self.flexible:
-            self.flush()
             self.tags(tagged, source)
 
     def value(self, field: Field, source: str) -> None:
@@ -350,15 +386,15 @@ class _Encoder(_Writer):
         self.line(f"{items} = {source}")
         self.line(f"if {items} is None: {items} = (); {count} = {(-1 if nullable else 0) + one}")
         self.line(f"else: {count} = len({items})" + (" + 1" if one else ""))
+        element = field.element
+        if element is not None and element.kind in _FORMATS and element.kind != "uuid":
+            self.numbers(_FORMATS[element.kind], items, count)
+            return
         if self.flexible:
             self.varint(count)
         else:
             self.pending.append(("i", count))
             self.flush()
-        element = field.element
-        if element is not None and element.kind in _FORMATS and element.kind != "uuid":
-            self.line(f"if {items}: write(pack(f'>{{len({items})}}{_FORMATS[element.kind]}', *{items}))")
-            return
         item = self.unique("o")
         self.line(f"for {item} in {items}:")
         self.depth += 1
@@ -373,11 +409,27 @@ class _Encoder(_Writer):
             self.line("pass")
         self.depth -= 1
 
+    def numbers(self, element: str, items: str, count: str) -> None:
+        """Write an array of numbers; a short one together with its length and what waits before it."""
+        fmt, values = self.take()
+        before = f"{values}, " if values else ""
+        pack = self.packers(fmt + ("B" if self.flexible else "i"), element, "pack")
+        self.line(f"if {count} < {_SHORT_ARRAY}: write({pack}[len({items})]({before}{count}, *{items}))")
+        self.line("else:")
+        self.depth += 1
+        if fmt:
+            self.line(f"write({self.packer(fmt, 'pack')}({values}))")
+        length = f"unsigned_varint({count})" if self.flexible else f"{self.packer('i', 'pack')}({count})"
+        self.line(f"write({length})")
+        self.line(f"write(pack(f'>{{len({items})}}{element}', *{items}))")
+        self.depth -= 1
+
     def tags(self, tagged: list[tuple[str, Field]], source: str) -> None:
         """Write the tagged fields that differ from their default; each is built apart, to know its size."""
         if not tagged:
-            self.line("write(zero)")
+            self.pending.append(("x", ""))  # a zero byte, which takes no value
             return
+        self.flush()
         conditions = []
         for name, field in tagged:
             value, default = f"{source}.{name}", field.default
@@ -411,7 +463,7 @@ def make_encoder(cls: type[Data], version: int) -> Callable[[Any, Callable[[Any]
     from struct import pack
 
     writer = _Encoder(cls, version)
-    writer.names |= {"small": _SMALL, "zero": b"\0", "unsigned_varint": unsigned_varint, "pack": pack}
+    writer.names |= {"small": _SMALL, "unsigned_varint": unsigned_varint, "pack": pack}
     writer.struct(cls, "message")
     writer.flush()
     writer.line("return")

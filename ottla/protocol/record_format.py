@@ -226,6 +226,9 @@ def _varint(data: bytes, pos: int) -> tuple[int, int]:
 
 def _long_varint(data: bytes, pos: int, most: int = 5) -> tuple[int, int]:
     """A varint that is still zigzag, and the position after it."""
+    second = data[pos + 1]
+    if second < 128:
+        return data[pos] - 128 + (second << 7), pos + 2
     result = 0
     for shift in range(0, 7 * most, 7):
         byte = data[pos]
@@ -275,25 +278,35 @@ def timestamps(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
     base_timestamp = header.base_timestamp
     last_offset_delta = header.last_offset_delta
     log_append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    size = len(data)
     pos = 0
     try:
         for _ in range(header.record_count):
-            length, pos = _varint(data, pos)
-            end = pos + length
-            if length < 0 or end > len(data):
+            n = data[pos]
+            pos += 1
+            if n > 127:
+                n, pos = _long_varint(data, pos - 1)
+            end = pos + (n >> 1)
+            if n & 1 or end > size:
                 raise invalid("the length of a record is not within the batch")
-            n, pos = _long_varint(data, pos + 1, 10)
+            n = data[pos + 1]
+            pos += 2
+            if n > 127:
+                n, pos = _long_varint(data, pos - 1, 10)
             timestamp = base_timestamp + ((n >> 1) ^ -(n & 1))
+            n = data[pos]
+            pos += 1
+            if n > 127:
+                n, pos = _long_varint(data, pos - 1)
+            if n & 1 or n >> 1 > last_offset_delta:
+                raise invalid("the offset of a record is not within the batch")
+            if pos > end:
+                raise invalid("the length of a record is not that of its fields")
             if log_append_time is not None:
                 timestamp = log_append_time
             elif not _INT64_MIN <= timestamp <= _INT64_MAX:
                 raise invalid("the timestamp of a record is no int64")
-            delta, pos = _varint(data, pos)
-            if not 0 <= delta <= last_offset_delta:
-                raise invalid("the offset of a record is not within the batch")
-            if pos > end:
-                raise invalid("the length of a record is not that of its fields")
-            yield base_offset + delta, timestamp
+            yield base_offset + (n >> 1), timestamp
             pos = end
     except IndexError:
         raise invalid("a record goes beyond the batch") from None

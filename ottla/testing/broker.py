@@ -142,6 +142,12 @@ class Broker:
         broker = self._running().broker
         self._run(broker.controller.create_topic(name, partitions=partitions, configs=dict(config or {})))
 
+    def delete_topic(self, name: str) -> None:
+        self._run(self._running().broker.controller.delete_topic(name))
+
+    def topic_id(self, name: str) -> bytes:
+        return self._running().broker.image.topics[name].topic_id
+
     def produce(
         self,
         topic: str,
@@ -179,6 +185,18 @@ class Broker:
             return found
 
         return self._run(read())
+
+    def ensure_internal_topic(self, name: str) -> None:
+        self._run(self._running().broker.ensure_internal_topic(name))
+
+    def waiting_fetches(self, topic: str, partition: int = 0) -> int:
+        """How many fetch requests wait for data of a partition."""
+        broker = self._running().broker
+
+        async def count() -> int:
+            return broker.replicas.leader(topic, partition).waiting
+
+        return self._run(count())
 
     # Faults
 

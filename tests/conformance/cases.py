@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .clients import Client
+from .client import Client
 
 
 def case(title: str, *, needs: Sequence[str] = (), **axes: Sequence[Any]) -> pytest.MarkDecorator:

@@ -1,341 +1,25 @@
-"""The clients under test behind one interface, and what each of them can do.
-
-Capabilities are plain words: an operation (`list_offsets`), a codec (`codec:zstd`), an assignor
-(`assignor:sticky`) or a trait (`headers`). A case names the words it needs and runs with every client that
-has them; a client that lacks one shows as a dash in the matrix.
-"""
+"""The clients under test, and what each of them can do."""
 
 from __future__ import annotations
 
-import json
-import queue
 import subprocess
 import sys
-import threading
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from .member import Member
-from .records import ClientError, Delivery, Record
-
-HERE = Path(__file__).parent
-CALL_TIMEOUT = 60.0
-
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
-
-# What the broker allows at least, group.min.session.timeout.ms.
-SHORTEST_SESSION_MS = 6_000
-
-TRAITS = frozenset(
-    {
-        "keys",
-        "headers",
-        "null values",
-        "timestamps",
-        "partitioner",
-        "idempotence",
-        "acks",
-        "offsets",
-        "seek",
-        "reset",
-        "reset errors",
-    }
+from .capabilities import (
+    ADMIN,
+    ASSIGNORS,
+    CODECS,
+    GROUPS,
+    POSITIONS,
+    TRAITS,
+    assignors,
+    codecs,
 )
-GROUPS = frozenset({"groups", "static members", "commit"})
-TOPIC_ADMIN = frozenset(
-    {"create_topic", "delete_topic", "create_partitions", "list_topics", "describe_topic"}
-)
-CONFIG_ADMIN = frozenset({"describe_configs", "alter_configs"})
-GROUP_ADMIN = frozenset({"list_groups", "describe_group", "group_offsets"})
-POSITIONS = frozenset({"position", "watermarks", "offsets_for_time"})
-ADMIN = TOPIC_ADMIN | CONFIG_ADMIN | GROUP_ADMIN | {"delete_records", "describe_cluster"}
-
-
-def codecs(*names: str) -> frozenset[str]:
-    return frozenset(f"codec:{name}" for name in names)
-
-
-def assignors(*names: str) -> frozenset[str]:
-    return frozenset(f"assignor:{name}" for name in names)
-
-
-class Client(ABC):
-    """One client library or tool. Operations it has no capability for are never called."""
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    capabilities: ClassVar[frozenset[str]]
-    from_pypi: ClassVar[bool] = True
-    # How long a read that expects nothing more may take to say so.
-    patience: ClassVar[float] = 20.0
-
-    def __init__(self, bootstrap: str, directory: Path) -> None:
-        self.bootstrap = bootstrap
-        self.directory = directory
-        self.members: list[Member] = []
-        self._log_numbers = count(1)
-
-    @classmethod
-    def unavailable(cls) -> str | None:
-        """Why this client cannot run here, if it cannot."""
-        return None
-
-    @abstractmethod
-    def produce(
-        self,
-        topic: str,
-        records: Iterable[Record],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-    ) -> list[Delivery]: ...
-
-    @abstractmethod
-    def consume(
-        self,
-        topic: str,
-        n: int,
-        *,
-        partitions: Sequence[int] = (0,),
-        start: str | int = "earliest",
-        reset: str = "none",
-        isolation: str = "read_uncommitted",
-        timeout: float | None = None,
-    ) -> list[Record]:
-        """Read `n` records, or fewer when `timeout` passes first."""
-
-    @abstractmethod
-    def member(
-        self,
-        group: str,
-        topic: str,
-        *,
-        assignor: str | None = None,
-        instance: str | None = None,
-        session_timeout_ms: int = 30_000,
-        limit: int | None = None,
-        commit: bool = True,
-    ) -> Member:
-        """Start a group member that commits what it reads, and ends by itself after `limit` records."""
-
-    def call(self, operation: str, **arguments: Any) -> Any:
-        raise NotImplementedError(f"{self.name} has no {operation}")
-
-    def close(self) -> None:
-        self.clean_up_members()
-
-    def clean_up_members(self) -> None:
-        for member in self.members:
-            member.clean_up()
-        self.members.clear()
-
-    def new_log(self, what: str) -> Path:
-        return self.directory / f"{self.name}-{what}-{next(self._log_numbers)}.log"
-
-
-class AgentClient(Client):
-    """A client driven through an agent process that stays up for the whole test session."""
-
-    default_assignor: ClassVar[str] = "range"
-
-    def __init__(self, bootstrap: str, directory: Path) -> None:
-        super().__init__(bootstrap, directory)
-        self._agent: Agent | None = None
-
-    @abstractmethod
-    def command(self, mode: str) -> list[str]: ...
-
-    def call(self, operation: str, **arguments: Any) -> Any:
-        if self._agent is None or not self._agent.alive:
-            if self._agent is not None:
-                self._agent.close()
-            self._agent = Agent([*self.command("serve"), self.bootstrap], self.new_log("agent"))
-        return self._agent.call(operation, arguments)
-
-    def produce(
-        self,
-        topic: str,
-        records: Iterable[Record],
-        *,
-        codec: str = "none",
-        acks: str = "all",
-        idempotent: bool = False,
-    ) -> list[Delivery]:
-        answer = self.call(
-            "produce",
-            topic=topic,
-            records=[record.to_json() for record in records],
-            codec=codec,
-            acks=acks,
-            idempotent=idempotent,
-        )
-        return [Delivery(**delivery) for delivery in answer]
-
-    def consume(
-        self,
-        topic: str,
-        n: int,
-        *,
-        partitions: Sequence[int] = (0,),
-        start: str | int = "earliest",
-        reset: str = "none",
-        isolation: str = "read_uncommitted",
-        timeout: float | None = None,
-    ) -> list[Record]:
-        consumer = self.open(topic, partitions=partitions, start=start, reset=reset, isolation=isolation)
-        try:
-            return consumer.poll(n, timeout)
-        finally:
-            consumer.close()
-
-    def open(
-        self,
-        topic: str,
-        *,
-        partitions: Sequence[int] = (0,),
-        start: str | int = "earliest",
-        reset: str = "none",
-        isolation: str = "read_uncommitted",
-        group: str | None = None,
-        auto_create: bool = True,
-    ) -> AgentConsumer:
-        handle = self.call(
-            "open",
-            topic=topic,
-            partitions=list(partitions),
-            start=start,
-            reset=reset,
-            isolation=isolation,
-            group=group,
-            auto_create=auto_create,
-        )
-        return AgentConsumer(self, handle, topic)
-
-    def member(
-        self,
-        group: str,
-        topic: str,
-        *,
-        assignor: str | None = None,
-        instance: str | None = None,
-        session_timeout_ms: int = 30_000,
-        limit: int | None = None,
-        commit: bool = True,
-    ) -> Member:
-        options = {
-            "group": group,
-            "topic": topic,
-            "assignor": assignor or self.default_assignor,
-            "instance": instance,
-            "session_timeout_ms": session_timeout_ms,
-            "heartbeat_interval_ms": 300,
-            "limit": limit,
-            "commit": commit,
-        }
-        member = Member(
-            [*self.command("member"), self.bootstrap, json.dumps(options)],
-            directory=HERE,
-            stderr=self.new_log("member"),
-        )
-        self.members.append(member)
-        return member
-
-    def close(self) -> None:
-        super().close()
-        if self._agent is not None:
-            self._agent.close()
-
-
-class AgentConsumer:
-    """A consumer with manual assignment, alive in the agent between calls."""
-
-    def __init__(self, client: AgentClient, handle: int, topic: str) -> None:
-        self._client = client
-        self._handle = handle
-        self._topic = topic
-
-    def poll(self, n: int, timeout: float | None = None) -> list[Record]:
-        timeout = self._client.patience if timeout is None else timeout
-        answer = self._client.call("poll", handle=self._handle, n=n, timeout=timeout)
-        return [Record.from_json(record) for record in answer]
-
-    def position(self, partition: int = 0) -> int:
-        position: int = self._client.call(
-            "position", handle=self._handle, topic=self._topic, partition=partition
-        )
-        return position
-
-    def seek(self, offset: int, partition: int = 0) -> None:
-        self._client.call("seek", handle=self._handle, topic=self._topic, partition=partition, offset=offset)
-
-    def close(self) -> None:
-        self._client.call("close", handle=self._handle)
-
-
-class Agent:
-    """An agent process: one JSON line in, one JSON line out."""
-
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        self._log = log
-        with log.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                command, cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-            )
-        self._answers: queue.Queue[bytes] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    def call(self, operation: str, arguments: dict[str, Any]) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"op": operation, "args": arguments}).encode() + b"\n")
-        self._process.stdin.flush()
-        try:
-            line = self._answers.get(timeout=CALL_TIMEOUT)
-        except queue.Empty:
-            self._process.kill()
-            raise AssertionError(
-                f"{operation} was not answered in {CALL_TIMEOUT} s\n{self._tail()}"
-            ) from None
-        if not line:
-            raise AssertionError(
-                f"{operation} ended the client with exit code {self._process.wait()}\n{self._tail()}"
-            )
-        answer = json.loads(line)
-        if "error" in answer:
-            raise ClientError(answer["error"]["code"], answer["error"]["message"])
-        return answer["result"]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(5)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._reader.join()
-        self._process.stdout.close()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
-        self._answers.put(b"")
-
-    def _tail(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
+from .client import HERE, AgentClient, Client
+from .kcat import KcatClient
 
 
 class PythonClient(AgentClient):
@@ -414,15 +98,59 @@ class AiokafkaClient(PythonClient):
     )
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
-    """Ask again until the answer is true: what a broker promises soon but not at once."""
-    deadline = time.monotonic() + timeout
-    pause = 0.01
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"{what}: not within {timeout} s"
-        time.sleep(pause)
-        pause = min(pause * 2, 0.25)
-    return answer
+class JavaClient(AgentClient):
+    """kafka-clients, driven by a small program that is compiled once per session."""
+
+    name = "java"
+    title = "Java"
+    from_pypi = False
+    capabilities = (
+        TRAITS
+        | GROUPS
+        | POSITIONS
+        | ADMIN - {"alter_configs"}  # the client has the incremental call only
+        | codecs(*CODECS)
+        | assignors(*ASSIGNORS)
+        | {"null headers", "no auto-creation", "broker defaults", "config errors", "newer errors"}
+        | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
+        | {"delete_group_offsets", "log_dirs", "describe_producers"}
+    )
+    # Short-lived processes: start fast rather than run fast.
+    jvm = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        super().__init__(bootstrap, directory)
+        self._classes: Path | None = None
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        try:
+            from bench.apache_kafka import Unavailable, kafka_classpath
+        except ImportError:
+            return "the Java client is found through bench.apache_kafka: run `python -m pytest` at the root"
+        try:
+            kafka_classpath()
+        except Unavailable as reason:
+            return str(reason)
+        return None
+
+    def command(self, mode: str) -> list[str]:
+        from bench.apache_kafka import java, kafka_classpath
+
+        if self._classes is None:
+            self._classes = self.directory / "classes"
+            source = HERE / "java" / "OttlaClient.java"
+            javac = str(Path(java()).with_name("javac"))
+            arguments = ["-d", str(self._classes), "-cp", kafka_classpath(), str(source)]
+            subprocess.run([javac, "-proc:none", *arguments], check=True, timeout=120)
+        classpath = f"{self._classes}:{kafka_classpath()}"
+        return [java(), *self.jvm, "-cp", classpath, "OttlaClient", mode]
 
 
-CLIENTS: tuple[type[Client], ...] = (ConfluentClient, KafkaPythonClient, AiokafkaClient)
+CLIENTS: tuple[type[Client], ...] = (
+    ConfluentClient,
+    KafkaPythonClient,
+    AiokafkaClient,
+    KcatClient,
+    JavaClient,
+)

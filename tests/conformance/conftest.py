@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from .cases import parameters
-from .clients import CLIENTS, AgentClient, Client, ConfluentClient, wait_for
+from .client import AgentClient, Client
+from .clients import CLIENTS, ConfluentClient
 from .matrix import FAILED, NO_CLIENT, NOT_RUN, PASSED, Cell, Matrix, write_between_markers
 from .records import ClientError
+from .waiting import wait_for
 
 BY_NAME = {client.name: client for client in CLIENTS}
 MATRIX = pytest.StashKey[Matrix]()

@@ -19,21 +19,21 @@ CLOSE_TIMEOUT = 20.0
 class Member:
     """Reads what the process reports in a thread; `wait_until` is the only way to wait for any of it."""
 
-    def __init__(self, command: Sequence[str], *, directory: Path, stderr: Path) -> None:
+    def __init__(self, command: Sequence[str], *, directory: Path, log: Path) -> None:
         self.assignment: set[int] = set()
         self.records: list[Record] = []
         self.committed: dict[int, int] = {}
         self.rebalances = 0
         self.failure: str | None = None
-        self._stderr = stderr
+        self._log = log
         self._changed = threading.Condition()
-        with stderr.open("wb") as log:
+        with log.open("wb") as stderr:
             self._process = subprocess.Popen(
                 command,
                 cwd=directory,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=stderr,
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -96,7 +96,7 @@ class Member:
                 self.failure = event["message"]
 
     def __str__(self) -> str:
-        log = self._stderr.read_text(errors="replace")[-2000:]
+        log = self._log.read_text(errors="replace")[-2000:]
         return (
             f"assignment {sorted(self.assignment)}, {self.rebalances} rebalances, "
             f"{len(self.records)} records, committed {self.committed}, "

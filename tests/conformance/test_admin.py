@@ -11,10 +11,11 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 
 from .cases import case
-from .clients import AgentClient, Client, wait_for
+from .client import AgentClient, Client
 from .conftest import MakeTopic, is_served
 from .records import ClientError
 from .test_produce_consume import numbered
+from .waiting import wait_for
 
 
 def create_topic(client: Client, name: str, **options: Any) -> None:
@@ -40,6 +41,15 @@ def test_topic_life(client: Client, observer: AgentClient, unique: str) -> None:
         assert (partition["leader"], partition["replicas"], partition["isr"]) == (broker, [broker], [broker])
     client.call("delete_topic", name=unique)
     wait_for(lambda: unique not in client.call("list_topics"), "the topic is gone")
+
+
+@case("List topics and describe one's partitions", needs=["list_topics", "describe_topic"])
+def test_describe_topic(client: Client, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=4)
+    assert topic in client.call("list_topics")
+    partitions = client.call("describe_topic", name=topic)["partitions"]
+    assert [partition["partition"] for partition in partitions] == [0, 1, 2, 3]
+    assert all(partition["leader"] in partition["isr"] for partition in partitions)
 
 
 @case("A topic that is made again is empty", needs=["create_topic", "delete_topic"])

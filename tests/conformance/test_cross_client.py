@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .capabilities import CODECS
 from .cases import case
-from .clients import CLIENTS, CODECS, Client
+from .client import Client
+from .clients import CLIENTS
 from .records import Record
 
 NAMES = [client.name for client in CLIENTS]

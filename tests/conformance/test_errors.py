@@ -7,10 +7,11 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 
 from .cases import case
-from .clients import AgentClient, Client, wait_for
+from .client import AgentClient, Client
 from .conftest import MakeTopic
 from .records import ClientError, Record
 from .test_produce_consume import LARGEST_VALUE, fields, numbered
+from .waiting import wait_for
 
 
 @case("A message above the topic's limit is refused")

@@ -9,9 +9,10 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 
 from .cases import case
-from .clients import AgentClient, Client, wait_for
+from .client import AgentClient, Client
 from .records import ClientError, Record
 from .test_produce_consume import numbered
+from .waiting import wait_for
 
 
 @case("Consume from a given offset")

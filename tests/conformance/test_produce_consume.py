@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from .capabilities import CODECS
 from .cases import case
-from .clients import CODECS, Client
+from .client import Client
 from .conftest import MakeTopic
 from .records import Record
 

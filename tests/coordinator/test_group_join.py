@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.effects import GroupState
+from ottla.coordinator.effects import GroupState, LeavingMember
 from ottla.protocol.errors import ErrorCode
 
 from .machine import Machine
@@ -129,16 +129,11 @@ def test_static_members_of_which_none_comes_back_are_removed_one_by_one() -> Non
     m = Machine()
     m.stable("one", "two", rebalance=5_000, session=10_000)
     newcomer = m.join(rebalance=5_000)
-    m.leave(*[lm for lm in [_leaving(m.group, newcomer)] if lm])
+    waiting = next(member for member in m.group.members if member.join_ticket == newcomer)
+    m.leave(LeavingMember(waiting.member_id))
     m.advance(60_000)
     assert m.group.state is GroupState.EMPTY
     assert m.timers == {}
-
-
-def _leaving(group, ticket):
-    from ottla.coordinator.effects import LeavingMember
-
-    return next((LeavingMember(x.member_id) for x in group.members if x.join_ticket == ticket), None)
 
 
 def test_a_follower_that_rejoins_unchanged_gets_the_current_generation() -> None:

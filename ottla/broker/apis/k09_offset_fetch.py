@@ -92,8 +92,8 @@ def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> Offs
     except KafkaError as error:
         response.error_code = error.code
         return response
-    for name, asked in zip(names, group.topics, strict=True):
-        if name is None:
+    for known_name, asked in zip(names, group.topics, strict=True):
+        if known_name is None:
             response.topics.append(_unknown_topic(asked))
         else:
             response.topics.append(_topic(asked.name, asked.topic_id, next(found)[1]))

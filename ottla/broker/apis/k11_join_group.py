@@ -7,7 +7,8 @@ Behaviour
 Version notes
 - 0 has no rebalance timeout, the session timeout serves; 4 a dynamic member asks for its id first
   (MEMBER_ID_REQUIRED); 5 static members; 6 flexible; 7 the protocol type is answered, and an error has no
-  protocol name; 8 a reason, for the broker's log; 9 a returning static leader may skip the assignment (KIP-814).
+  protocol name; 8 a reason, for the broker's log; 9 a returning static leader may skip the assignment
+  (KIP-814).
 """
 
 from __future__ import annotations

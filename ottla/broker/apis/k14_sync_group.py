@@ -4,7 +4,7 @@ Behaviour
 - Waits for the leader's assignment, and until that is on every in-sync replica.
 
 Version notes
-- 3 static members; 4 flexible; 5 protocol type and name are named by the client, must be there and be the group's.
+- 3 static members; 4 flexible; 5 the client has to name protocol type and protocol, those of the group.
 """
 
 from __future__ import annotations

@@ -1,0 +1,34 @@
+"""Is a part of a file in memory? The event loop asks before it would wait for the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+_PROBE = bytearray(1)
+_READ_BYTES = 128 * 1024
+_supported = hasattr(os, "RWF_NOWAIT")
+
+
+def is_in_memory(fd: int, position: int, size: int) -> bool:
+    """Look at the first and the last byte; files that cannot be asked are taken to be in memory."""
+    global _supported
+    if not _supported:
+        return True
+    try:
+        os.preadv(fd, [_PROBE], position + size - 1, os.RWF_NOWAIT)
+        os.preadv(fd, [_PROBE], position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+            _supported = False
+    return True
+
+
+def read_through(fd: int, position: int, size: int) -> None:
+    """Bring it into memory, in a thread that may wait."""
+    end = position + size
+    while position < end:
+        os.pread(fd, min(_READ_BYTES, end - position), position)
+        position += _READ_BYTES

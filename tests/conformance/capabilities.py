@@ -1,0 +1,46 @@
+"""What clients can do, in plain words.
+
+A word is an operation (`list_offsets`), a codec (`codec:zstd`), an assignor (`assignor:sticky`) or a trait
+(`headers`). A case names the words it needs and runs with every client that has them; a client that lacks one
+shows as a dash in the matrix.
+"""
+
+from __future__ import annotations
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+
+# What the broker allows at least, group.min.session.timeout.ms.
+SHORTEST_SESSION_MS = 6_000
+
+TRAITS = frozenset(
+    {
+        "keys",
+        "headers",
+        "null values",
+        "timestamps",
+        "partitioner",
+        "idempotence",
+        "acks",
+        "offsets",
+        "seek",
+        "reset",
+        "reset errors",
+    }
+)
+GROUPS = frozenset({"groups", "static members", "commit"})
+TOPIC_ADMIN = frozenset(
+    {"create_topic", "delete_topic", "create_partitions", "list_topics", "describe_topic"}
+)
+CONFIG_ADMIN = frozenset({"describe_configs", "alter_configs"})
+GROUP_ADMIN = frozenset({"list_groups", "describe_group", "group_offsets"})
+POSITIONS = frozenset({"position", "watermarks", "offsets_for_time"})
+ADMIN = TOPIC_ADMIN | CONFIG_ADMIN | GROUP_ADMIN | {"delete_records", "describe_cluster"}
+
+
+def codecs(*names: str) -> frozenset[str]:
+    return frozenset(f"codec:{name}" for name in names)
+
+
+def assignors(*names: str) -> frozenset[str]:
+    return frozenset(f"assignor:{name}" for name in names)

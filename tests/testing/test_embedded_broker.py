@@ -1,0 +1,174 @@
+"""The testing kit, used as its documents show it."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from ottla.broker.server import StartupError
+from ottla.testing import Broker, ErrorCode
+
+ROOT = Path(__file__).parents[2]
+
+
+def producer_for(broker: Broker, **options: object) -> Producer:
+    return Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0, **options})
+
+
+def test_two_brokers_run_side_by_side_and_share_nothing() -> None:
+    with Broker() as one, Broker() as other:
+        assert one.bootstrap_servers != other.bootstrap_servers
+        one.create_topic("t")
+        one.produce("t", b"here")
+        other.create_topic("t")
+        assert other.records("t") == []
+        assert [record.value for record in one.records("t")] == [b"here"]
+
+
+def test_its_directory_goes_with_it() -> None:
+    with Broker() as broker:
+        data = broker.data
+        assert data.exists()
+    assert not data.exists()
+
+
+def test_data_of_yours_is_kept(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic("t", partitions=2)
+        broker.produce(
+            "t", b"kept", key=b"k", headers=[("h", b"x"), ("n", None)], partition=1, timestamp=1234
+        )
+    with Broker(data=tmp_path) as broker:
+        [record] = broker.records("t", partition=1)
+    assert (record.key, record.value, record.timestamp) == (b"k", b"kept", 1234)
+    assert list(record.headers) == [("h", b"x"), ("n", None)]
+
+
+def test_a_restart_keeps_address_records_and_committed_offsets(fresh_ottla_broker: Broker) -> None:
+    broker = fresh_ottla_broker
+    broker.create_topic("t")
+    for number in range(3):
+        broker.produce("t", str(number).encode())
+    options = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer({**options, "enable.auto.commit": False})
+    consumer.subscribe(["t"])
+    message = consumer.poll(20)
+    assert message is not None
+    assert message.value() == b"0"
+    consumer.commit(message, asynchronous=False)
+    consumer.close()
+    address = broker.bootstrap_servers
+    broker.restart()
+    assert broker.bootstrap_servers == address
+    consumer = Consumer(options)
+    consumer.subscribe(["t"])
+    message = consumer.poll(20)
+    assert message is not None
+    assert message.value() == b"1"
+    consumer.close()
+
+
+def test_a_data_directory_in_use_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    with Broker(data=tmp_path), pytest.raises(StartupError) as refused:
+        Broker(data=tmp_path).start()
+    assert str(tmp_path) in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_taken_port_is_refused_in_one_sentence() -> None:
+    with Broker() as broker, pytest.raises(StartupError, match="taken by another program"):
+        Broker(port=int(broker.bootstrap_servers.split(":")[1])).start()
+
+
+def test_a_failing_start_leaves_nothing_running() -> None:
+    broken = Broker(config={"log.retention.ms": "soon"})
+    with pytest.raises(StartupError, match=r"log\.retention\.ms"):
+        broken.start()
+    broken.stop()
+
+
+def test_a_broker_that_does_not_run_says_so() -> None:
+    with pytest.raises(RuntimeError, match="not running"):
+        Broker().create_topic("t")
+
+
+class TestFaults:
+    def test_an_error_code_is_answered_as_often_as_asked(self, fresh_ottla_broker: Broker) -> None:
+        fresh_ottla_broker.create_topic("t")
+        fresh_ottla_broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
+        results = []
+        producer = producer_for(fresh_ottla_broker, **{"retry.backoff.ms": 10})
+        producer.produce("t", b"v", on_delivery=lambda error, _: results.append(error))
+        assert producer.flush(20) == 0
+        assert results == [None]
+        assert len(fresh_ottla_broker.records("t")) == 1
+
+    def test_an_error_that_is_not_retriable_reaches_the_caller(self, fresh_ottla_broker: Broker) -> None:
+        fresh_ottla_broker.create_topic("t")
+        fresh_ottla_broker.fail("Produce", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        results = []
+        producer = producer_for(fresh_ottla_broker)
+        producer.produce("t", b"v", on_delivery=lambda error, _: results.append(error))
+        assert producer.flush(20) == 0
+        assert results[0].code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert fresh_ottla_broker.records("t") == []
+
+    def test_a_delay_delays(self, fresh_ottla_broker: Broker) -> None:
+        fresh_ottla_broker.create_topic("t")
+        producer = producer_for(fresh_ottla_broker)
+        producer.produce("t", b"warm-up")
+        assert producer.flush(20) == 0
+        fresh_ottla_broker.delay("Produce", 0.5)
+        began = time.monotonic()
+        producer.produce("t", b"v")
+        assert producer.flush(20) == 0
+        assert time.monotonic() - began >= 0.5
+        assert len(fresh_ottla_broker.records("t")) == 2
+
+    def test_a_dropped_request_is_not_carried_out(self, fresh_ottla_broker: Broker) -> None:
+        fresh_ottla_broker.create_topic("t")
+        fresh_ottla_broker.drop("Produce")
+        producer = producer_for(fresh_ottla_broker, retries=0, logger=None)
+        results = []
+        producer.produce("t", b"v", on_delivery=lambda error, _: results.append(error))
+        assert producer.flush(20) == 0
+        assert results[0] is not None
+        assert fresh_ottla_broker.records("t") == []
+
+    def test_a_lost_answer_doubles_without_idempotence_and_not_with_it(
+        self, fresh_ottla_broker: Broker
+    ) -> None:
+        for topic, idempotent, expected in (("plain", False, 2), ("idempotent", True, 1)):
+            fresh_ottla_broker.create_topic(topic)
+            producer = producer_for(
+                fresh_ottla_broker,
+                **{"enable.idempotence": idempotent, "retry.backoff.ms": 10, "logger": None},
+            )
+            fresh_ottla_broker.drop("Produce", after=True)
+            producer.produce(topic, b"v")
+            assert producer.flush(20) == 0
+            assert len(fresh_ottla_broker.records(topic)) == expected
+
+    def test_faults_can_be_cleared(self, fresh_ottla_broker: Broker) -> None:
+        fresh_ottla_broker.create_topic("t")
+        fresh_ottla_broker.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", times=100)
+        fresh_ottla_broker.clear_faults()
+        producer = producer_for(fresh_ottla_broker)
+        producer.produce("t", b"v")
+        assert producer.flush(20) == 0
+        assert len(fresh_ottla_broker.records("t")) == 1
+
+
+def test_the_examples_of_the_readme_pass(pytester: pytest.Pytester) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    pytester.makepyfile("\n\n".join(blocks))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=3)
