@@ -74,6 +74,7 @@ class Controller:
         self._deciding: set[asyncio.Task[Any]] = set()
         self._topic_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._broker_configs_lock = asyncio.Lock()
+        self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
 
     async def create_topic(
         self,
@@ -335,13 +336,15 @@ class Controller:
     async def _open(self, topic: TopicImage) -> None:
         """Open the logs, then show the topic: who sees it can use it."""
         try:
-            await self._replicas.open_topic(topic)
+            async with self._logs_lock:
+                await self._replicas.open_topic(topic)
         finally:
             self._image.put_topic(topic)
 
     async def _delete(self, name: str) -> None:
         self._image.remove_topic(name)
-        await self._replicas.delete_topic(name)
+        async with self._logs_lock:
+            await self._replicas.delete_topic(name)
         try:
             partitions = await self._store.children(nodes.partitions_path(name))
         except NoNode:
