@@ -33,7 +33,10 @@ Handler = Callable[["Broker", Any, "RequestContext"], Response | Awaitable[Respo
 _HEADER = Packer(">hhih").unpack_from
 _RESPONSE_HEADER = Packer(">ii").pack
 _FLEXIBLE_RESPONSE_HEADER = Packer(">iix").pack
+_PRODUCE = 0
 _API_VERSIONS = 18
+# What is decoded takes up to forty times its size in memory. Records are not decoded, so Produce is not limited here.
+_MAX_DECODED_BYTES = 16 * 1024 * 1024
 
 
 class RequestContext:
@@ -130,6 +133,8 @@ class Dispatcher:
         api = self._apis.get(key) or self.api(key)
         if api is None:
             raise CloseConnection(f"API key {key} is not served")
+        if len(frame) > _MAX_DECODED_BYTES and key != _PRODUCE:
+            raise CloseConnection(f"{api.name}: a request of {len(frame)} bytes is too large for that API")
         if not api.min_version <= version <= api.max_version:
             if key != _API_VERSIONS:
                 raise CloseConnection(f"{api.name} version {version} is not supported")
