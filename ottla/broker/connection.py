@@ -113,7 +113,7 @@ class Connection:
 
     def _on_readable(self) -> None:
         try:
-            if self._filled:
+            if self._filled or self._pending is not None:
                 self._receive_into_stash()
             else:
                 view = self._dispatcher.receive_view

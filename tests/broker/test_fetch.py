@@ -222,3 +222,35 @@ def test_large_slices_arrive_whole_and_unchanged(broker: Broker, client: WireCli
         broker.produce("large", value)
     asked = request("large", {0: 0}, partition_max_bytes=100_000_000, max_bytes=100_000_000)
     assert values(partitions(call(client, asked))[0]) == sent
+
+
+def test_requests_behind_a_waiting_fetch_are_answered_after_it_and_in_order(
+    broker: Broker, client: WireClient, topic: str
+) -> None:
+    waiting = request(topic, {0: 0}, max_wait_ms=20_000)
+    first = client.send(waiting, 12)
+    following = [(asked, client.send(asked, 12)) for asked in [request(topic, {1: 0}) for _ in range(50)]]
+    second_wait = request(topic, {1: 0}, max_wait_ms=100)
+    last = client.send(second_wait, 12)
+    broker.produce(topic, b"now")
+    answer = client.receive(waiting, 12, first)
+    assert isinstance(answer, FetchResponse)
+    assert values(partitions(answer)[0]) == [b"now"]
+    for asked, correlation_id in following:
+        answer = client.receive(asked, 12, correlation_id)
+        assert isinstance(answer, FetchResponse)
+        assert set(partitions(answer)) == {1}
+    client.receive(second_wait, 12, last)
+
+
+def test_more_than_the_read_ahead_behind_a_waiting_fetch_is_not_lost(
+    broker: Broker, client: WireClient, topic: str
+) -> None:
+    waiting = request(topic, {0: 0}, max_wait_ms=20_000)
+    first = client.send(waiting, 12)
+    asked = request(topic, {1: 0})
+    following = [client.send(asked, 12) for _ in range(3000)]  # about 300 KB
+    broker.produce(topic, b"now")
+    client.receive(waiting, 12, first)
+    for correlation_id in following:
+        client.receive(asked, 12, correlation_id)
