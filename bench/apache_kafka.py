@@ -153,10 +153,17 @@ def run_tool(
     command = [java(), *jvm, "-cp", kafka_classpath(), class_name, *args]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, input=input)
     if check and done.returncode != 0:
-        raise RuntimeError(
-            f"{class_name} ended with {done.returncode}: {(done.stderr or done.stdout)[-2000:]}"
-        )
+        reason = tool_reason(done.stderr or done.stdout)
+        raise RuntimeError(f"{class_name} ended with {done.returncode}: {reason}")
     return done
+
+
+def tool_reason(said: str) -> str:
+    """What a Java tool died of, out of its stack trace: the innermost cause, else the first exception."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    exceptions = [line for line in lines if "Exception" in line or "Error" in line]
+    return (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0][:500]
 
 
 class ApacheKafka:

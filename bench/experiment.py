@@ -113,7 +113,9 @@ def client_command(client: str, arguments: dict[str, Any]) -> list[str]:
 
 
 def last_line(text: str) -> str:
-    return (text.strip().splitlines() or ["it said nothing"])[-1]
+    """The last thing a client or a tool said, without librdkafka's log (its lines begin with %)."""
+    lines = [line for line in text.strip().splitlines() if line and not line.startswith("%")]
+    return lines[-1] if lines else "it said nothing"
 
 
 _numbers = count(1)

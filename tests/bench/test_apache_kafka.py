@@ -1,7 +1,16 @@
 import pytest
 
 from bench import apache_kafka
-from bench.apache_kafka import TOPICS, ApacheKafka, Unavailable, client_jars, kafka_jars, resolve, run_tool
+from bench.apache_kafka import (
+    TOPICS,
+    ApacheKafka,
+    Unavailable,
+    client_jars,
+    kafka_jars,
+    resolve,
+    run_tool,
+    tool_reason,
+)
 
 
 def test_without_java_one_sentence_says_so(monkeypatch, tmp_path):
@@ -31,6 +40,13 @@ def test_what_maven_says_is_passed_on_and_nothing_is_left_in_the_cache(monkeypat
     with pytest.raises(Unavailable, match="Could not transfer artifact"):
         resolve("anything", ["g:a:1"])
     assert [path for path in cache.iterdir() if path.is_dir()] == []
+
+
+def test_the_innermost_cause_is_taken_out_of_a_stack_trace():
+    trace = "Error: outer\n\tat a\nCaused by: x.Middle: m\n\tat b\nCaused by: y.Inner: i\n\tat c"
+    assert tool_reason(trace) == "y.Inner: i"
+    assert tool_reason("usage\nx.IllegalStateException: no\n\tat a") == "x.IllegalStateException: no"
+    assert tool_reason("") == "it said nothing"
 
 
 @pytest.mark.peers

@@ -3,9 +3,9 @@ import json
 
 from rich.console import Console
 
-from bench.__main__ import run
+from bench.__main__ import failures, run
 from bench.brokers import Contestant
-from bench.experiment import Experiment, Row, Scale, matches
+from bench.experiment import Experiment, Row, Scale, last_line, matches
 from bench.plan import chosen_experiments, every_experiment
 from bench.table import Measured, render
 from bench.throughput import fetched_per_second, produced_per_second
@@ -71,6 +71,13 @@ def test_a_broker_that_fails_a_row_is_not_asked_again_and_the_others_go_on():
     assert asked.count("Ottla") == 1
     assert row.failures == {"Ottla": "no such API"}
     assert row.values == {"Apache Kafka": [1.0, 1.0, 1.0]}
+
+
+def test_the_reason_of_a_failure_is_told_once_and_without_librdkafkas_log():
+    assert last_line("Traceback\nKafkaError: no\n%6|179|BGQUEUE| purging\n") == "KafkaError: no"
+    assert last_line("") == "it said nothing"
+    rows = [Measured(row, {}, {"Ottla": "no such API"}) for row in (FAST, LATE)]
+    assert failures(rows) == ["Ottla, fast: no such API"]
 
 
 def test_rows_have_names_of_their_own():
