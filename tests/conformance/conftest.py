@@ -19,7 +19,7 @@ from .cases import parameters
 from .client import AgentClient, Client
 from .clients import CLIENTS, ConfluentClient
 from .matrix import FAILED, NO_CLIENT, NOT_RUN, PASSED, Cell, Matrix, write_between_markers
-from .records import ClientError
+from .topics import MakeTopic, is_served
 from .waiting import wait_for
 
 BY_NAME = {client.name: client for client in CLIENTS}
@@ -27,8 +27,6 @@ MATRIX = pytest.StashKey[Matrix]()
 CATALOGUE = pytest.StashKey[list[Cell]]()
 
 OUTCOMES = {"passed": PASSED, "failed": FAILED, "skipped": NOT_RUN}
-
-MakeTopic = Callable[..., str]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -191,11 +189,3 @@ def make_topic(observer: AgentClient, unique: str) -> MakeTopic:
 def topic(make_topic: MakeTopic) -> str:
     """A topic with one partition."""
     return make_topic()
-
-
-def is_served(observer: AgentClient, name: str, partitions: int) -> bool:
-    try:
-        found = observer.call("describe_topic", name=name)["partitions"]
-    except ClientError:
-        return False
-    return len(found) == partitions and all(partition["leader"] >= 0 for partition in found)

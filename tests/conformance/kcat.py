@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
@@ -259,8 +260,6 @@ def kind_of(record: Record) -> tuple[Any, ...]:
 
 
 def records_in(output: bytes) -> Iterator[Record]:
-    from io import BytesIO
-
     return records_from(BytesIO(output))
 
 

@@ -12,9 +12,9 @@ from ottla.protocol.errors import ErrorCode
 
 from .cases import case
 from .client import AgentClient, Client
-from .conftest import MakeTopic, is_served
 from .records import ClientError
 from .test_produce_consume import numbered
+from .topics import MakeTopic, is_served
 from .waiting import wait_for
 
 
@@ -92,7 +92,7 @@ REFUSED = {
 @case("CreateTopics refuses {what}", needs=["create_topic"], what=[*REFUSED])
 def test_create_refused(client: Client, request: pytest.FixtureRequest, unique: str, what: str) -> None:
     options, code = REFUSED[what]
-    name = f"{unique[-40:]}"
+    name = unique
     if what == "an existing topic":
         name = request.getfixturevalue("topic")
     elif what == "a bad name":

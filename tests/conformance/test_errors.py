@@ -8,9 +8,9 @@ from ottla.protocol.errors import ErrorCode
 
 from .cases import case
 from .client import AgentClient, Client
-from .conftest import MakeTopic
 from .records import ClientError, Record
 from .test_produce_consume import LARGEST_VALUE, fields, numbered
+from .topics import MakeTopic
 from .waiting import wait_for
 
 

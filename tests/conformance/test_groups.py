@@ -9,9 +9,9 @@ import pytest
 from .capabilities import ASSIGNORS, SHORTEST_SESSION_MS
 from .cases import case
 from .client import AgentClient, Client
-from .conftest import MakeTopic
 from .member import Member
 from .records import Record
+from .topics import MakeTopic
 from .waiting import wait_for
 
 PARTITIONS = 6

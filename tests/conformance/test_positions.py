@@ -12,6 +12,7 @@ from .cases import case
 from .client import AgentClient, Client
 from .records import ClientError, Record
 from .test_produce_consume import numbered
+from .topics import MakeTopic
 from .waiting import wait_for
 
 
@@ -36,6 +37,21 @@ def test_from_latest(client: AgentClient, topic: str) -> None:
 def test_tail(client: Client, topic: str) -> None:
     client.produce(topic, numbered(20))
     assert [record.offset for record in client.consume(topic, 3, start=-3)] == [17, 18, 19]
+
+
+@case("A consumer follows what is produced", needs=["position"])
+def test_follow(client: AgentClient, observer: AgentClient, make_topic: MakeTopic) -> None:
+    # Partitions come and go from one answer to the next: what incremental fetch sessions are about.
+    topic = make_topic(partitions=3)
+    consumer = client.open(topic, partitions=range(3))
+    for turn in range(9):
+        observer.produce(topic, [Record(value=b"%d" % turn, partition=turn % 3)] * 2)
+        read = consumer.poll(2)
+        assert [(record.partition, record.offset) for record in read] == [
+            (turn % 3, turn // 3 * 2),
+            (turn % 3, turn // 3 * 2 + 1),
+        ]
+    consumer.close()
 
 
 @case("An empty partition has nothing to read")

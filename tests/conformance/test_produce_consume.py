@@ -10,8 +10,8 @@ import pytest
 from .capabilities import CODECS
 from .cases import case
 from .client import Client
-from .conftest import MakeTopic
 from .records import Record
+from .topics import MakeTopic
 
 # Below message.max.bytes (1048588) by what a batch with one record adds, and a little more.
 LARGEST_VALUE = 1_048_588 - 61 - 30
@@ -167,13 +167,15 @@ def test_acks(client: Client, topic: str, acks: str) -> None:
 @case("Idempotent producer", needs=["idempotence"])
 def test_idempotent(client: Client, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=3)
-    for run in range(2):
-        records = [Record(value=b"%d-%d" % (run, i), partition=i % 3) for i in range(90)]
+    # Enough for many batches in flight at once, twice, as two producers with two producer ids.
+    values = [b"%d" % i * 300 for i in range(600)]
+    for _ in range(2):
+        records = [Record(value=value, partition=i % 3) for i, value in enumerate(values)]
         produced(client, topic, records, idempotent=True)
-    read = client.consume(topic, 180, partitions=range(3))
+    read = client.consume(topic, 1200, partitions=range(3))
     for partition in range(3):
         mine = [record.value for record in read if record.partition == partition]
-        assert mine == [b"%d-%d" % (run, i) for run in range(2) for i in range(partition, 90, 3)]
+        assert mine == values[partition::3] * 2
 
 
 @case("read_committed sees plain records")
