@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -74,6 +73,7 @@ class Controller:
         self._deciding: set[asyncio.Task[Any]] = set()
         self._topic_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._broker_configs_lock = asyncio.Lock()
+        self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
 
     async def create_topic(
         self,
@@ -328,20 +328,22 @@ class Controller:
         operations = topic_nodes.extension(name, node, added.values(), self._image.controller_epoch)
         await self._store.multi(operations)
         before = self._existing(name)
-        topic = replace(before, partitions={**before.partitions, **added}, version=node.version + 1)
+        topic = before._replace(partitions={**before.partitions, **added}, version=node.version + 1)
         await self._open(topic)
         return topic
 
     async def _open(self, topic: TopicImage) -> None:
         """Open the logs, then show the topic: who sees it can use it."""
         try:
-            await self._replicas.open_topic(topic)
+            async with self._logs_lock:
+                await self._replicas.open_topic(topic)
         finally:
             self._image.put_topic(topic)
 
     async def _delete(self, name: str) -> None:
         self._image.remove_topic(name)
-        await self._replicas.delete_topic(name)
+        async with self._logs_lock:
+            await self._replicas.delete_topic(name)
         try:
             partitions = await self._store.children(nodes.partitions_path(name))
         except NoNode:

@@ -1,0 +1,88 @@
+"""CreateTopics, key 19.
+
+Behaviour
+- Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
+- A topic is answered when its logs are open, so it can be used at once; the timeout is not needed.
+- validate_only answers as if the topic had been created, including the id that it would have got.
+
+Version notes
+- 2 the first; 4 partitions and replication factor may be -1, the broker's default; 5 flexible, and the answer tells
+  partitions, replication factor and configs (never null: the Java client does not expect that); 6 quota errors;
+  7 topic ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.metadata.cluster_image import TopicImage
+from ottla.metadata.effective_config import effective_topic_config
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_DESCRIBED_SINCE = 5
+
+
+async def handle(
+    broker: Broker, request: CreateTopicsRequest, context: RequestContext
+) -> CreateTopicsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    once = [topic for topic in request.topics if times[topic.name] == 1]
+    results = await asyncio.gather(
+        *(_create(broker, topic, request.validate_only, context.version) for topic in once)
+    )
+    results += [
+        CreatableTopicResult(
+            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
+    return CreateTopicsResponse(topics=results)
+
+
+async def _create(
+    broker: Broker, wanted: CreatableTopic, validate_only: bool, version: int
+) -> CreatableTopicResult:
+    try:
+        topic = await broker.controller.create_topic(
+            wanted.name,
+            wanted.num_partitions,
+            wanted.replication_factor,
+            assignment=[(each.partition_index, each.broker_ids) for each in wanted.assignments],
+            configs={config.name: config.value for config in wanted.configs},
+            validate_only=validate_only,
+        )
+    except KafkaError as error:
+        return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
+    result = CreatableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None)
+    if version >= _DESCRIBED_SINCE:
+        _describe(broker, topic, result)
+    return result
+
+
+def _describe(broker: Broker, topic: TopicImage, result: CreatableTopicResult) -> None:
+    result.num_partitions = len(topic.partitions)
+    result.replication_factor = len(topic.partitions[0].replicas)
+    result.configs = [
+        CreatableTopicConfigs(
+            name=entry.name,
+            value=entry.value,
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.sensitive,
+        )
+        for entry in effective_topic_config(broker.config, topic.configs).values()
+    ]

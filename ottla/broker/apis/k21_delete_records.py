@@ -1,0 +1,64 @@
+"""DeleteRecords, key 21: move the beginning of partitions forward.
+
+Behaviour
+- Offset -1 means everything up to the high watermark.
+- Whole segments go; the rest of the first one stays on disk but is not served any more.
+- Compacted topics refuse it with POLICY_VIOLATION, internal ones with INVALID_TOPIC_EXCEPTION.
+
+Version notes
+- 0 the first; 1 the same; 2 flexible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_NO_WATERMARK = -1
+
+
+async def handle(
+    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_delete(broker, topic.name, partition) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+    # Answered when it is written down: what was deleted does not come back after a crash.
+    for directory in broker.replicas.log_directories:
+        await asyncio.to_thread(directory.checkpoint)
+    return response
+
+
+def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=_NO_WATERMARK)
+    try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        partition = broker.replicas.leader(topic, asked.partition_index)
+        policy = partition.log.config.cleanup_policy
+        if "compact" in policy and "delete" not in policy:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION)
+        result.low_watermark = partition.delete_records(asked.offset)
+    except KafkaError as error:
+        result.error_code = error.code
+    return result

@@ -1,0 +1,51 @@
+"""OffsetForLeaderEpoch, key 23: where a leader epoch ended, so that a client can tell whether its log was cut.
+
+Behaviour
+- The answer names the largest epoch not above the one asked for, and the offset after its last record; -1 and -1 if
+  nothing is known of it.
+
+Version notes
+- 2 the first here, with the current leader epoch; 3 replica id; 4 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_look_up(broker, topic.topic, partition) for partition in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=asked.partition)
+    try:
+        partition = broker.replicas.leader(topic, asked.partition)
+        partition.check_epoch(asked.current_leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.log.epoch_end_offset(asked.leader_epoch)
+    except KafkaError as error:
+        answer.error_code = error.code
+    return answer

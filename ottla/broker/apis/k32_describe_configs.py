@@ -1,0 +1,114 @@
+"""DescribeConfigs, key 32: values in force, where they come from, and what stands behind them.
+
+Behaviour
+- Topics, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of them; a
+  key that does not exist is left out.
+- Sensitive values are null. Loggers are not listed: they cannot be changed while the broker runs.
+- Groups and client metrics have no configurations yet.
+
+Version notes
+- 1 synonyms and sources; 2 the same; 3 types and documentation; 4 flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.broker.config_resources import ResourceType, parse_broker_id
+from ottla.metadata.effective_config import (
+    ConfigEntry,
+    effective_broker_config,
+    effective_cluster_default_config,
+    effective_topic_config,
+)
+from ottla.metadata.topic_names import validate_topic_name
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: DescribeConfigsRequest, context: RequestContext
+) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_describe(broker, request, resource) for resource in request.resources]
+    )
+
+
+def _describe(
+    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
+    try:
+        entries = _entries(broker, resource.resource_type, resource.resource_name)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, error.message or ""
+        return result
+    keys = resource.configuration_keys
+    result.configs = [
+        _result(entry, request.include_synonyms, request.include_documentation)
+        for entry in entries.values()
+        if not keys or entry.name in keys
+    ]
+    return result
+
+
+def _entries(broker: Broker, kind: int, name: str) -> Mapping[str, ConfigEntry]:
+    match kind:
+        case ResourceType.TOPIC:
+            validate_topic_name(name)
+            topic = broker.image.topics.get(name)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return effective_topic_config(broker.config, topic.configs)
+        case ResourceType.BROKER:
+            if not name:
+                return effective_cluster_default_config(broker.config)
+            if parse_broker_id(name) != broker.node_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}",
+                )
+            return effective_broker_config(broker.config)
+        case ResourceType.BROKER_LOGGER:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            if parse_broker_id(name) != broker.node_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected broker id, expected {broker.node_id} but received {name}",
+                )
+            return {}
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            return {}
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _result(
+    entry: ConfigEntry, include_synonyms: bool, include_documentation: bool
+) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in (entry.synonyms if include_synonyms else ())
+        ],
+        config_type=entry.type,
+        documentation=entry.documentation if include_documentation else None,
+    )

@@ -1,0 +1,60 @@
+"""CreatePartitions, key 37: let topics have more partitions.
+
+Behaviour
+- Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
+- New partitions are open when the answer comes.
+
+Version notes
+- 0 the first; 1 the same; 2 flexible; 3 quota errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: CreatePartitionsRequest, context: RequestContext
+) -> CreatePartitionsResponse:
+    times = Counter(topic.name for topic in request.topics)
+    once = [topic for topic in request.topics if times[topic.name] == 1]
+    results = await asyncio.gather(*(_extend(broker, topic, request.validate_only) for topic in once))
+    results += [
+        CreatePartitionsTopicResult(
+            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
+    return CreatePartitionsResponse(results=results)
+
+
+async def _extend(
+    broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool
+) -> CreatePartitionsTopicResult:
+    assignment = None
+    if wanted.assignments is not None:
+        assignment = [each.broker_ids for each in wanted.assignments]
+    try:
+        await broker.controller.create_partitions(
+            wanted.name, wanted.count, assignment=assignment, validate_only=validate_only
+        )
+    except KafkaError as error:
+        return CreatePartitionsTopicResult(
+            name=wanted.name, error_code=error.code, error_message=error.message
+        )
+    return CreatePartitionsTopicResult(name=wanted.name)

@@ -1,0 +1,73 @@
+"""ElectLeaders, key 43.
+
+Behaviour
+- A partition that has the leader it should have needs no election, and on a single broker that is every partition with
+  a leader. One without a leader has nobody to elect.
+- Null partitions mean all of them; then only those are listed for which there is something to say.
+
+Version notes
+- 0 the preferred replica; 1 unclean election too, and a top-level error code; 2 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.metadata.cluster_image import PartitionImage
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_PREFERRED, _UNCLEAN = 0, 1
+
+
+def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+    everything = request.topic_partitions is None
+    if request.topic_partitions is None:
+        asked = [(topic.name, list(topic.partitions)) for topic in broker.image.topics.values()]
+    else:
+        asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    results = []
+    for topic, indexes in asked:
+        partitions = [_elect(broker, request.election_type, topic, index) for index in indexes]
+        if everything:
+            partitions = [each for each in partitions if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+        if partitions or not everything:
+            results.append(ReplicaElectionResult(topic=topic, partition_result=partitions))
+    response = ElectLeadersResponse(replica_election_results=results)
+    if request.election_type not in (_PREFERRED, _UNCLEAN):
+        response.error_code = ErrorCode.INVALID_REQUEST
+    return response
+
+
+def _elect(broker: Broker, election_type: int, topic: str, index: int) -> PartitionResult:
+    error = _why_not(broker, election_type, topic, index)
+    return PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+
+
+def _why_not(broker: Broker, election_type: int, topic: str, index: int) -> KafkaError:
+    if election_type not in (_PREFERRED, _UNCLEAN):
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
+    known = broker.image.topics.get(topic)
+    if known is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
+    partition: PartitionImage | None = known.partitions.get(index)
+    if partition is None:
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}")
+    wanted = partition.replicas[0] if election_type == _PREFERRED else partition.leader
+    if partition.leader >= 0 and partition.leader == wanted:
+        return KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+    if election_type == _PREFERRED:
+        return KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
+    return KafkaError(
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
+    )

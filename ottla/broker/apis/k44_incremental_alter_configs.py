@@ -1,0 +1,68 @@
+"""IncrementalAlterConfigs, key 44: set, delete, append to and subtract from single configurations.
+
+Behaviour
+- Appending and subtracting are for lists; where nothing is set they begin with Kafka's default, as Kafka does.
+- Each resource succeeds or fails on its own, with all its changes.
+- Only what Kafka can change while running can be changed for brokers; the rest is refused with INVALID_REQUEST.
+
+Version notes
+- 0 the first; 1 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.config_resources import ResourceType, alter, repeated
+from ottla.cluster.config_changes import ConfigChange, changed
+from ottla.metadata.broker_configs import broker_config_def
+from ottla.metadata.topic_configs import TOPIC_CONFIGS
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
+) -> IncrementalAlterConfigsResponse:
+    times = repeated([(each.resource_type, each.resource_name) for each in request.resources])
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            await _alter(
+                broker,
+                resource,
+                times[resource.resource_type, resource.resource_name],
+                request.validate_only,
+            )
+            for resource in request.resources
+        ]
+    )
+
+
+async def _alter(
+    broker: Broker, resource: AlterConfigsResource, times: int, validate_only: bool
+) -> AlterConfigsResourceResponse:
+    answer = AlterConfigsResourceResponse(
+        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+    )
+    definition_of = TOPIC_CONFIGS.get if resource.resource_type == ResourceType.TOPIC else broker_config_def
+    changes = [ConfigChange(each.name, each.config_operation, each.value) for each in resource.configs]
+    try:
+        await alter(
+            broker,
+            (resource.resource_type, resource.resource_name),
+            lambda before: changed(before, changes, definition_of),
+            times=times,
+            validate_only=validate_only,
+        )
+    except KafkaError as error:
+        answer.error_code, answer.error_message = error.code, error.message
+    return answer

@@ -1,0 +1,51 @@
+"""ListConfigResources, key 74: what DescribeConfigs can be asked about.
+
+Behaviour
+- There are topics, brokers and brokers' loggers; client metrics and groups have no configurations here.
+
+Version notes
+- 0 client metrics only, flexible; 1 all types, or those that are named; an unknown type is answered with
+  UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.config_resources import ResourceType
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_TYPES_SINCE = 1
+
+
+def handle(
+    broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
+) -> ListConfigResourcesResponse:
+    if context.version < _TYPES_SINCE:
+        return ListConfigResourcesResponse()
+    try:
+        wanted = {ResourceType(each) for each in request.resource_types} or set(ResourceType)
+    except ValueError:
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    brokers = [str(broker_id) for broker_id in broker.image.brokers]
+    names = {
+        ResourceType.TOPIC: list(broker.image.topics),
+        ResourceType.BROKER: brokers,
+        ResourceType.BROKER_LOGGER: brokers,
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(resource_name=name, resource_type=kind)
+            for kind in sorted(wanted)
+            for name in names.get(kind, ())
+        ]
+    )

@@ -1,0 +1,109 @@
+"""DescribeTopicPartitions, key 75: topics in pages.
+
+Behaviour
+- Topics come in the order of their names. A page ends after as many partitions as the client or
+  max.request.partition.size.limit allows, and the cursor says where the next one begins.
+- Eligible leader replicas (KIP-966) do not exist here: the arrays are empty, not null, which the Java client does not
+  expect.
+
+Version notes
+- 0 the only one, flexible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorized_operations import TOPIC_OPERATIONS
+from ottla.metadata.cluster_image import PartitionImage
+from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
+) -> DescribeTopicPartitionsResponse:
+    names = {topic.name for topic in request.topics}
+    cursor = request.cursor
+    if cursor is not None and (cursor.partition_index < 0 or (names and cursor.topic_name not in names)):
+        return _refuse_cursor(names)
+    return _page(
+        broker,
+        sorted(name for name in names or broker.image.topics if cursor is None or name >= cursor.topic_name),
+        cursor,
+        min(
+            max(request.response_partition_limit, 1),
+            broker.config.get_int("max.request.partition.size.limit"),
+        ),
+    )
+
+
+def _refuse_cursor(names: Iterable[str]) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
+            for name in sorted(names)
+        ]
+    )
+
+
+def _page(
+    broker: Broker, names: list[str], cursor: Cursor | None, limit: int
+) -> DescribeTopicPartitionsResponse:
+    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    for name in names:
+        if limit == 0:
+            return DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)
+            )
+        answer = DescribeTopicPartitionsResponseTopic(
+            name=name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
+        )
+        topics.append(answer)
+        topic = broker.image.topics.get(name)
+        if topic is None:
+            answer.error_code = _why_unknown(name)
+            continue
+        answer.topic_id = topic.topic_id
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        indexes = [index for index in topic.partitions if index >= first]
+        answer.partitions = [_describe(topic.partitions[index]) for index in indexes[:limit]]
+        if len(indexes) > limit:
+            return DescribeTopicPartitionsResponse(
+                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=indexes[limit])
+            )
+        limit -= len(indexes)
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _why_unknown(name: str) -> ErrorCode:
+    try:
+        validate_topic_name(name)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _describe(partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.partition,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+    )

@@ -1,0 +1,68 @@
+"""What configurations belong to, as DescribeConfigs and the APIs that alter them name it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from ottla.cluster.controller import Alteration
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+Resource = tuple[int, str]  # type and name
+
+
+def repeated(resources: Sequence[Resource]) -> Mapping[Resource, int]:
+    """How often each resource is named; more than once is refused."""
+    return Counter(resources)
+
+
+async def alter(
+    broker: Broker, resource: Resource, alteration: Alteration, *, times: int, validate_only: bool
+) -> None:
+    """Alter one resource; KafkaError with Kafka's words where that is not possible."""
+    kind, name = resource
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    match kind:
+        case ResourceType.TOPIC:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+            await broker.controller.alter_topic_configs(name, alteration, validate_only=validate_only)
+        case ResourceType.BROKER:
+            broker_id = parse_broker_id(name, "Node") if name else None
+            await broker.controller.alter_broker_configs(broker_id, alteration, validate_only=validate_only)
+        case ResourceType.BROKER_LOGGER:
+            if parse_broker_id(name, "Node") != broker.node_id:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Unexpected node id. Expected {broker.node_id}, but received {name}",
+                )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Loggers cannot be changed while the broker runs.")
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            what = ResourceType(kind).name.lower().replace("_", " ")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"A {what} resource has no configurations yet.")
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def parse_broker_id(name: str, what: str = "Broker") -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}"
+        ) from None
