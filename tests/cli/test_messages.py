@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ottla.cli.jobs.messages import ConsumedMessage, bytes_to_json, message_from_json, message_to_json
@@ -9,6 +9,7 @@ data = st.none() | st.binary(max_size=30) | st.text(max_size=20).map(str.encode)
 headers = st.lists(st.tuples(st.text(max_size=10), data), max_size=4)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(key=data, value=data, headers=headers, timestamp=st.integers(0, 2**40))
 def test_a_message_survives_json(key, value, headers, timestamp):
     consumed = ConsumedMessage("t", 3, 17, timestamp, "CreateTime", key, value, headers)
@@ -24,6 +25,7 @@ def test_text_stays_readable_in_json():
     assert bytes_to_json(b"\xff") == {"base64": "/w=="}
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line and not line.endswith(b"\r"))))
 def test_lines_are_messages(lines):
     messages = read_messages([line + b"\n" for line in lines], LineFormat(partition=2))
