@@ -9,6 +9,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -82,9 +83,6 @@ def main() -> int:
     began = time.time()
     try:
         rows = run(chosen, entered, scale, repeat, limit=not options.no_limit, console=console)
-    except KeyboardInterrupt:
-        console.print("Interrupted.")
-        return 130
     finally:
         for contestant in entered:
             contestant.close()
@@ -98,15 +96,8 @@ def main() -> int:
         out = Console(width=140)
     out.print(render(rows, title))
     out.print(NOTES, style="dim", highlight=False)
-    for measured in rows:
-        for who, reason in measured.failures.items():
-            out.print(
-                f"{measured.row.name}, {who}: {reason}",
-                style="red",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+    for line in failures(rows):
+        out.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     if options.json:
         report = {
             "began": began,
@@ -119,6 +110,15 @@ def main() -> int:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n")
     return 0
+
+
+def failures(rows: list[Measured]) -> list[str]:
+    """Each reason once, with the first row that it spoiled."""
+    reasons: dict[tuple[str, str], str] = {}
+    for measured in rows:
+        for who, reason in measured.failures.items():
+            reasons.setdefault((who, reason), measured.row.name)
+    return [f"{who}, {row}: {reason}" for (who, reason), row in reasons.items()]
 
 
 def run(
@@ -149,19 +149,18 @@ def run(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with BareServer() as bare, Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("", total=len(experiments) * repeat)
-        for experiment in experiments:
-            racing = [one for one in entered if experiment.only in (None, one.name)]
-            for repetition in range(repeat):
-                for contestant in racing if repetition % 2 == 0 else racing[::-1]:
+        turns = ((experiment, number) for experiment in experiments for number in range(repeat))
+        try:
+            for experiment, number in turns:
+                racing = [one for one in entered if experiment.only in (None, one.name)]
+                for contestant in racing if number % 2 == 0 else racing[::-1]:
                     progress.update(task, description=f"{experiment.rows[0].name}: {contestant.name}")
-                    measure(
-                        contestant.name,
-                        experiment,
-                        lambda one=contestant, what=experiment: what.measure(one, scale),
-                    )
+                    measure(contestant.name, experiment, partial(experiment.measure, contestant, scale))
                 if limit and experiment.limit is not None:
-                    measure(LIMIT, experiment, lambda of=experiment.limit: of(bare, scale))
+                    measure(LIMIT, experiment, partial(experiment.limit, bare, scale))
                 progress.advance(task)
+        except KeyboardInterrupt:
+            console.print("Interrupted: the table shows what was measured until now.")
     return list(rows.values())
 
 

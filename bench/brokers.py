@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -175,6 +176,12 @@ def ottla(chosen: str | None = None) -> Contestant:
 def apache_kafka() -> Contestant:
     kafka_jars()
     return Contestant("Apache Kafka", ApacheKafka)
+
+
+def allow_many_files() -> None:
+    """Raise this process's limit of open files as far as it may, as the JVM does by itself."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def process_tree(pid: int) -> list[int]:

@@ -7,11 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.brokers import Contestant, Fresh, resident_mb
-from bench.experiment import Experiment, Figures, Row, Scale, run_client, topic_on
+from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
 from bench.limit import TOPIC as LIMIT_TOPIC
 from bench.limit import BareServer
 from bench.throughput import throughput
-from bench.topics import create_topic, wait_until_served
 
 
 def start_up() -> Experiment:
@@ -37,20 +36,29 @@ def embedded() -> Experiment:
     return Experiment((row,), measure, only="Ottla")
 
 
-def memory() -> Experiment:
-    idle = Row("resident memory, idle", "MB", "lower")
-    loaded = Row("resident memory, after the load above", "MB", "lower")
+def idle_memory() -> Experiment:
+    row = Row("resident memory, idle", "MB", "lower")
+
+    def measure(contestant: Contestant, scale: Scale) -> Figures:
+        contestant.shared()
+        return {row.name: contestant.idle_mb}
+
+    def limit(server: BareServer, scale: Scale) -> Figures:
+        return {row.name: resident_mb(server.pid)}
+
+    return Experiment((row,), measure, limit)
+
+
+def loaded_memory() -> Experiment:
+    row = Row("resident memory, after the load above", "MB", "lower")
 
     def measure(contestant: Contestant, scale: Scale) -> Figures:
         broker = contestant.shared()
         if not contestant.loaded:
             throughput(1_000, 16).measure(contestant, scale)
-        return {idle.name: contestant.idle_mb, loaded.name: resident_mb(broker.pid)}
+        return {row.name: resident_mb(broker.pid)}
 
-    def limit(server: BareServer, scale: Scale) -> Figures:
-        return {idle.name: resident_mb(server.pid)}
-
-    return Experiment((idle, loaded), measure, limit)
+    return Experiment((row,), measure)
 
 
 def many_connections(wanted: int) -> Experiment:
@@ -67,6 +75,7 @@ def many_connections(wanted: int) -> Experiment:
             topic=topic,
             count=wanted,
             round_trips=scale.round_trips,
+            warm_up=scale.round_trips * 4,  # the broker is new, and a JVM needs a while
         )
         return {opened.name: got["seconds"], resident.name: got["resident_mb"], p99.name: got["p99_us"]}
 
@@ -82,18 +91,21 @@ def many_connections(wanted: int) -> Experiment:
 
 def many_partitions(wanted: int) -> Experiment:
     create = Row(f"{wanted:,} partitions: create a topic with them", "s", "lower")
-    reopen = Row(f"{wanted:,} partitions: restart until every leader answers", "s", "lower")
+    reopen = Row(f"{wanted:,} partitions: reopen, until every leader answers", "s", "lower")
 
     def measure(contestant: Contestant, scale: Scale) -> Figures:
         with Fresh(contestant) as broker:
-            began = time.perf_counter()
-            create_topic(broker.bootstrap_servers, "many", wanted)
-            created = time.perf_counter() - began
+            work = {"topic": "many", "partitions": wanted}
+            created = run_client("create_topic", bootstrap=broker.bootstrap_servers, **work)["seconds"]
             broker.stop()
-            began = time.perf_counter()
-            broker.start()
-            wait_until_served(broker.bootstrap_servers, "many", wanted)
-            return {create.name: created, reopen.name: time.perf_counter() - began}
+            watcher = RunningClient("served", host="127.0.0.1", port=broker.port, **work)
+            began = time.monotonic()
+            try:
+                broker.start()
+            except BaseException:
+                watcher.stop()
+                raise
+            return {create.name: created, reopen.name: watcher.figures()["at"] - began}
 
     def limit(server: BareServer, scale: Scale) -> Figures:
         with TemporaryDirectory(prefix="ottla-bench-limit-") as directory:

@@ -7,7 +7,6 @@ takes its arguments as one JSON object, prints its figures as one JSON object an
 from __future__ import annotations
 
 import json
-import resource
 import signal
 import socket
 import struct
@@ -17,7 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import wire
+from bench.brokers import allow_many_files, resident_mb
 from bench.figures import percentiles_us
+from bench.topics import create_topic, delete_topic, served
 
 DRAIN_RECORDS = 900  # records of 1 KB in each batch of the topic that `drain` reads: just under 1 MiB
 WINDOW_FRAMES, WINDOW = 200, 2_000
@@ -263,15 +264,14 @@ def drain(host: str, port: int, topic: str, batches: int) -> dict[str, float]:
     return {"mb_per_s": received / (time.perf_counter() - began) / 1e6}
 
 
-def connections(host: str, port: int, topic: str, count: int, pid: int, round_trips: int) -> dict[str, float]:
+def connections(
+    host: str, port: int, topic: str, count: int, pid: int, round_trips: int, warm_up: int
+) -> dict[str, float]:
     """Open many connections, get ApiVersions answered on each, then measure round trips on one of them.
 
     They are opened in waves smaller than a listen backlog, so that no SYN is dropped and retried.
     """
-    from bench.brokers import resident_mb
-
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    allow_many_files()
     before = resident_mb(pid)
     opened: list[socket.socket] = []
     began = time.perf_counter()
@@ -284,7 +284,7 @@ def connections(host: str, port: int, topic: str, count: int, pid: int, round_tr
         opened += wave
     elapsed = time.perf_counter() - began
     memory = resident_mb(pid)
-    figures = measure_round_trips(opened[len(opened) // 2], topic, round_trips, round_trips // 5, 100, 1)
+    figures = measure_round_trips(opened[len(opened) // 2], topic, round_trips, warm_up, 100, 1)
     for connection in opened:
         connection.close()
     return {"seconds": elapsed, "resident_mb": memory, "grown_mb": memory - before, **figures}
@@ -315,6 +315,9 @@ CLIENTS: dict[str, Callable[..., dict[str, float]]] = {
         drain,
         connections,
         embedded,
+        create_topic,
+        delete_topic,
+        served,
     )
 }
 

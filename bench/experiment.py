@@ -19,7 +19,6 @@ from typing import Any
 from bench.brokers import Broker, Contestant
 from bench.figures import Better
 from bench.limit import BareServer
-from bench.topics import create_topic, delete_topic
 
 Figures = dict[str, float]
 
@@ -73,12 +72,44 @@ def matches(name: str, patterns: list[str]) -> bool:
 
 def run_client(client: str, *, timeout: float = 600, **arguments: Any) -> Figures:
     """Run one of `bench.clients` in a process of its own and return its figures."""
-    command = [sys.executable, "-m", "bench.clients", client, json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(client_command(client, arguments), capture_output=True, text=True, timeout=timeout)
     if done.returncode != 0:
         raise RuntimeError(f"{client}: {last_line(done.stderr)}")
     figures: Figures = json.loads(done.stdout.splitlines()[-1])
     return figures
+
+
+class RunningClient:
+    """A client that says "ready", works beside the driver, and is asked for its figures at the end."""
+
+    def __init__(self, client: str, **arguments: Any) -> None:
+        self._client = client
+        self._process = subprocess.Popen(
+            client_command(client, arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline().strip() != "ready":
+            self.figures()
+
+    def stop(self) -> None:
+        self._process.terminate()
+
+    def figures(self, *, timeout: float = 300) -> Figures:
+        """Wait for the client's end and for what it measured."""
+        try:
+            said, complained = self._process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            raise RuntimeError(f"{self._client} did not end within {timeout:.0f} s") from None
+        if self._process.returncode != 0:
+            raise RuntimeError(f"{self._client}: {last_line(complained)}")
+        figures: Figures = json.loads(said.splitlines()[-1])
+        return figures
+
+
+def client_command(client: str, arguments: dict[str, Any]) -> list[str]:
+    return [sys.executable, "-m", "bench.clients", client, json.dumps(arguments)]
 
 
 def last_line(text: str) -> str:
@@ -91,8 +122,7 @@ _numbers = count(1)
 @contextmanager
 def topic_on(broker: Broker, partitions: int) -> Iterator[str]:
     name = f"bench-{next(_numbers)}"
-    create_topic(broker.bootstrap_servers, name, partitions)
-    try:
-        yield name
-    finally:
-        delete_topic(broker.bootstrap_servers, name)
+    run_client("create_topic", bootstrap=broker.bootstrap_servers, topic=name, partitions=partitions)
+    yield name
+    # After a failure the topic stays: the broker may be gone, and the failure is what should be told.
+    run_client("delete_topic", bootstrap=broker.bootstrap_servers, topic=name)

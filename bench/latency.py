@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.brokers import Broker, Contestant, Fresh
-from bench.experiment import Experiment, Figures, Row, Scale, last_line, run_client, topic_on
+from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
 from bench.limit import TOPIC as LIMIT_TOPIC
 from bench.limit import BareServer
-from bench.topics import create_topic
 
 
 def one_record_requests() -> Experiment:
@@ -40,22 +36,12 @@ def full_speed_consumer(broker: Broker, scale: Scale) -> Iterator[None]:
     with topic_on(broker, 1) as topic:
         work = {"host": "127.0.0.1", "port": broker.port, "topic": topic, "batches": scale.drain_batches}
         run_client("fill", **work)
-        reader = subprocess.Popen(
-            [sys.executable, "-m", "bench.clients", "drain", json.dumps(work)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert reader.stdout is not None
+        reader = RunningClient("drain", **work)
         try:
-            if reader.stdout.readline().strip() != "ready":
-                raise RuntimeError(f"the full-speed consumer: {last_line(reader.communicate()[1])}")
             yield
-            if reader.poll() is not None:
-                raise RuntimeError(f"the full-speed consumer ended: {last_line(reader.communicate()[1])}")
         finally:
-            reader.terminate()
-            reader.communicate()
+            reader.stop()
+            reader.figures()
 
 
 @contextmanager
@@ -116,9 +102,11 @@ def flat_latency(wanted: int) -> Experiment:
     def measure(contestant: Contestant, scale: Scale) -> Figures:
         with Fresh(contestant) as broker:
             with topic_on(broker, 1) as topic:
-                round_trip_figures(broker.port, topic, scale, 1)  # both figures from a warm broker
+                # Both figures from a warm broker, or the second would profit from the first.
+                work = {"host": "127.0.0.1", "port": broker.port, "topic": topic, "size": 100}
+                run_client("requests", count=scale.requests // 2, **work)
                 one = round_trip_figures(broker.port, topic, scale, 1)["p50_us"]
-            create_topic(broker.bootstrap_servers, "many", wanted)
+            run_client("create_topic", bootstrap=broker.bootstrap_servers, topic="many", partitions=wanted)
             all_of_them = round_trip_figures(broker.port, "many", scale, wanted)["p50_us"]
         return {few.name: one, many.name: all_of_them, growth.name: all_of_them / one}
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from bench import wire
+from bench.brokers import allow_many_files
 
 CHUNK = 1 << 20
 TOPIC = "limit"
@@ -173,4 +174,5 @@ class BareServer:
 
 
 if __name__ == "__main__":
+    allow_many_files()
     serve(Path(sys.argv[1]))

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from bench.capacity import embedded, many_connections, many_partitions, memory, start_up
+from bench.capacity import (
+    embedded,
+    idle_memory,
+    loaded_memory,
+    many_connections,
+    many_partitions,
+    start_up,
+)
 from bench.experiment import Experiment, Scale
 from bench.latency import end_to_end, flat_latency, one_record_requests, round_trip
 from bench.throughput import java_throughput, throughput
@@ -18,7 +25,8 @@ def every_experiment(scale: Scale) -> list[Experiment]:
         round_trip(under_load=True),
         end_to_end(under_load=False),
         end_to_end(under_load=True),
-        memory(),
+        idle_memory(),
+        loaded_memory(),
         start_up(),
         embedded(),
         many_connections(scale.connections),

@@ -1,49 +1,59 @@
-"""Topics for the bench, made through the admin client of confluent-kafka."""
+"""Topics for the bench, made through the admin client of confluent-kafka.
+
+Clients like the others (see ``clients.py``), and in processes of their own for one more reason: librdkafka
+aborts its process on some malformed answers, and the driver must outlive a broker that gives them.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic
 
-
-def admin(bootstrap: str) -> Any:
-    return AdminClient({"bootstrap.servers": bootstrap, "reconnect.backoff.ms": 10, "log_level": 0})
+from bench import wire
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int, *, timeout: float = 120) -> None:
-    """Create a topic and return when every partition of it has a leader that answers."""
-    client = admin(bootstrap)
-    created = client.create_topics([NewTopic(topic, partitions, 1)], request_timeout=timeout)
-    for future in created.values():
-        future.result(timeout)
-    wait_until_served(bootstrap, topic, partitions, timeout=timeout, client=client)
+def create_topic(bootstrap: str, topic: str, partitions: int) -> dict[str, float]:
+    """Create a topic and wait until every partition of it has a leader that answers."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.list_topics(timeout=30)  # connected
+    host, port = bootstrap.rsplit(":", 1)
+    began = time.perf_counter()
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=120).values():
+        future.result(120)
+    wait_until_served(host, int(port), topic, partitions)
+    return {"seconds": time.perf_counter() - began}
 
 
-def wait_until_served(
-    bootstrap: str, topic: str, partitions: int, *, timeout: float = 120, client: Any = None
-) -> None:
-    """Return when ListOffsets is answered without error for every partition."""
-    client = client or admin(bootstrap)
-    wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+def delete_topic(bootstrap: str, topic: str) -> dict[str, float]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # has to outlive its futures
+    for future in admin.delete_topics([topic]).values():
+        future.result(30)
+    return {}
+
+
+def served(host: str, port: int, topic: str, partitions: int) -> dict[str, float]:
+    """Say "ready", wait for a broker to come back with every partition, and tell the system clock's time."""
+    print("ready", flush=True)
+    wire.wait_until_ready(host, port, timeout=120)
+    wait_until_served(host, port, topic, partitions)
+    return {"at": time.monotonic()}
+
+
+def wait_until_served(host: str, port: int, topic: str, partitions: int, *, timeout: float = 120) -> None:
+    """Return when ListOffsets is answered without error for every partition.
+
+    On a raw connection: librdkafka remembers for minutes that a topic had no leader yet.
+    """
+    request = wire.list_offsets_frame(topic, partitions)
     deadline = time.monotonic() + timeout
-    while True:
-        try:
-            for future in client.list_offsets(wanted, request_timeout=10).values():
-                future.result(10)
-            return
-        except (KafkaException, TimeoutError):
+    with wire.connect(host, port) as connection:
+        while True:
+            connection.sendall(request)
+            errors = wire.list_offsets_errors(wire.read_response(connection), topic, partitions)
+            if not any(errors):
+                return
             if time.monotonic() > deadline:
-                raise
-        time.sleep(0.01)
-
-
-def delete_topic(bootstrap: str, topic: str) -> None:
-    """Delete a topic; a broker that cannot is not the bench's concern."""
-    for future in admin(bootstrap).delete_topics([topic]).values():
-        try:
-            future.result(30)
-        except (KafkaException, TimeoutError):
-            return
+                bad = sum(1 for error in errors if error)
+                raise TimeoutError(f"{bad} of {partitions} partitions have no leader, error {max(errors)}")
+            time.sleep(0.005)

@@ -13,8 +13,8 @@ import time
 
 import crc32c
 
-PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
-PRODUCE_VERSION, FETCH_VERSION = 9, 12  # flexible, and still with topic names
+PRODUCE, FETCH, LIST_OFFSETS, API_VERSIONS = 0, 1, 2, 18
+PRODUCE_VERSION, FETCH_VERSION, LIST_OFFSETS_VERSION = 9, 12, 7  # flexible, and still with topic names
 
 
 def uvarint(value: int) -> bytes:
@@ -71,6 +71,25 @@ def fetch_frame(topic: str, partition: int, offset: int, max_bytes: int, *, corr
     topics = b"\x02" + compact(topic.encode()) + b"\x02" + wanted + b"\0"
     body = struct.pack(">iiiibii", -1, 500, 1, max_bytes, 0, 0, -1) + topics + b"\x01" + b"\x01" + b"\0"
     return frame(FETCH, FETCH_VERSION, correlation_id, body, flexible=True)
+
+
+def list_offsets_frame(topic: str, partitions: int) -> bytes:
+    """Ask for the latest offset of partitions 0 to `partitions` - 1."""
+    wanted = b"".join(struct.pack(">iiqb", index, -1, -1, 0) for index in range(partitions))
+    topics = b"\x02" + compact(topic.encode()) + uvarint(partitions + 1) + wanted + b"\0"
+    return frame(
+        LIST_OFFSETS, LIST_OFFSETS_VERSION, 0, struct.pack(">ib", -1, 0) + topics + b"\0", flexible=True
+    )
+
+
+def list_offsets_errors(response: bytes, topic: str, partitions: int) -> list[int]:
+    """The error code of each partition in a ListOffsets response (without its size) for one topic."""
+    # correlation id, header tags, throttle time, array of one topic, its name, array of partitions
+    position = 4 + 1 + 4 + 1 + len(compact(topic.encode())) + len(uvarint(partitions + 1))
+    entry = struct.Struct(">ihqqib")
+    if len(response) < position + entry.size * partitions:
+        raise ValueError(f"a ListOffsets response of {len(response)} bytes for {partitions} partitions")
+    return [entry.unpack_from(response, position + entry.size * index)[1] for index in range(partitions)]
 
 
 API_VERSIONS_FRAME = frame(API_VERSIONS, 0, 1, b"", flexible=False)

@@ -95,6 +95,11 @@ class Broker:
         self._create_in_background(name)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic, and what groups have committed for it."""
+        await self.controller.delete_topic(name)
+        await self.groups.topics_deleted([name])
+
     async def ensure_internal_topic(self, name: str) -> None:
         if name not in self.image.topics:
             await asyncio.shield(self._create_in_background(name))

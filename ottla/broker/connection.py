@@ -24,12 +24,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _LENGTH = Packer(">i").unpack_from
+_NOTHING = memoryview(b"")
 
 RECEIVE_BYTES = 256 * 1024
 # Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
 _READ_AHEAD = 64 * 1024
-# A frame's buffer grows with what has arrived, not with what the client claims will.
-_FRAME_STEP = 2 * 1024 * 1024
 # One turn of one connection: then others have theirs.
 _BYTES_PER_TURN = 1024 * 1024
 # Below this a read and one joint write are cheaper than a sendfile of its own.
@@ -82,7 +81,7 @@ class Connection:
         self._dispatcher = dispatcher
         self._max_request_bytes = max_request_bytes
         self._on_close = on_close
-        self._stash = bytearray()  # a frame that is not complete, or what came while a request waits
+        self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
         self._filled = 0
         self._pending: asyncio.Future[Any] | None = None
         self._out: deque[Any] = deque()  # bytes and file regions still to be sent
@@ -104,7 +103,7 @@ class Connection:
             self._loop.remove_writer(self.fd)
         self._socket.close()
         self._out.clear()
-        self._stash = bytearray()
+        self._stash = _NOTHING
         if self._pending is not None:
             self._pending.cancel()
             self._pending = None
@@ -129,13 +128,12 @@ class Connection:
             self.close()
 
     def _receive_into_stash(self) -> None:
-        if self._pending is not None and self._filled >= _READ_AHEAD:
-            self._pause()
-            return
         if self._filled == len(self._stash):
-            self._stash.extend(bytes(max(RECEIVE_BYTES, min(len(self._stash), _FRAME_STEP))))
-        with memoryview(self._stash) as view:
-            received = self._socket.recv_into(view[self._filled :])
+            if self._pending is not None and self._filled >= _READ_AHEAD:
+                self._pause()
+                return
+            self._keep(self._stash, 0, self._filled)
+        received = self._socket.recv_into(self._stash[self._filled :])
         if not received:
             self.close()
             return
@@ -144,20 +142,12 @@ class Connection:
             self._take_stashed_frames()
 
     def _take_stashed_frames(self) -> None:
-        if self._filled >= 4:
-            size = _LENGTH(self._stash, 0)[0]
-            if not 0 <= size <= self._max_request_bytes:
-                self._refuse_size(size)
-                return
-            if self._filled < 4 + size:
-                # Room for the whole frame where it is small; a large one grows as it arrives.
-                wanted = min(4 + size, self._filled + _FRAME_STEP)
-                if len(self._stash) < wanted:
-                    self._stash.extend(bytes(wanted - len(self._stash)))
-                return
         stash, filled = self._stash, self._filled
-        self._stash, self._filled = bytearray(), 0
-        self._take_frames(memoryview(stash), filled)
+        if filled < 4 or filled < 4 + _LENGTH(stash, 0)[0] <= len(stash):
+            return
+        self._stash, self._filled = _NOTHING, 0
+        self._take_frames(stash, filled)
+        self._dispatcher.frames.give_back(stash)
 
     def _take_frames(self, view: memoryview, end: int) -> None:
         """Handle the complete frames in `view[:end]` and stash what is left."""
@@ -185,11 +175,14 @@ class Connection:
         self._send()
 
     def _keep(self, view: memoryview, position: int, end: int) -> None:
+        """Stash `view[position:end]`, with room for the rest of the frame that begins there."""
         left = end - position
-        room = left
-        if left >= 4 and self._pending is None:
-            room = min(4 + max(_LENGTH(view, position)[0], 0), left + _FRAME_STEP)
-        stash = bytearray(max(room, left))
+        room = _READ_AHEAD if self._pending is not None else 4
+        if left >= 4:
+            room = max(room, 4 + _LENGTH(view, position)[0])
+        if left >= room:
+            room = left + _READ_AHEAD
+        stash = self._dispatcher.frames.take(room)
         stash[:left] = view[position:end]
         self._stash, self._filled = stash, left
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker import apis
 from ottla.broker.connection import RECEIVE_BYTES, Connection
+from ottla.broker.frame_buffers import FrameBuffers
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
@@ -32,7 +33,10 @@ Handler = Callable[["Broker", Any, "RequestContext"], Response | Awaitable[Respo
 _HEADER = Packer(">hhih").unpack_from
 _RESPONSE_HEADER = Packer(">ii").pack
 _FLEXIBLE_RESPONSE_HEADER = Packer(">iix").pack
+_PRODUCE = 0
 _API_VERSIONS = 18
+# What is decoded takes up to forty times its size in memory. Records are not decoded, so Produce is not limited here.
+_MAX_DECODED_BYTES = 16 * 1024 * 1024
 
 
 class RequestContext:
@@ -98,6 +102,7 @@ class Dispatcher:
         self._broker = broker
         self._modules = served_keys()
         self._apis: dict[int, Api] = {}
+        self.frames = FrameBuffers()
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
@@ -128,6 +133,8 @@ class Dispatcher:
         api = self._apis.get(key) or self.api(key)
         if api is None:
             raise CloseConnection(f"API key {key} is not served")
+        if len(frame) > _MAX_DECODED_BYTES and key != _PRODUCE:
+            raise CloseConnection(f"{api.name}: a request of {len(frame)} bytes is too large for that API")
         if not api.min_version <= version <= api.max_version:
             if key != _API_VERSIONS:
                 raise CloseConnection(f"{api.name} version {version} is not supported")

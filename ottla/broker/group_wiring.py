@@ -54,6 +54,8 @@ class PartitionStateLog:
         offset, end = held.log.log_start_offset, held.log.log_end_offset
         while offset < end:
             batches = await asyncio.to_thread(_read, held, offset, end)
+            if not batches:
+                return  # compaction has removed what was at the end
             for header, records in batches:
                 yield header, records
                 offset = header.next_offset
@@ -61,7 +63,7 @@ class PartitionStateLog:
 
 def _read(partition: Partition, offset: int, end: int) -> list[tuple[BatchHeader, list[Record]]]:
     region = partition.log.read(offset, _READ_BYTES, upto=end, min_one=True)
-    return [] if region is None else list(read_records(region.read()))
+    return list(read_records(region.read()))
 
 
 async def lead_groups(groups: GroupCoordinator, replicas: Replicas) -> None:

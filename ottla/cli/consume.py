@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -30,12 +31,18 @@ Renderer = Callable[["ConsumedMessage"], bytes]
     "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group and commit offsets."
 )
 @click.option(
-    "--partition", "-p", "partitions", type=click.IntRange(min=0), multiple=True, help="May be repeated."
+    "--partition",
+    "-p",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="N",
+    help="Only this partition. May be repeated.",
 )
 @click.option("--offset", "-o", metavar="OFFSET", help="earliest, latest, N, or -N for the last N messages.")
 @click.option("--from-timestamp", metavar="TIME", help="Messages at or after 2026-01-31T14:00:00.")
 @click.option("--since", metavar="DURATION", help="Messages of the last 10m, 2h, 1d, …")
-@click.option("--max-messages", "-n", type=click.IntRange(min=1), help="Stop after this many.")
+@click.option("--max-messages", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after this many.")
 @click.option("--until-end", "-e", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more messages (the default).")
 @click.option(
@@ -110,18 +117,19 @@ def consume(
     render = _renderer(as_json, template, details, print_key, key_separator)
     options = ConsumeOptions(start, partitions, group, max_messages, until_end, isolation, raw_properties)
     consumption = Consumption(client, topics, options)
+    connection = _ConnectionWatch()
     total = 0
     try:
-        with _stop_on_signals():
-            write = sys.stdout.buffer.write
+        with _stop_on_signals() as stopping:
             for batch in consumption.batches():
-                for message in batch:
-                    write(render(message))
-                    total += 1
+                sys.stdout.buffer.write(b"".join(map(render, batch)))
                 sys.stdout.buffer.flush()
-                _tell_connection(consumption.connected)
-    except _Stopped:
-        pass
+                total += len(batch)
+                if not batch:
+                    _check_reader()
+                connection.tell(consumption.connected)
+                if stopping:
+                    consumption.stop()
     finally:
         # Also when the reader of our output went away: what was printed is committed.
         consumption.close()
@@ -129,37 +137,56 @@ def consume(
         output.note(f"Processed a total of {total} messages")
 
 
-class _Stopped(Exception):
-    pass
-
-
 @contextlib.contextmanager
-def _stop_on_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM are the usual end of following a topic: raise once, then wait for the clean end."""
+def _stop_on_signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM are the usual end of following a topic: the list fills, and the loop ends cleanly.
 
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_IGN)
-        raise _Stopped
+    A second signal does what it does without us.
+    """
 
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopping.append(number)
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    stopping: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
         signal.signal(number, stop)
     try:
-        yield
+        yield stopping
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()
 
 
-_told_lost = False
+def _check_reader() -> None:
+    """While nothing arrives nothing is written, and `| head` leaving would go unnoticed."""
+    import select
+
+    try:
+        poller = select.poll()
+        poller.register(sys.stdout.fileno(), 0)
+        if any(event & select.POLLERR for _, event in poller.poll(0)):
+            raise BrokenPipeError
+    except (io.UnsupportedOperation, AttributeError):
+        return  # stdout is not a file, or this system cannot tell
 
 
-def _tell_connection(connected: bool) -> None:
-    global _told_lost
-    if not connected and not _told_lost:
-        output.warn("the connection to the broker is lost; trying again until it is back.")
-    _told_lost = not connected
+class _ConnectionWatch:
+    """Says that the broker is gone, and that it is back; librdkafka goes on trying by itself."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def tell(self, connected: bool) -> None:
+        if not connected and not self._told:
+            output.warn("the connection to the broker is lost; trying again until it is back.")
+        elif connected and self._told:
+            output.note("The broker is back.")
+        self._told = not connected
 
 
 def _start(from_beginning: bool, offset: str | None, from_timestamp: str | None, since: str | None) -> Start:

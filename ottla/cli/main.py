@@ -49,7 +49,9 @@ class LazyGroup(click.Group):
         return super().resolve_command(context, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["--help", "-h"]})
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="ottla")
 @click.pass_context
 def cli(context: click.Context) -> None:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 @click.option("--null-marker", metavar="TEXT", help="A key or value that reads like this is null.")
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @click.option("--json-lines", is_flag=True, help="Lines are JSON as `ottla consume --json` writes it.")
-@click.option("--partition", "-p", type=click.IntRange(min=0), help="Send to this partition only.")
+@click.option(
+    "--partition", "-p", type=click.IntRange(min=0), metavar="N", help="Send to this partition only."
+)
 @click.option(
     "--compression",
     "-z",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from ottla.cli.errors import JobError
 from ottla.cli.options import key_value_pairs
 
 if TYPE_CHECKING:
+    import asyncio
+
     from ottla.broker.server import Server
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -102,6 +103,8 @@ def parse_listen(text: str) -> str:
 
 
 async def _serve(config_file: Path | None, overrides: dict[str, str], quiet: bool) -> None:
+    import asyncio
+
     from ottla.broker.server import Server, StartupError
 
     stopping = asyncio.Event()
@@ -178,6 +181,8 @@ def _log_to_stderr(level: str) -> None:
 
 
 def _uvloop_runner() -> asyncio.Runner:
+    import asyncio
+
     import uvloop
 
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)

@@ -57,7 +57,9 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
     from ottla.cli.jobs.topics import describe_topics, topic_names
 
     wanted = list(names) or topic_names(client, include_internal=internal)
-    described = describe_topics(client, wanted, with_offsets=True, with_sizes=True, with_configs=True)
+    described = describe_topics(
+        client, wanted, with_offsets=True, with_sizes=True, with_configs=True, skip_missing=not names
+    )
     if as_json:
         output.print_json(described)
         return
@@ -96,11 +98,18 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
 
 @topics.command()
 @click.argument("name", metavar="TOPIC")
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="Default: the broker's num.partitions.")
+@click.option(
+    "--partitions",
+    "-p",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Default: the broker's num.partitions.",
+)
 @click.option(
     "--replication-factor",
     "-r",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Default: the broker's default.replication.factor.",
 )
 @click.option(
@@ -180,7 +189,9 @@ def delete(client: Client, names: tuple[str, ...], if_exists: bool, yes: bool) -
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--partitions", "-p", type=click.IntRange(min=1), help="The new number of partitions.")
+@click.option(
+    "--partitions", "-p", type=click.IntRange(min=1), metavar="N", help="The new number of partitions."
+)
 @click.option(
     "--config",
     "-c",
@@ -223,8 +234,10 @@ def alter(
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--partition", "-p", type=click.IntRange(min=0), help="Only this partition.")
-@click.option("--before-offset", type=click.IntRange(min=0), help="Keep this offset and what follows it.")
+@click.option("--partition", "-p", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
+@click.option(
+    "--before-offset", type=click.IntRange(min=0), metavar="N", help="Keep this offset and what follows it."
+)
 @yes_option
 @json_option()
 @client_options

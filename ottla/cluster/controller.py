@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
@@ -329,7 +328,7 @@ class Controller:
         operations = topic_nodes.extension(name, node, added.values(), self._image.controller_epoch)
         await self._store.multi(operations)
         before = self._existing(name)
-        topic = replace(before, partitions={**before.partitions, **added}, version=node.version + 1)
+        topic = before._replace(partitions={**before.partitions, **added}, version=node.version + 1)
         await self._open(topic)
         return topic
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import PartitionImage, TopicImage
@@ -35,7 +34,7 @@ def extension(
     added = list(added)
     before = nodes.decode_topic(name, node.data)
     replicas = {partition.partition: partition.replicas for partition in added}
-    after = replace(before, partitions={**before.partitions, **replicas})
+    after = before._replace(partitions={**before.partitions, **replicas})
     return [
         Set(nodes.topic_path(name), nodes.encode_topic(after), node.version),
         *_partitions(added, controller_epoch),

@@ -258,9 +258,9 @@ class GroupCoordinator(OffsetCoordinator):
             described = MemberDescription(
                 member.member_id, member.group_instance_id, member.client_id, member.client_host
             )
+            described.assignment = member.assignment  # during a rebalance the one from before it
             if stable:
                 described.metadata = member.metadata(group.protocol_name)
-                described.assignment = member.assignment
             description.members.append(described)
         return description
 

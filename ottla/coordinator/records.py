@@ -17,6 +17,9 @@ from ottla.coordinator.group_metadata import GroupMetadata
 from ottla.coordinator.members import Member
 from ottla.coordinator.offsets import NO_TOPIC_ID, CommittedOffset
 
+_OFFSET_AND_EPOCH = struct.Struct(">qi").unpack_from
+_INT64 = struct.Struct(">q").unpack_from
+
 
 class OffsetKey(NamedTuple):
     group_id: str
@@ -140,6 +143,26 @@ def read_key(data: bytes) -> OffsetKey | GroupKey | None:
 
 
 def read_offset_value(data: bytes) -> CommittedOffset:
+    return _read_common_offset_value(data) or _read_any_offset_value(data)
+
+
+def _read_common_offset_value(data: bytes) -> CommittedOffset | None:
+    """Version 4 with short metadata, which nearly all are: a restart reads them by the million."""
+    if len(data) < 24 or data[:2] != b"\x00\x04" or not 0 < data[14] < 0x80:
+        return None
+    end = 14 + data[14]
+    tail = data[end + 8 :]
+    if tail == b"\x00":
+        topic_id = NO_TOPIC_ID
+    elif len(tail) == 19 and tail[:3] == b"\x01\x00\x10":
+        topic_id = tail[3:]
+    else:
+        return None
+    offset, leader_epoch = _OFFSET_AND_EPOCH(data, 2)
+    return CommittedOffset(offset, leader_epoch, data[15:end].decode(), _INT64(data, end)[0], -1, topic_id)
+
+
+def _read_any_offset_value(data: bytes) -> CommittedOffset:
     reader = _Reader(data)
     version = reader.version(4)
     reader.flexible = version >= 4

@@ -37,6 +37,8 @@ class Replay:
         self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
         # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
         self._positions: dict[OffsetKey, int] = {}
+        # The same keys come again and again.
+        self._keys: dict[bytes, OffsetKey | GroupKey | None] = {}
 
     def apply(self, header: BatchHeader, records: Sequence[Record]) -> None:
         if header.is_control:
@@ -57,8 +59,11 @@ class Replay:
     def _apply_record(self, header: BatchHeader, record: Record) -> None:
         if record.key is None:
             raise ValueError("it has no key")
-        key = read_key(record.key)
         value = record.value
+        if record.key in self._keys:
+            key = self._keys[record.key]
+        else:
+            key = self._keys[record.key] = read_key(record.key)
         if isinstance(key, GroupKey):
             self._put_group(key.group_id, None if value is None else read_group_value(value))
         elif isinstance(key, OffsetKey):

@@ -22,6 +22,9 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+# While a long log is read, others have their turn after this many records.
+_RECORDS_AT_ONCE = 500
+
 
 class Shard:
     """One partition of `__consumer_offsets`: while `loading`, its groups are not known yet."""
@@ -87,9 +90,14 @@ class Shards:
                 return
         shard = self._by_partition[partition] = Shard(partition, leader_epoch)
         replay = Replay(self.new_group)
+        applied = 0
         try:
             async for header, records in self._log.read(partition):
                 replay.apply(header, records)
+                applied += len(records)
+                if applied >= _RECORDS_AT_ONCE:
+                    applied = 0
+                    await asyncio.sleep(0)
         except KafkaError as error:
             log.error("the groups of __consumer_offsets-%d cannot be read: %s", partition, error)
             if self._by_partition.get(partition) is shard:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from ottla.protocol.errors import ErrorCode
@@ -39,6 +40,8 @@ def java_string_hash(text: str) -> int:
     return value - (1 << 32) if value & 0x80000000 else value
 
 
+# Asked with every request of every member, and a loop over characters is slow.
+@lru_cache(maxsize=8_192)
 def partition_for(group_id: str, partitions: int) -> int:
     """The partition of `__consumer_offsets` that keeps a group; its leader is the group's coordinator."""
     value = java_string_hash(group_id)

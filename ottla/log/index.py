@@ -135,7 +135,11 @@ class OffsetIndex:
     def write(self, *, create: bool = False) -> None:
         """Write the entries that gathered; `create` makes the file even if there are none at all."""
         offsets = self._offsets
-        if offsets is None or (len(offsets) == self._written and not create):
+        if offsets is None:
+            if create:
+                _write_at(self.path, b"", 0)
+            return
+        if len(offsets) == self._written and not create:
             return
         new = offsets[self._written :]
         out = array("I", bytes(OFFSET_ENTRY_SIZE * len(new)))
@@ -238,7 +242,11 @@ class TimeIndex:
 
     def write(self, *, create: bool = False) -> None:
         timestamps = self._timestamps
-        if timestamps is None or (len(timestamps) == self._written and not create):
+        if timestamps is None:
+            if create:
+                _write_at(self.path, b"", 0)
+            return
+        if len(timestamps) == self._written and not create:
             return
         pack = _TIME_ENTRY.pack
         new = zip(timestamps[self._written :], self._offsets[self._written :], strict=True)

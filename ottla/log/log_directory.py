@@ -28,7 +28,7 @@ from ottla.log.errors import LogDirectoryError
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
 from ottla.log.partition_metadata import ZERO_UUID, read_partition_metadata
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ class LogDirectory:
     def __init__(self, path: str, lock: DirectoryLock) -> None:
         self.path = Path(path)
         self.online = True
+        self._loaded = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline_logs: dict[TopicPartition, str] = {}
         self._directory = path
@@ -74,8 +75,10 @@ class LogDirectory:
             ) from None
         try:
             return cls(directory, lock)
-        except BaseException:
+        except BaseException as error:
             lock.release()
+            if isinstance(error, OSError):
+                raise LogDirectoryError(f"{directory} cannot be read: {error.strerror or error}") from None
             raise
 
     def _file(self, name: str) -> str:
@@ -135,6 +138,7 @@ class LogDirectory:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-recovery") as pool:
             for _ in pool.map(load, found, chunksize=16):
                 pass
+        self._loaded = True
 
     def _load(self, name: TopicPartition, path: str, config: LogConfig, clean: bool) -> None:
         try:
@@ -147,7 +151,7 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(name, 0),
                 clean_shutdown=clean,
             )
-        except (KafkaError, LogDirectoryError) as error:
+        except (KafkaError, LogDirectoryError, OSError) as error:
             reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
             logger.error("%s-%d is offline: %s", *name, reason)
             self.offline_logs[name] = reason
@@ -159,7 +163,7 @@ class LogDirectory:
         if name in self.logs:
             return self.logs[name]
         if name in self.offline_logs:
-            raise LogDirectoryError(self.offline_logs[name])
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_logs[name])
         log = PartitionLog.open(
             self._file(f"{topic}-{partition}"),
             topic,
@@ -218,6 +222,9 @@ class LogDirectory:
 
     def close(self) -> None:
         """Close every log and, if all went well, leave the mark that spares the next start the recovery."""
+        if not self._loaded:
+            self.abandon()  # the checkpoints on disk know more than this object
+            return
         try:
             with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-close") as pool:
                 closed = all(list(pool.map(self._close, list(self.logs.values()))))

@@ -8,12 +8,10 @@ import random
 import shutil
 import time
 from functools import partial
-from pathlib import Path
 from threading import Lock
 
 from crc32c import crc32c
 
-from ottla.log import time_lookup
 from ottla.log.append_check import check_records, check_replicated, check_unusual, needs_records, refuse_short
 from ottla.log.append_info import AppendInfo
 from ottla.log.batch import (
@@ -37,15 +35,13 @@ from ottla.log.batch import (
 )
 from ottla.log.checkpoint import sync_path
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.errors import CorruptSegmentError, storage_error
-from ottla.log.file_region import EMPTY_REGION, FileRegion
+from ottla.log.errors import storage_error
 from ottla.log.partition_metadata import ZERO_UUID, write_partition_metadata
-from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
+from ottla.log.producer_state import SEQUENCE_MAX
+from ottla.log.readable_log import ReadableLog
 from ottla.log.recovery import LoadedLog, lengthen_memory, load_log, replay_producers
 from ottla.log.retention import deletable_segments
 from ottla.log.segment import LogSegment
-from ottla.log.segments import LogSegments
-from ottla.log.time_lookup import TimestampOffset
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -59,7 +55,7 @@ _UNUSUAL_ATTRIBUTES = CONTROL_FLAG | TIMESTAMP_TYPE_FLAG
 _unpack = HEADER.unpack_from
 
 
-class PartitionLog:
+class PartitionLog(ReadableLog):
     """Invariant: the segments hold [log_start_offset, log_end_offset) in order, the last one active; memory
     (end offset, producers, epochs, indexes) says exactly what the files say, also after a failed append.
 
@@ -69,23 +65,8 @@ class PartitionLog:
     def __init__(
         self, path: str, topic: str, partition: int, config: LogConfig, topic_id: bytes, loaded: LoadedLog
     ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
-        self.path = Path(path)
-        self.segments = LogSegments(loaded.segments)
-        self.active = loaded.segments[-1]
-        self.producers = loaded.producers
-        self.epochs = loaded.epochs
-        self._latest_epoch = loaded.epochs.latest
-        self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
-        self.recovery_point = loaded.recovery_point
-        self.offline_reason: str | None = None
+        super().__init__(path, topic, partition, topic_id, loaded)
         self.last_flush_ms = int(time.time() * 1000)
-        self._recent: dict[
-            int, int
-        ] = {}  # base offset -> position, of the last batches of the active segment
         self._flush_lock = Lock()
         self._truncations = 0
         self.config = config
@@ -144,10 +125,6 @@ class PartitionLog:
         self._flush_messages = config.flush_messages
         self._jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
         self.active.configure(config, self._jitter_ms)
-
-    @property
-    def size(self) -> int:
-        return self.segments.size
 
     # Appending
 
@@ -311,68 +288,13 @@ class PartitionLog:
         self._recent.clear()
         return segment
 
-    # Reading
-
-    def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool) -> FileRegion:
-        """The bytes from the batch with `offset` on, of one segment and below the offset `upto`.
-
-        At most `max_bytes`, but with `min_one` at least the first batch. Empty if there is nothing yet.
-        """
-        end_offset = self.log_end_offset
-        if offset < self.log_start_offset or offset > end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is not between {self.log_start_offset} and {end_offset}",
-            )
-        if upto > end_offset:
-            upto = end_offset
-        if offset >= upto:
-            return EMPTY_REGION
-        position = self._recent.get(offset)
-        if position is not None and upto == end_offset:
-            active = self.active
-            size = active.size - position
-            if size <= max_bytes:
-                return FileRegion(active.file or active.open_file(), position, size)
+    def assign_topic_id(self, topic_id: bytes) -> None:
+        """Give a directory that has no topic id the one that the cluster knows."""
         try:
-            for segment in self.segments.at_or_after(offset):
-                found = segment.locate(offset)
-                if found is not None:
-                    return self._region(segment, found.position, found.header, max_bytes, upto, min_one)
-        except CorruptSegmentError as error:
-            logger.error("%s", error)
-            raise
+            write_partition_metadata(os.fspath(self.path), topic_id)
         except OSError as error:
-            raise storage_error(f"cannot read {self.path}", error) from error
-        return EMPTY_REGION
-
-    def _region(
-        self, segment: LogSegment, position: int, first: BatchHeader, max_bytes: int, upto: int, min_one: bool
-    ) -> FileRegion:
-        if first.last_offset >= upto:
-            return EMPTY_REGION
-        end = segment.size
-        if upto < (self.log_end_offset if segment is self.active else self.segments.end_of(segment)):
-            bound = segment.locate(upto)
-            end = segment.size if bound is None else bound.position
-        size = min(max_bytes, end - position)
-        if size < first.size:
-            if not min_one:
-                return EMPTY_REGION
-            size = first.size
-        if position < segment.unverified_end:
-            size = segment.verify(position, position + size) - position
-            if not size:
-                raise CorruptSegmentError(segment.path, position, "the checksum does not match")
-        return FileRegion(segment.open_file(), position, size)
-
-    def offset_for_timestamp(self, timestamp: int, upto: int) -> TimestampOffset | None:
-        """Offset, timestamp and leader epoch of the first record not older than `timestamp`, below `upto`."""
-        return time_lookup.offset_for_timestamp(self.segments, self.log_start_offset, timestamp, upto)
-
-    def max_timestamp_offset(self) -> TimestampOffset | None:
-        """Offset, timestamp and leader epoch of the first record with the largest timestamp."""
-        return time_lookup.max_timestamp_offset(self.segments, self.log_start_offset)
+            raise storage_error(f"cannot write the topic id of {self.path}", error) from error
+        self.topic_id = topic_id
 
     # Leader epochs
 
@@ -380,14 +302,6 @@ class PartitionLog:
         """Note that `leader_epoch` begins, by default at the end of the log."""
         self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
         self._latest_epoch = self.epochs.latest
-
-    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
-        """The largest known epoch not above `leader_epoch` and where it ended; (-1, -1) if not known."""
-        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
-
-    def epoch_at(self, offset: int) -> int:
-        """The leader epoch that `offset` was (or will be) written in, -1 if not known."""
-        return self.epochs.epoch_of(offset)
 
     # Moving the start and the end
 
@@ -486,9 +400,6 @@ class PartitionLog:
 
     # Producers
 
-    def describe_producers(self) -> list[ProducerDescription]:
-        return self.producers.describe()
-
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         return self.producers.remove_expired(now_ms, expiration_ms)
 
@@ -507,8 +418,6 @@ class PartitionLog:
             self.epochs.write(sync=True)
             self.segments.sync(self.recovery_point, end)
             sync_path(os.fspath(self.path))
-        except FileNotFoundError:
-            return  # a segment was deleted meanwhile: the next flush sees the log without it
         except OSError as error:
             self._go_offline("flushed", error)
         with self._flush_lock:
@@ -542,6 +451,7 @@ class PartitionLog:
         """Let go of the files as they are, as a crash would."""
         self.segments.close()
         self._recent.clear()
+        self._closed = True  # another log may get the same path: nothing may be opened by name any more
         self.offline_reason = self.offline_reason or f"{self.path} is closed"
 
     def delete(self) -> None:

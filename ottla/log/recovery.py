@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -33,13 +34,17 @@ from ottla.log.segment import (
     RELATIVE_OFFSET_MAX,
     TIME_INDEX_SUFFIX,
     LogSegment,
+    segment_path,
 )
+from ottla.protocol.batch_header import check_crc, read_header
+from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
 _LEFTOVERS = (DELETED_SUFFIX, ".cleaned", ".tmp")
 _MAGIC_AT = 16
 _SEARCH_BYTES = 1 << 20
+_OLD_MESSAGE_MAX = 1 << 24
 
 
 @dataclass(slots=True)
@@ -78,6 +83,10 @@ def _list_files(directory: str) -> _Files:
         elif suffix == SNAPSHOT_SUFFIX:
             files.snapshots.append(int(stem))
     files.logs.sort()
+    for base in files.indexed.keys() - set(files.logs):
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):  # their segment was being deleted
+            with suppress(FileNotFoundError):
+                os.unlink(segment_path(directory, base, suffix))
     return files
 
 
@@ -212,19 +221,32 @@ def _require_torn_tail(
     segment: LogSegment, invalid: Invalid, next_offset: int, later: list[LogSegment]
 ) -> None:
     """What was being written when the process died may be cut off. What lies before valid data may not."""
-    if invalid.reason.startswith("message format"):
-        raise CorruptSegmentError(segment.path, invalid.position, invalid.reason)
+    fd = segment.open_file().fd
+    if _is_old_message(os.pread(fd, _OLD_MESSAGE_MAX, invalid.position)):
+        raise CorruptSegmentError(
+            segment.path,
+            invalid.position,
+            "it has a message format from before Kafka 0.11, which is not read",
+        )
     for other in later:
         if other.size:
             raise CorruptSegmentError(
                 segment.path, invalid.position, f"{invalid.reason}, and {other.path} follows"
             )
-    fd = segment.open_file().fd
     valid = find_batch(fd, invalid.position + 1, segment.size, next_offset)
     if valid is not None:
         raise CorruptSegmentError(
             segment.path, invalid.position, f"{invalid.reason}, and a valid batch follows at byte {valid}"
         )
+
+
+def _is_old_message(data: bytes) -> bool:
+    """Whether this is a message of a format that Kafka wrote before 0.11: not served, but not damage either."""
+    try:
+        header = read_header(data)
+    except KafkaError:
+        return False
+    return header.magic < MAGIC and check_crc(data, 0, header)
 
 
 def _cut_tail(segment: LogSegment, invalid: Invalid) -> None:
@@ -302,6 +324,8 @@ def lengthen_memory(producers: ProducerStates, segments: list[LogSegment]) -> No
         if segment.size:
             entries = segment.offset_index.positions_from_end(4 * REMEMBERED_BATCHES)
             headers += [header for _, header in segment.batches(entries[0] if entries else 0)]
+            if segment is not segments[-1]:
+                segment.release()
     for header in reversed(headers):
         if header.producer_id >= 0:
             producers.remember_older(header)

@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
@@ -211,8 +212,11 @@ class LogSegment:
 
     # Reading
 
-    def locate(self, offset: int) -> BatchAt | None:
-        """The first batch that ends at or behind `offset`, or None if the segment has none."""
+    def locate(self, offset: int, *, repair: bool = True) -> BatchAt | None:
+        """The first batch that ends at or behind `offset`, or None if the segment has none.
+
+        An index that turns out wrong is built again, unless the caller is not the owner.
+        """
         if not self.size:
             return None
         entry_offset, position = self.offset_index.lookup(offset)
@@ -221,8 +225,9 @@ class LogSegment:
                 return self._walk(offset, position, entry_offset)
             except CorruptSegmentError as error:
                 found = self._walk(offset, 0, LONG_MAX)  # raises again if the data and not the index is bad
-                logger.warning("%s is not the index of its segment and is built again (%s)", self.path, error)
-                self.rebuild_offset_index()
+                if repair:
+                    logger.warning("the index of %s is wrong and is built again (%s)", self.path, error)
+                    self.rebuild_offset_index()
                 return found
         return self._walk(offset, 0, LONG_MAX)
 
@@ -349,7 +354,7 @@ class LogSegment:
         """Take the files out of the log; they are unlinked later, when nobody is likely to read them."""
         sealed_files.drop(self)
         renamed = []
-        for path in self.paths:
+        for path in (*self.paths, segment_path(self.directory, self.base_offset, TRANSACTION_INDEX_SUFFIX)):
             with suppress(FileNotFoundError):
                 os.rename(path, path + DELETED_SUFFIX)
                 renamed.append(path + DELETED_SUFFIX)

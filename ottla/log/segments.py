@@ -108,4 +108,5 @@ class LogSegments:
                 os.fsync(file.fd)
             else:
                 for path in segment.paths:
-                    sync_path(path)
+                    with suppress(FileNotFoundError):  # deleted meanwhile: nothing is left to be kept
+                        sync_path(path)

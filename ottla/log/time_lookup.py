@@ -6,7 +6,7 @@ from ottla.log.batch import BatchHeader, is_dense, read_batch_bytes
 from ottla.log.errors import CorruptSegmentError
 from ottla.log.segment import LogSegment
 from ottla.log.segments import LogSegments
-from ottla.protocol.records import first_at_or_after, read_batch
+from ottla.protocol.records import check_crc, first_at_or_after, read_batch
 
 # offset, timestamp, leader epoch
 TimestampOffset = tuple[int, int, int]
@@ -20,14 +20,14 @@ def offset_for_timestamp(
             return None
         largest, _ = segment.max_timestamp_and_offset()
         if largest >= timestamp:
-            found = _search(segment, max(log_start_offset, segment.time_index.lookup(timestamp)), timestamp)
+            found = _search(segment, log_start_offset, timestamp)
             if found is not None:
                 return found if found[0] < upto else None
     return None
 
 
 def _search(segment: LogSegment, start_offset: int, timestamp: int) -> TimestampOffset | None:
-    start = segment.locate(start_offset)
+    start = segment.locate(max(start_offset, segment.time_index.lookup(timestamp)), repair=False)
     if start is None:
         return None
     scan = segment.batches(start.position)
@@ -51,6 +51,8 @@ def _first_record(
         if first_timestamp >= timestamp:
             return header.base_offset, first_timestamp, epoch
     batch = read_batch_bytes(segment.open_file().fd, position, header)
+    if not check_crc(batch, 0, header):
+        raise CorruptSegmentError(segment.path, position, "the checksum does not match")
     first = first_at_or_after(batch, timestamp)
     if first is None or first[0] >= start_offset:
         return None if first is None else (*first, epoch)
@@ -68,4 +70,4 @@ def max_timestamp_offset(segments: LogSegments, log_start_offset: int) -> Timest
     if largest < 0:
         return None
     segment = next(segment for timestamp, segment in candidates if timestamp == largest)
-    return _search(segment, max(log_start_offset, segment.time_index.lookup(largest)), largest)
+    return _search(segment, log_start_offset, largest)

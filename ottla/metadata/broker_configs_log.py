@@ -51,9 +51,28 @@ LOG_CONFIGS = [
         CLUSTER_WIDE,
     ),
     ConfigDef("log.roll.ms", LONG, None, "The age at which a segment is closed.", None, CLUSTER_WIDE),
-    ConfigDef("log.roll.hours", INT, "168", "The same in hours, where log.roll.ms is not set.", Range(1)),
-    ConfigDef("log.roll.jitter.ms", LONG, None, "The most taken off that age at random.", None, CLUSTER_WIDE),
-    ConfigDef("log.roll.jitter.hours", INT, "0", "The same in hours, where the former is not set.", Range(0)),
+    ConfigDef(
+        "log.roll.hours",
+        INT,
+        "168",
+        "The age in hours at which a segment is closed, where log.roll.ms is not set.",
+        Range(1),
+    ),
+    ConfigDef(
+        "log.roll.jitter.ms",
+        LONG,
+        None,
+        "The most that is taken off log.roll.ms at random.",
+        None,
+        CLUSTER_WIDE,
+    ),
+    ConfigDef(
+        "log.roll.jitter.hours",
+        INT,
+        "0",
+        "The most that is taken off log.roll.hours at random, where log.roll.jitter.ms is not set.",
+        Range(0),
+    ),
     ConfigDef(
         "log.segment.delete.delay.ms",
         LONG,
@@ -66,7 +85,7 @@ LOG_CONFIGS = [
         "log.index.interval.bytes",
         INT,
         "4096",
-        "Bytes of log per entry of the index.",
+        "Bytes of log between two entries of the offset index.",
         Range(0),
         CLUSTER_WIDE,
     ),
@@ -86,8 +105,18 @@ LOG_CONFIGS = [
     ConfigDef(
         "log.retention.ms", LONG, None, "The age at which a segment goes; -1: none.", None, CLUSTER_WIDE
     ),
-    ConfigDef("log.retention.minutes", INT, None, "The same in minutes, where log.retention.ms is not set."),
-    ConfigDef("log.retention.hours", INT, "168", "The same in hours, where neither of these is set."),
+    ConfigDef(
+        "log.retention.minutes",
+        INT,
+        None,
+        "The age in minutes at which a segment goes, where log.retention.ms is not set.",
+    ),
+    ConfigDef(
+        "log.retention.hours",
+        INT,
+        "168",
+        "The age in hours at which a segment goes, where neither milliseconds nor minutes are set.",
+    ),
     ConfigDef(
         "log.retention.check.interval.ms", LONG, "300000", "How often old segments are looked for.", Range(1)
     ),
@@ -121,7 +150,10 @@ LOG_CONFIGS = [
     ),
     ConfigDef("log.flush.interval.ms", LONG, None, "Milliseconds between two fsyncs.", None, CLUSTER_WIDE),
     ConfigDef(
-        "log.flush.scheduler.interval.ms", LONG, LONG_MAX, "How often a log is asked whether it is time."
+        "log.flush.scheduler.interval.ms",
+        LONG,
+        LONG_MAX,
+        "How often a log is asked whether it is time for an fsync.",
     ),
     ConfigDef(
         "log.flush.offset.checkpoint.interval.ms",
@@ -185,24 +217,34 @@ LOG_CONFIGS = [
     ConfigDef("log.cleaner.enable", BOOLEAN, "true", "Compact the topics that ask for it."),
     ConfigDef("log.cleaner.threads", INT, "1", "Threads that compact.", Range(0), CLUSTER_WIDE),
     ConfigDef(
-        "log.cleaner.backoff.ms", LONG, "15000", "The pause when nothing is left.", Range(0), CLUSTER_WIDE
+        "log.cleaner.backoff.ms",
+        LONG,
+        "15000",
+        "How long the cleaner rests when no log needs it.",
+        Range(0),
+        CLUSTER_WIDE,
     ),
     ConfigDef(
         "log.cleaner.dedupe.buffer.size",
         LONG,
         "134217728",
-        "Memory for the keys of a run.",
+        "Memory for the keys of one compaction run.",
         None,
         CLUSTER_WIDE,
     ),
     ConfigDef(
-        "log.cleaner.io.buffer.size", INT, "524288", "Memory for reading and writing.", Range(0), CLUSTER_WIDE
+        "log.cleaner.io.buffer.size",
+        INT,
+        "524288",
+        "Memory with which the cleaner reads and writes.",
+        Range(0),
+        CLUSTER_WIDE,
     ),
     ConfigDef(
         "log.cleaner.io.buffer.load.factor",
         DOUBLE,
         "0.9",
-        "How full the map of keys may get.",
+        "How full the cleaner's map of keys may get.",
         None,
         CLUSTER_WIDE,
     ),
@@ -218,7 +260,7 @@ LOG_CONFIGS = [
         "log.cleaner.delete.retention.ms",
         LONG,
         "86400000",
-        "How long tombstones stay.",
+        "How long tombstones stay in compacted topics.",
         Range(0),
         CLUSTER_WIDE,
     ),
@@ -226,7 +268,7 @@ LOG_CONFIGS = [
         "log.cleaner.min.compaction.lag.ms",
         LONG,
         "0",
-        "Least time before compaction.",
+        "The least time a record stays before compaction may drop it.",
         Range(0),
         CLUSTER_WIDE,
     ),
@@ -234,7 +276,7 @@ LOG_CONFIGS = [
         "log.cleaner.max.compaction.lag.ms",
         LONG,
         LONG_MAX,
-        "Most time before compaction.",
+        "The most time a record waits to be considered for compaction.",
         Range(1),
         CLUSTER_WIDE,
     ),
@@ -248,29 +290,62 @@ LOG_CONFIGS = [
     ),
     # Replication
     ConfigDef(
-        "min.insync.replicas", INT, "1", "In-sync replicas that acks=all needs.", Range(1), CLUSTER_WIDE
+        "min.insync.replicas",
+        INT,
+        "1",
+        "In-sync replicas without which a write with acks=all is refused.",
+        Range(1),
+        CLUSTER_WIDE,
     ),
     ConfigDef(
         "unclean.leader.election.enable",
         BOOLEAN,
         "false",
-        "Let replicas out of sync lead.",
+        "Let a replica that is not in sync lead when no other is left.",
         None,
         CLUSTER_WIDE,
     ),
     ConfigDef("auto.leader.rebalance.enable", BOOLEAN, "true", "Give leadership back to preferred replicas."),
     ConfigDef(
-        "leader.imbalance.check.interval.seconds", LONG, "300", "How often the balance is checked.", Range(1)
+        "leader.imbalance.check.interval.seconds",
+        LONG,
+        "300",
+        "How often the controller looks whether leaders are balanced.",
+        Range(1),
     ),
-    ConfigDef("leader.imbalance.per.broker.percentage", INT, "10", "The imbalance that is tolerated."),
-    ConfigDef("num.replica.fetchers", INT, "1", "Fetchers per leader.", Range(1), CLUSTER_WIDE),
+    ConfigDef(
+        "leader.imbalance.per.broker.percentage",
+        INT,
+        "10",
+        "The share of leaders in the wrong place that is tolerated per broker.",
+    ),
+    ConfigDef(
+        "num.replica.fetchers",
+        INT,
+        "1",
+        "Fetchers with which a follower copies from one leader.",
+        Range(1),
+        CLUSTER_WIDE,
+    ),
     ConfigDef("num.replica.alter.log.dirs.threads", INT, None, "Threads that move logs between directories."),
-    ConfigDef("replica.fetch.backoff.ms", INT, "1000", "The pause after a failed fetch.", Range(0)),
+    ConfigDef(
+        "replica.fetch.backoff.ms",
+        INT,
+        "1000",
+        "How long a follower rests after a fetch that failed.",
+        Range(0),
+    ),
     ConfigDef(
         "replica.fetch.max.bytes", INT, "1048576", "Bytes per partition of a follower's fetch.", Range(0)
     ),
     ConfigDef("replica.fetch.min.bytes", INT, "1", "Bytes a follower's fetch waits for."),
-    ConfigDef("replica.fetch.response.max.bytes", INT, "10485760", "Bytes of a follower's fetch.", Range(0)),
+    ConfigDef(
+        "replica.fetch.response.max.bytes",
+        INT,
+        "10485760",
+        "Bytes of one whole response to a follower's fetch.",
+        Range(0),
+    ),
     ConfigDef("replica.fetch.wait.max.ms", INT, "500", "The longest that a follower's fetch waits."),
     ConfigDef(
         "replica.high.watermark.checkpoint.interval.ms", LONG, "5000", "How often high watermarks are noted."

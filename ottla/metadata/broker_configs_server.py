@@ -35,7 +35,11 @@ SERVER_CONFIGS = [
         "Let ZooKeeper give a broker without broker.id a number.",
     ),
     ConfigDef(
-        "reserved.broker.max.id", INT, "1000", "The highest broker.id that is given by hand.", Range(0)
+        "reserved.broker.max.id",
+        INT,
+        "1000",
+        "The highest broker.id that may be given by hand; ZooKeeper's numbers start above it.",
+        Range(0),
     ),
     # ZooKeeper
     ConfigDef(
@@ -133,7 +137,7 @@ SERVER_CONFIGS = [
         "socket.connection.setup.timeout.max.ms",
         LONG,
         "30000",
-        "The longest that this may grow to by retries.",
+        "The longest that the time for connecting to a broker may grow to by retries.",
     ),
     ConfigDef("request.timeout.ms", INT, "30000", "How long this broker waits for another one's response."),
     ConfigDef("queued.max.requests", INT, "500", "Requests that may wait before reading stops.", Range(1)),
@@ -195,21 +199,48 @@ SERVER_CONFIGS = [
     ),
     # Shutdown
     ConfigDef("controlled.shutdown.enable", BOOLEAN, "true", "Hand over leadership before stopping."),
-    ConfigDef("controlled.shutdown.max.retries", INT, "3", "How often handing over is tried."),
-    ConfigDef("controlled.shutdown.retry.backoff.ms", LONG, "5000", "The pause between two such tries."),
+    ConfigDef("controlled.shutdown.max.retries", INT, "3", "How often handing over leadership is tried."),
+    ConfigDef(
+        "controlled.shutdown.retry.backoff.ms",
+        LONG,
+        "5000",
+        "The pause between two tries to hand over leadership.",
+    ),
     # Quotas
     ConfigDef("quota.window.num", INT, "11", "Windows over which client quotas are measured.", Range(1)),
-    ConfigDef("quota.window.size.seconds", INT, "1", "The length of such a window.", Range(1)),
-    ConfigDef("replication.quota.window.num", INT, "11", "Windows for replication quotas.", Range(1)),
-    ConfigDef("replication.quota.window.size.seconds", INT, "1", "The length of such a window.", Range(1)),
     ConfigDef(
-        "alter.log.dirs.replication.quota.window.num", INT, "11", "Windows for moves between disks.", Range(1)
+        "quota.window.size.seconds",
+        INT,
+        "1",
+        "The length of a window over which client quotas are measured.",
+        Range(1),
+    ),
+    ConfigDef(
+        "replication.quota.window.num",
+        INT,
+        "11",
+        "Windows over which replication quotas are measured.",
+        Range(1),
+    ),
+    ConfigDef(
+        "replication.quota.window.size.seconds",
+        INT,
+        "1",
+        "The length of a window over which replication quotas are measured.",
+        Range(1),
+    ),
+    ConfigDef(
+        "alter.log.dirs.replication.quota.window.num",
+        INT,
+        "11",
+        "Windows over which moves between directories are measured.",
+        Range(1),
     ),
     ConfigDef(
         "alter.log.dirs.replication.quota.window.size.seconds",
         INT,
         "1",
-        "The length of such a window.",
+        "The length of a window over which such moves are measured.",
         Range(1),
     ),
     ConfigDef("client.quota.callback.class", CLASS, None, "A Java class that computes quotas; not used."),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ottla.metadata import nodes
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
@@ -15,16 +16,14 @@ NO_LEADER = -1
 NO_CONTROLLER = -1
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerImage:
+class BrokerImage(NamedTuple):
     broker_id: int
     endpoints: Mapping[str, Endpoint]  # by listener name
     rack: str | None = None
     epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(NamedTuple):
     topic: str
     partition: int
     leader: int
@@ -36,12 +35,11 @@ class PartitionImage:
     removing_replicas: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(NamedTuple):
     name: str
     topic_id: bytes
     partitions: Mapping[int, PartitionImage]
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = MappingProxyType({})
     version: int = 0  # of the topic's node
 
     @property
@@ -99,14 +97,14 @@ class ClusterImage:
         for partition in topic.partitions.values():
             self.partitions[topic.name, partition.partition] = partition
         self._names_by_key.setdefault(collision_key(topic.name), set()).add(topic.name)
-        self._replace(topic)
+        self._exchange(topic)
 
     def remove_topic(self, name: str) -> None:
         if name in self.topics:
             self._forget(name)
             self.version += 1
 
-    def _replace(self, topic: TopicImage) -> None:
+    def _exchange(self, topic: TopicImage) -> None:
         self.topics[topic.name] = topic
         if topic.topic_id != nodes.ZERO_UUID:
             self.topics_by_id[topic.topic_id] = topic
@@ -126,10 +124,10 @@ class ClusterImage:
         """Add or replace one partition of a topic that is known."""
         topic = self.topics[partition.topic]
         self.partitions[topic.name, partition.partition] = partition
-        self._replace(replace(topic, partitions={**topic.partitions, partition.partition: partition}))
+        self._exchange(topic._replace(partitions={**topic.partitions, partition.partition: partition}))
 
     def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> None:
-        self._replace(replace(self.topics[name], configs=dict(configs)))
+        self._exchange(self.topics[name]._replace(configs=dict(configs)))
 
     def colliding_topic(self, name: str) -> str | None:
         """A topic whose name differs only in '.' and '_', which Kafka does not allow beside this one."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import NamedTuple
 
 Value = bool | int | float | str | list[str] | None
 
@@ -71,11 +71,11 @@ class Validator:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
 class Range(Validator):
-    low: int | None = None
-    high: int | None = None
-    also: int | None = None  # one value outside the range that is allowed too
+    def __init__(self, low: int | None = None, high: int | None = None, also: int | None = None) -> None:
+        self.low = low
+        self.high = high
+        self.also = also  # one value outside the range that is allowed too
 
     @property
     def expects(self) -> str:
@@ -109,12 +109,12 @@ class Range(Validator):
             raise InvalidValue.of(name, shown, f"Value must be no more than {self.high}")
 
 
-@dataclass(frozen=True, slots=True)
 class OneOf(Validator):
     """A string, or every member of a list, is one of these."""
 
-    values: tuple[str, ...]
-    ignore_case: bool = False
+    def __init__(self, values: tuple[str, ...], ignore_case: bool = False) -> None:
+        self.values = values
+        self.ignore_case = ignore_case
 
     @property
     def expects(self) -> str:
@@ -165,8 +165,7 @@ class ThrottledReplicas(Validator):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDef:
+class ConfigDef(NamedTuple):
     name: str
     type: ConfigType
     default: str | None  # as text, the way DescribeConfigs shows it
@@ -222,6 +221,8 @@ def parse_value(definition: ConfigDef, text: str | None) -> Value:
     value = _parse(definition, text)
     if definition.validator is not None:
         definition.validator.check(definition.name, value)
+    if isinstance(value, list) and isinstance(definition.validator, OneOf):
+        return list(dict.fromkeys(value))  # saying a thing twice is allowed and means it once
     return value
 
 

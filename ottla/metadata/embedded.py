@@ -49,8 +49,8 @@ class EmbeddedStore:
         self._committing = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._node_watchers: dict[str, list[Watcher]] = {}
-        self._child_watchers: dict[str, list[Watcher]] = {}
+        self._node_watchers: dict[str, dict[object, Watcher]] = {}
+        self._child_watchers: dict[str, dict[object, Watcher]] = {}
 
     # Life
 
@@ -213,11 +213,14 @@ class EmbeddedStore:
 
     def watch(self, path: str, callback: Watcher, *, children: bool = False) -> CancelWatch:
         watchers = self._child_watchers if children else self._node_watchers
-        watchers.setdefault(path, []).append(callback)
+        token = object()  # the same callback may watch twice
+        watchers.setdefault(path, {})[token] = callback
 
         def cancel() -> None:
-            if callback in watchers.get(path, ()):
-                watchers[path].remove(callback)
+            watching = watchers.get(path, {})
+            watching.pop(token, None)
+            if not watching:
+                watchers.pop(path, None)
 
         return cancel
 
@@ -228,6 +231,6 @@ class EmbeddedStore:
             (self._child_watchers, changes.children_of),
         ):
             for path in paths if watchers else ():
-                for callback in watchers.get(path, ()):
+                for callback in watchers.get(path, {}).values():
                     # Through the loop: what one watcher raises harms neither the write nor other watchers.
                     loop.call_soon(callback, path)

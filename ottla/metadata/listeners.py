@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.metadata.nodes import Endpoint
 
@@ -18,8 +18,7 @@ class ListenerError(ValueError):
     """One sentence about what is wrong with a list of listeners, without the name of the setting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     name: str
     security_protocol: str
     host: str  # empty: every interface

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.metadata.store import (
     ANY_VERSION,
@@ -24,8 +23,7 @@ from ottla.metadata.store import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNode:
+class TreeNode(NamedTuple):
     data: bytes
     version: int
     czxid: int
@@ -77,12 +75,12 @@ class Tree:
         return changes
 
 
-@dataclass(slots=True)
 class Changes:
     """Whose watchers are to be told."""
 
-    nodes: set[str] = field(default_factory=set)
-    children_of: set[str] = field(default_factory=set)
+    def __init__(self) -> None:
+        self.nodes: set[str] = set()
+        self.children_of: set[str] = set()
 
     def note(self, path: str, before: TreeNode | None, after: TreeNode | None) -> None:
         existed, exists = before is not None, after is not None
@@ -134,7 +132,7 @@ def apply_operation(view: View, operation: Operation, next_zxid: Callable[[], in
         raise BadVersion(path)
     match operation:
         case Set():
-            view.put(path, replace(node, data=operation.data, version=node.version + 1))
+            view.put(path, node._replace(data=operation.data, version=node.version + 1))
             return node.version + 1
         case Delete():
             if view.child_count(path) or path == "/":
@@ -157,7 +155,7 @@ def _create(view: View, operation: Create, next_zxid: Callable[[], int]) -> str:
         raise EphemeralParent(parent_path)
     if operation.sequential:
         path = f"{path}{parent.next_sequence:010d}"
-        view.put(parent_path, replace(parent, next_sequence=parent.next_sequence + 1))
+        view.put(parent_path, parent._replace(next_sequence=parent.next_sequence + 1))
     if view.node(path) is not None:
         raise NodeExists(path)
     view.put(path, TreeNode(operation.data, 0, next_zxid(), operation.ephemeral))

@@ -11,8 +11,8 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"
@@ -141,8 +141,10 @@ def _wrong(what: str, error: Exception) -> BadNode:
     return BadNode(f"The node of {what} {detail}")
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+
+
+class Endpoint(NamedTuple):
     listener: str
     security_protocol: str
     host: str
@@ -153,14 +155,13 @@ class Endpoint:
         return f"{self.listener}://{host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistration:
+class BrokerRegistration(NamedTuple):
     broker_id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     timestamp_ms: int = 0
     jmx_port: int = -1
-    features: Mapping[str, Any] = field(default_factory=dict)
+    features: Mapping[str, Any] = _NOTHING
 
 
 def encode_broker(broker: BrokerRegistration) -> bytes:
@@ -210,15 +211,14 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
     return Endpoint(listener, protocols.get(listener, listener), host.strip("[]"), int(port))
 
 
-@dataclass(frozen=True, slots=True)
-class TopicAssignment:
+class TopicAssignment(NamedTuple):
     """Which brokers hold which partition; the first replica is the preferred leader."""
 
     partitions: Mapping[int, tuple[int, ...]]
     topic_id: bytes | None
-    adding_replicas: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    removing_replicas: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    adding_replicas: Mapping[int, tuple[int, ...]] = _NOTHING
+    removing_replicas: Mapping[int, tuple[int, ...]] = _NOTHING
+    extra: Mapping[str, Any] = _NOTHING
 
 
 _TOPIC_FIELDS = frozenset({"partitions", "topic_id", "adding_replicas", "removing_replicas", "version"})
@@ -260,13 +260,12 @@ def _replicas_from_json(fields: Mapping[str, list[int]]) -> dict[int, tuple[int,
     return {int(partition): tuple(map(int, replicas)) for partition, replicas in fields.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     leader: int
     leader_epoch: int
     isr: tuple[int, ...]
     controller_epoch: int
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = _NOTHING
 
 
 _STATE_FIELDS = frozenset({"controller_epoch", "leader", "version", "leader_epoch", "isr"})
@@ -359,8 +358,7 @@ def encode_config_change(entity_path: str) -> bytes:
     return _to_json({"version": 2, "entity_path": entity_path})
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(NamedTuple):
     """The producer ids that one broker may hand out, last one included."""
 
     broker_id: int

@@ -32,6 +32,8 @@ XERIAL_BLOCK_SIZE = 32 * 1024
 # The densest snappy element makes 64 bytes out of 3, so a larger claim is a lie that need not be tried.
 SNAPPY_MAX_RATIO = 22
 
+LZ4_DEFAULT_LEVEL = 9
+
 _INT32 = Struct(">i")
 
 
@@ -62,9 +64,11 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     if codec == Codec.SNAPPY:
         return _compress_xerial(data)
     if codec == Codec.LZ4:
-        # Kafka's reader refuses linked blocks. Its default level 9 means the fast compressor, lz4's level 1.
+        # Kafka's reader refuses linked blocks, and its default level stands for the fast compressor.
         compressor = cramjam.lz4.Compressor(
-            level=1 if level is None else level, content_checksum=False, block_linked=False
+            level=1 if level is None or level == LZ4_DEFAULT_LEVEL else level,
+            content_checksum=False,
+            block_linked=False,
         )
         compressor.compress(bytes(data))  # it takes nothing else
         return bytes(compressor.finish())

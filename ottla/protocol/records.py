@@ -69,6 +69,7 @@ __all__ = [
     "read_header",
     "read_records",
     "recompress",
+    "record_timestamps",
 ]
 
 _INT16 = Struct(">h")
@@ -181,7 +182,7 @@ def keys_present(batch: Buffer) -> bool:
 
 def first_at_or_after(batch: Buffer, timestamp: int) -> tuple[int, int] | None:
     """Offset and timestamp of the first record that is not older than `timestamp`."""
-    for found in _timestamps(batch):
+    for found in record_timestamps(batch):
         if found[1] >= timestamp:
             return found
     return None
@@ -191,14 +192,15 @@ def max_timestamp_record(batch: Buffer) -> tuple[int, int] | None:
     """Offset and timestamp of the first record with the largest timestamp, if any has a timestamp."""
     largest = NO_TIMESTAMP
     result = None
-    for found in _timestamps(batch):
+    for found in record_timestamps(batch):
         if found[1] > largest:
             largest = found[1]
             result = found
     return result
 
 
-def _timestamps(batch: Buffer) -> Iterator[tuple[int, int]]:
+def record_timestamps(batch: Buffer) -> Iterator[tuple[int, int]]:
+    """Offset and timestamp of each record, without the cost of its other fields."""
     header = read_header(batch)
     if header.magic < MAGIC:
         return ((record.offset, record.timestamp) for record in read_batch(batch))

@@ -143,7 +143,7 @@ class Broker:
         self._run(broker.controller.create_topic(name, partitions=partitions, configs=dict(config or {})))
 
     def delete_topic(self, name: str) -> None:
-        self._run(self._running().broker.controller.delete_topic(name))
+        self._run(self._running().broker.delete_topic(name))
 
     def topic_id(self, name: str) -> bytes:
         return self._running().broker.image.topics[name].topic_id
@@ -177,7 +177,6 @@ class Broker:
             offset, found = held.log.log_start_offset, []
             while offset < held.high_watermark:
                 region = held.log.read(offset, 1 << 20, upto=held.high_watermark, min_one=True)
-                assert region is not None
                 for header, batch in read_records(region.read()):
                     found += [record for record in batch if record.offset >= offset and not header.is_control]
                     end = header.next_offset

@@ -19,7 +19,7 @@ def test_the_bare_server_writes_reads_and_answers():
 def test_many_connections_are_opened_and_counted():
     with BareServer() as server:
         work = {"host": "127.0.0.1", "port": server.port, "topic": TOPIC, "pid": server.pid}
-        figures = run_client("connections", count=90, round_trips=20, **work)
+        figures = run_client("connections", count=90, round_trips=20, warm_up=5, **work)
         assert figures["seconds"] > 0
         assert figures["resident_mb"] > 1
 

@@ -2,11 +2,18 @@
 
 import io
 import struct
+from datetime import timedelta
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v12.request import FetchRequest
+from kio.schema.list_offsets.v7.request import ListOffsetsRequest
+from kio.schema.list_offsets.v7.response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from kio.schema.produce.v9.request import ProduceRequest
 from kio.schema.produce.v9.response import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from kio.serial import entity_reader, entity_writer
@@ -47,6 +54,28 @@ def test_a_fetch_frame_asks_for_one_partition_without_a_session():
     (partition,) = topic.partitions
     assert (topic.topic, partition.partition, partition.fetch_offset) == ("orders", 7, 123_456_789_012)
     assert (request.session_epoch, partition.partition_max_bytes) == (-1, 1 << 20)
+
+
+def test_list_offsets_is_asked_and_its_errors_are_read():
+    data = wire.list_offsets_frame("orders", 200)
+    request, read = entity_reader(ListOffsetsRequest)(data, HEADER)
+    assert HEADER + read == len(data)
+    assert [partition.partition_index for partition in request.topics[0].partitions] == list(range(200))
+    partitions = tuple(
+        ListOffsetsPartitionResponse(
+            partition_index=index,
+            error_code=ErrorCode.not_leader_or_follower if index == 150 else ErrorCode.none,
+            timestamp=-1,
+            offset=index,
+            leader_epoch=0,
+        )
+        for index in range(200)
+    )
+    topic = ListOffsetsTopicResponse(name="orders", partitions=partitions)
+    body = io.BytesIO()
+    entity_writer(ListOffsetsResponse)(body, ListOffsetsResponse(topics=(topic,), throttle_time=timedelta()))
+    errors = wire.list_offsets_errors(struct.pack(">ib", 1, 0) + body.getvalue(), "orders", 200)
+    assert [index for index, error in enumerate(errors) if error] == [150]
 
 
 def test_error_and_offset_are_found_in_a_produce_response():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import struct
 import threading
@@ -76,9 +77,8 @@ def attack(port: int, seed: int, count: int) -> int:
             sock = socket.create_connection(("127.0.0.1", port), timeout=30)
         try:
             sock.sendall(frame)
-            with contextlib.suppress(BlockingIOError):
-                if not sock.recv(MEGABYTE, socket.MSG_DONTWAIT):
-                    raise ConnectionError
+            if select.select([sock], [], [], 0)[0] and not sock.recv(MEGABYTE):
+                raise ConnectionError
         except OSError:
             sock.close()
             sock = None

@@ -40,6 +40,11 @@ class Client(ABC):
         """Why this client cannot run here, if it cannot."""
         return None
 
+    @classmethod
+    @abstractmethod
+    def version(cls) -> str:
+        """Which version of the client this is, empty where there is none to ask."""
+
     @abstractmethod
     def produce(
         self,

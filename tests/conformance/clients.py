@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +25,10 @@ from .kcat import KcatClient
 
 class PythonClient(AgentClient):
     module: ClassVar[str]
+
+    @classmethod
+    def version(cls) -> str:
+        return version(cls.title)
 
     def command(self, mode: str) -> list[str]:
         return [sys.executable, "-m", f"agents.{self.module}", mode]
@@ -94,7 +99,7 @@ class AiokafkaClient(PythonClient):
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "sticky")
-        | {"replacing alter_configs", "config errors"}
+        | {"null headers", "replacing alter_configs", "config errors"}
     )
 
 
@@ -133,6 +138,14 @@ class JavaClient(AgentClient):
         except Unavailable as reason:
             return str(reason)
         return None
+
+    @classmethod
+    def version(cls) -> str:
+        if cls.unavailable() is not None:
+            return ""
+        from bench.apache_kafka import VERSION
+
+        return VERSION
 
     def command(self, mode: str) -> list[str]:
         from bench.apache_kafka import java, kafka_classpath

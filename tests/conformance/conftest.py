@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "case(title, needs, axes): a conformance case, see cases.py")
-    config.stash[MATRIX] = Matrix({client.name: client.title for client in CLIENTS})
+    config.stash[MATRIX] = Matrix([client.name for client in CLIENTS])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -107,7 +107,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             if name == "conformance":
                 section, case, client = value
                 matrix.add((section, case, client), OUTCOMES[report.outcome])
-    write_between_markers(Path(config.invocation_params.dir, target), matrix.render())
+    titles = {client.name: f"{client.title} {client.version()}".strip() for client in CLIENTS}
+    write_between_markers(Path(config.invocation_params.dir, target), matrix.render(titles))
 
 
 @pytest.fixture(scope="session")

@@ -47,12 +47,20 @@ class KcatClient(Client):
         | assignors("range", "roundrobin", "cooperative-sticky")
         | {"keys", "headers", "null headers", "null values", "partitioner", "idempotence", "acks"}
         | {"reset", "reset errors", "groups", "static members", "newer errors"}
-        | {"offsets_for_time", "list_topics", "describe_topic"}
+        | {"offsets_for_time", "list_topics", "describe_topic", "tail"}
     )
 
     @classmethod
     def unavailable(cls) -> str | None:
         return None if shutil.which("kcat") else "kcat is not installed (apt install kcat)"
+
+    @classmethod
+    def version(cls) -> str:
+        if cls.unavailable() is not None:
+            return ""
+        about = subprocess.run(["kcat", "-V"], capture_output=True, text=True, timeout=RUN_TIMEOUT).stdout
+        found = re.search(r"Version (\S+)", about)
+        return found[1] if found else ""
 
     def produce(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 BEGIN = "<!-- matrix:begin -->"
@@ -13,6 +13,17 @@ PASSED, FAILED, LACKING, NOT_RUN = "✓", "✗", "\N{EN DASH}", " "
 # The column of a case that needs no client: bytes on a socket.
 NO_CLIENT = ""
 
+# As a reader comes to them, not as the files sort.
+SECTIONS = (
+    "Produce and consume",
+    "Positions and offsets",
+    "Consumer groups",
+    "One client writes, another reads",
+    "Administration",
+    "Errors",
+    "Versions and frames",
+)
+
 # Section, case, client.
 Cell = tuple[str, str, str]
 
@@ -20,8 +31,8 @@ Cell = tuple[str, str, str]
 class Matrix:
     """Results as they come in, in the order of the catalogue. A cell with several results shows the worst."""
 
-    def __init__(self, clients: Mapping[str, str]) -> None:
-        self._clients = dict(clients)
+    def __init__(self, clients: Sequence[str]) -> None:
+        self._clients = clients
         self._outcomes: dict[Cell, str] = {}
 
     def expect(self, cells: Iterable[Cell]) -> None:
@@ -32,15 +43,18 @@ class Matrix:
         if self._outcomes.get(cell) != FAILED:
             self._outcomes[cell] = outcome
 
-    def render(self) -> str:
+    def render(self, titles: Mapping[str, str]) -> str:
         lines: list[str] = []
-        for section in dict.fromkeys(section for section, _, _ in self._outcomes):
+        for section in sorted({section for section, _, _ in self._outcomes}, key=SECTIONS.index):
             cases = dict.fromkeys(case for found, case, _ in self._outcomes if found == section)
             rows = [
                 self._row(section, case) for case in cases if (section, case, NO_CLIENT) not in self._outcomes
             ]
             if rows:
-                lines += ["", f"| {section} | " + " | ".join(self._clients.values()) + " |"]
+                lines += [
+                    "",
+                    f"| {section} | " + " | ".join(titles[client] for client in self._clients) + " |",
+                ]
                 lines += ["|---|" + ":-:|" * len(self._clients), *rows]
             rows = [
                 f"| {case} | {self._outcomes[section, case, NO_CLIENT]} |"

@@ -32,6 +32,12 @@ def test_from_latest(client: AgentClient, topic: str) -> None:
     consumer.close()
 
 
+@case("Consume the last few records", needs=["tail"])
+def test_tail(client: Client, topic: str) -> None:
+    client.produce(topic, numbered(20))
+    assert [record.offset for record in client.consume(topic, 3, start=-3)] == [17, 18, 19]
+
+
 @case("An empty partition has nothing to read")
 def test_empty_partition(client: Client, topic: str) -> None:
     assert client.consume(topic, 1, timeout=0.5) == []

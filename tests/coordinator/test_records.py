@@ -16,6 +16,8 @@ from ottla.coordinator.offsets import CommittedOffset
 from ottla.coordinator.records import (
     GroupKey,
     OffsetKey,
+    _read_any_offset_value,
+    _read_common_offset_value,
     group_key,
     group_value,
     new_group_value,
@@ -179,6 +181,17 @@ def test_hostile_bytes_are_a_value_error_at_worst(data: bytes) -> None:
     for read in (read_key, read_offset_value, read_group_value):
         with contextlib.suppress(ValueError):
             read(data)
+
+
+@given(st.binary(max_size=60))
+def test_the_fast_way_to_read_an_offset_is_no_other_way(tail: bytes) -> None:
+    data = b"\x00\x04" + tail
+    try:
+        fast = _read_common_offset_value(data)
+    except UnicodeDecodeError:
+        fast = None
+    if fast is not None:
+        assert fast == _read_any_offset_value(data)
 
 
 def test_keys_of_other_kinds_of_group_are_passed_over() -> None:

@@ -96,7 +96,9 @@ def test_many_index_entries_are_written_in_groups(tmp_path):
 def test_a_checkpoint_is_version_count_and_lines(tmp_path):
     path = str(tmp_path / "recovery-point-offset-checkpoint")
     write_offsets(path, {("t-a.b", 1): 17, ("u", 0): 2**40})
-    assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n2\nt-a.b 1 17\nu 0 1099511627776\n"
+    assert (
+        tmp_path / "recovery-point-offset-checkpoint"
+    ).read_text() == "0\n2\nt-a.b 1 17\nu 0 1099511627776\n"
     assert read_offsets(path) == {("t-a.b", 1): 17, ("u", 0): 2**40}
     assert read_offsets(str(tmp_path / "missing")) == {}
 
@@ -162,3 +164,14 @@ def test_an_epoch_overrules_what_contradicts_it():
     assert epochs.entries == [(1, 0), (3, 10), (5, 15)]
     epochs.assign(2, 40)
     assert epochs.entries == [(1, 0), (2, 40)]
+
+
+def test_a_log_that_was_reopened_empty_still_gets_its_index_files(tmp_path):
+    open_log(tmp_path).close()
+    log = open_log(tmp_path, clean=True)
+    put(log)
+    log.roll()
+    log.flush()
+    assert log.recovery_point == 1
+    assert (log.path / "00000000000000000000.index").exists()
+    assert (log.path / "00000000000000000000.timeindex").exists()

@@ -38,7 +38,7 @@ def test_nothing_at_or_above_the_bound_is_read(tmp_path):
     log = filled(tmp_path)
     for upto in range(201):
         for offset in (0, 50, upto - 1, upto):
-            if 0 <= offset:
+            if offset >= 0:
                 region = log.read(offset, 1 << 20, upto=upto, min_one=True)
                 assert all(header.last_offset < upto for header in headers(region.read()))
                 if offset < upto // 2 * 2:
@@ -102,3 +102,17 @@ def test_an_index_of_another_file_is_noticed_and_built_again(tmp_path):
     log = open_log(tmp_path, clean=True, recovery_point=200, segment_bytes=4000, index_interval_bytes=200)
     assert [offset for offset, _ in records_of(log, 20)] == list(range(20, 200))
     assert indexes[0].read_bytes() != wrong
+
+
+def test_a_closed_log_does_not_read_the_files_of_its_successor(tmp_path):
+    log = filled(tmp_path, 3)
+    log.delete()
+    filled(tmp_path, 3)
+    for ask in (
+        lambda: log.read(0, 1000, upto=6, min_one=True),
+        lambda: log.offset_for_timestamp(0, 6),
+        log.max_timestamp_offset,
+    ):
+        with pytest.raises(KafkaError) as error:
+            ask()
+        assert error.value.code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ class TestImage:
 
     def test_every_change_is_seen_by_the_version(self) -> None:
         image = ClusterImage()
-        changes = [
+        changes: list[Callable[[], None]] = [
             lambda: image.put_broker(BrokerImage(0, {})),
             lambda: image.set_controller(0, 1),
             lambda: image.put_topic(topic("a", ID_A)),
@@ -167,8 +168,8 @@ class TestLoading:
         await ensure_paths(store, nodes.PERSISTENT_PATHS)
         for index in range(100):
             await store.multi(topic_operations(f"t{index}", nodes.random_uuid(), 50))
-        start = time.perf_counter()
+        start = time.process_time()
         image = await ClusterImage.load(store)
-        assert time.perf_counter() - start < 1
+        assert time.process_time() - start < 0.5
         assert len(image.partitions) == 5000
         await store.close()

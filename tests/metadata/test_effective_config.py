@@ -81,6 +81,8 @@ class TestTopics:
         entries = effective_topic_config(broker, {"cleanup.policy": "compact, delete"})
         assert entries["cleanup.policy"].value == "compact,delete"
         assert entries["cleanup.policy"].type is ConfigType.LIST
+        twice = effective_topic_config(broker, {"cleanup.policy": "delete,delete"})
+        assert twice["cleanup.policy"].value == "delete"
         assert entries["min.cleanable.dirty.ratio"].value == "0.5"
         assert entries["leader.replication.throttled.replicas"].value == ""
 

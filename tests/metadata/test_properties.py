@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -68,9 +69,9 @@ text_without_surrogates = st.text(st.characters(exclude_categories=["Cs"]))
 choices = st.randoms(use_true_random=False)
 
 
-def written(key: str, value: str, random: object) -> str:
+def written(key: str, value: str, random: Random) -> str:
     """One property in one of the many ways to write it."""
-    choose = random.choice  # type: ignore[attr-defined]
+    choose = random.choice
 
     def escaped(text: str, specials: str) -> str:
         parts = []
@@ -98,7 +99,7 @@ def written(key: str, value: str, random: object) -> str:
 @given(
     st.lists(st.tuples(text_without_surrogates.filter(bool), text_without_surrogates), max_size=5), choices
 )
-def test_what_was_written_is_read(properties: list[tuple[str, str]], random: object) -> None:
+def test_what_was_written_is_read(properties: list[tuple[str, str]], random: Random) -> None:
     lines = []
     for key, value in properties:
         lines += [written(key, value, random), "# comment", ""]

@@ -75,13 +75,18 @@ def test_aiokafka_reads_ours_and_we_read_aiokafkas(codec: Codec, data: bytes) ->
 
 
 @pytest.mark.parametrize(
-    ("codec", "levels"), [(Codec.GZIP, (1, 9)), (Codec.LZ4, (1, 9)), (Codec.ZSTD, (-5, 19))]
+    ("codec", "levels"), [(Codec.GZIP, (1, 9)), (Codec.LZ4, (1, 12)), (Codec.ZSTD, (-5, 19))]
 )
 def test_a_level_can_be_chosen(codec: Codec, levels: tuple[int, int]) -> None:
     data = b"".join(b"%d %d;" % (i, i * i) for i in range(5000))
     fast, thorough = (compress(codec, data, level) for level in levels)
     assert fast != thorough
     assert decompress(codec, fast) == decompress(codec, thorough) == data
+
+
+def test_kafkas_default_level_of_lz4_is_the_fast_one() -> None:
+    data = b"".join(b"%d %d;" % (i, i * i) for i in range(5000))
+    assert compress(Codec.LZ4, data, 9) == compress(Codec.LZ4, data) == compress(Codec.LZ4, data, 1)
 
 
 def test_snappy_is_written_in_xerials_framing() -> None:
@@ -178,9 +183,9 @@ def test_damage_is_an_error_or_other_bytes_but_nothing_else(codec: Codec, data: 
     damaged = bytearray(compress(codec, b"The quick brown fox jumps over the lazy dog. " * 20))
     for _ in range(data.draw(st.integers(1, 4))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
-    began = time.perf_counter()
+    began = time.process_time()
     read_anyhow(codec, damaged)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)

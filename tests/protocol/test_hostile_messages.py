@@ -83,7 +83,7 @@ def test_damage_is_malformed_or_another_message(message: type[Data], random_mess
 def test_lengths_that_lie_take_neither_memory_nor_time(message: type[Data], random_message) -> None:
     for version in set(message.versions):
         wire = random_message(message, version, "huge").encode(version)
-        began = time.perf_counter()
+        began = time.process_time()
         tracemalloc.start()
         try:
             for position in range(0, len(wire), 1 + len(wire) // 50):
@@ -92,7 +92,7 @@ def test_lengths_that_lie_take_neither_memory_nor_time(message: type[Data], rand
             assert tracemalloc.get_traced_memory()[1] < 2 << 20
         finally:
             tracemalloc.stop()
-        assert time.perf_counter() - began < 10
+        assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("key", API_NAMES, ids=API_NAMES.values())
@@ -169,10 +169,10 @@ def test_tagged_fields_that_overlap_do_not_multiply_the_work() -> None:
     number = 400_000
     one = b"\x00\x05\xc2\x80\xc2\x80\x00"
     wire = FetchRequest().encode(12)[:-1] + unsigned_varint(number) + one * number
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(MalformedMessage):
         FetchRequest.decode(wire, 12)
-    assert time.perf_counter() - began < 0.5
+    assert time.process_time() - began < 2
 
 
 def test_tagged_structs_that_are_absent_are_none() -> None:

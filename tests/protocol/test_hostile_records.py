@@ -232,7 +232,7 @@ def test_an_unknown_codec_is_named(codec: int) -> None:
 
 
 def test_claimed_lengths_take_neither_memory_nor_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     tracemalloc.start()
     try:
         for body in (b"\x14\0\0\0\x01\x01\xfe\xff\xff\xff\x0f", b"\x14\0\0\0\xfe\xff\xff\xff\x0f\x01\0"):
@@ -241,7 +241,7 @@ def test_claimed_lengths_take_neither_memory_nor_time() -> None:
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_compressed_message_within_a_compressed_message_is_not_followed() -> None:

@@ -33,6 +33,7 @@ from ottla.protocol.records import (
     read_header,
     read_records,
     recompress,
+    record_timestamps,
 )
 
 CODECS = list(Codec)
@@ -250,6 +251,7 @@ def test_lookups_by_time_agree_with_the_records(records: list[Record], codec: Co
             assert first_at_or_after(batch, wanted) == next(
                 (pair for pair in found if pair[1] >= wanted), None
             )
+    assert list(record_timestamps(batch)) == found
     largest = max(timestamp for _, timestamp in found)
     expected = next(pair for pair in found if pair[1] == largest)
     assert max_timestamp_record(batch) == (None if largest == -1 else expected)

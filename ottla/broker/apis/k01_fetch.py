@@ -135,7 +135,7 @@ class _Fetch:
         region = log.read(
             target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
         )
-        if region is not None and region.size:
+        if region.size:
             answer.records = region
         return answer
 

@@ -39,7 +39,7 @@ async def handle(
     (one,) = found
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message=one.error_message or "NONE",  # Kafka says so, and there are clients that show it
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -61,5 +61,4 @@ async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coord
         return Coordinator(
             key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message
         )
-    # Kafka says NONE here, and there are clients that show it.
-    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message="NONE")
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_message="")

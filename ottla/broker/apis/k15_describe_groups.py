@@ -2,7 +2,7 @@
 
 Behaviour
 - Every group that is asked for is answered: librdkafka aborts its process when one is missing.
-- Metadata and assignments are shown while the group is stable.
+- Protocol and metadata are shown while the group is stable; during a rebalance the old assignments still are.
 
 Version notes
 - 3 authorized operations; 4 instance ids; 5 flexible; 6 GROUP_ID_NOT_FOUND for a group that is not there

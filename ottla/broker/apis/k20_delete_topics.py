@@ -103,7 +103,7 @@ async def _delete(broker: Broker, asked: DeleteTopicState, version: int) -> Dele
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
                 )
         result.name, result.topic_id = topic.name, topic.topic_id
-        await broker.controller.delete_topic(topic.name)
+        await broker.delete_topic(topic.name)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         if error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DELETION_DISABLED_SINCE:

@@ -11,6 +11,7 @@ Version notes
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.metadata.topic_names import INTERNAL_TOPICS
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 _NO_WATERMARK = -1
 
 
-def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+async def handle(
+    broker: Broker, request: DeleteRecordsRequest, context: RequestContext
+) -> DeleteRecordsResponse:
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
@@ -40,6 +43,10 @@ def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContex
             for topic in request.topics
         ]
     )
+    # Answered when it is written down: what was deleted does not come back after a crash.
+    for directory in broker.replicas.log_directories:
+        await asyncio.to_thread(directory.checkpoint)
+    return response
 
 
 def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -50,6 +50,8 @@ class Consumption:
         self._ends: dict[Partition, int] = {}
         self._left: set[Partition] = set()
         self._assigned = False
+        self._stopped = False
+        self._suspect = False
         self._fatal: KafkaError | None = None
         describe_topics(client, topics)
         self._topics = list(dict.fromkeys(topics))
@@ -130,7 +132,7 @@ class Consumption:
         if error.fatal() or error.name() == "_AUTHENTICATION":
             self._fatal = error
         elif error.name() == "_ALL_BROKERS_DOWN":
-            self.connected = False
+            self._suspect = True
 
     # -- the messages --------------------------------------------------------------------------------------
 
@@ -138,7 +140,7 @@ class Consumption:
         """Lists of messages as they arrive, an empty one when none came for a moment."""
         taken = 0
         limit = self.options.max_messages
-        while limit is None or taken < limit:
+        while not self._stopped and (limit is None or taken < limit):
             if self.options.until_end and self._assigned and not self._left:
                 return
             # The first message as soon as it is there, then whatever else is waiting.
@@ -146,6 +148,9 @@ class Consumption:
             if self._fatal is not None:
                 raise from_kafka(self._fatal)
             if first is None:
+                if self._suspect:
+                    self.connected = self._probe()
+                    self._suspect = not self.connected
                 yield []
                 continue
             polled = [first, *self._consumer.consume(_BATCH, 0)]
@@ -155,6 +160,17 @@ class Consumption:
             taken += len(batch)
             yield batch
             self._store(batch)
+
+    def _probe(self) -> bool:
+        """Whether a broker answers. "All brokers down" alone is also said when the first of several
+        addresses of a name refuses."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._consumer.list_topics(self._topics[0], timeout=2.0)
+        except KafkaException:
+            return False
+        return True
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
         """None for what is not a message, or lies behind the end that was seen at the beginning."""
@@ -172,7 +188,6 @@ class Consumption:
         assert topic is not None
         assert number is not None
         assert offset is not None
-        self.connected = True
         end = self._ends.get((topic, number))
         if end is not None:
             if offset >= end:
@@ -205,6 +220,10 @@ class Consumption:
                 self._consumer.store_offsets(offsets=[TopicPartition(topic, number, offset)])
             except KafkaException:
                 continue  # the partition went to another member meanwhile; it begins where we committed
+
+    def stop(self) -> None:
+        """End `batches` after the one that was handed out."""
+        self._stopped = True
 
     def close(self) -> None:
         """Leave the group after committing what was taken."""

@@ -37,7 +37,7 @@ def describe_replicas(client: Client, topics: Iterable[str]) -> list[Replica]:
     request = DescribeLogDirsRequest(
         topics=[
             DescribableLogDirTopic(topic=topic.name, partitions=[p.partition for p in topic.partitions])
-            for topic in describe_topics(client, list(topics))
+            for topic in describe_topics(client, list(topics), skip_missing=True)
         ]
     )
     cluster = client.result(client.admin.describe_cluster(request_timeout=client.timeout), "The cluster")

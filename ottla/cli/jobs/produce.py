@@ -31,7 +31,7 @@ class LineFormat:
 @dataclass(slots=True)
 class ProduceSummary:
     messages: int = 0  # acknowledged by the broker (with acks=0: sent)
-    bytes: int = 0  # keys and values handed to the client
+    bytes: int = 0  # of keys and values
     seconds: float = 0.0
     failed: int = 0
     first_error: str | None = None
@@ -108,9 +108,10 @@ class Production:
             "error_cb": self._on_error,
         }
 
-    def _on_delivery(self, error: KafkaError | None, _message: Message[Any, Any]) -> None:
+    def _on_delivery(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
         if error is not None:
             self._fail(error)
+            self.summary.bytes -= len(message.value() or b"") + len(message.key() or b"")
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -132,6 +133,8 @@ class Production:
             arguments["partition"] = message.partition
         if message.timestamp is not None:
             arguments["timestamp"] = message.timestamp
+        self._sent += 1
+        size = len(message.value or b"") + len(message.key or b"")
         while True:
             try:
                 self._producer.produce(self.topic, message.value, message.key, **arguments)
@@ -142,8 +145,7 @@ class Production:
                 return
             else:
                 break
-        self._sent += 1
-        self.summary.bytes += len(message.value or b"") + len(message.key or b"")
+        self.summary.bytes += size
         if not self._sent & 0xFF:
             self._producer.poll(0)
         if self._fatal is not None:
@@ -156,6 +158,5 @@ class Production:
         while self._producer.flush(0.01):
             pass
         self.summary.seconds = time.perf_counter() - self._started
-        refused = self.summary.failed
-        self.summary.messages = max(self._sent - refused, 0)
+        self.summary.messages = self._sent - self.summary.failed
         return self.summary

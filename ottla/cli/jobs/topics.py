@@ -91,6 +91,7 @@ def describe_topics(
     with_offsets: bool = False,
     with_sizes: bool = False,
     with_configs: bool = False,
+    skip_missing: bool = False,
 ) -> list[TopicDescription]:
     """In the order asked for; TopicNotFound for the first that does not exist."""
     from confluent_kafka import TopicCollection
@@ -106,8 +107,11 @@ def describe_topics(
             described.append(client.result(futures[name], f"Topic '{name}'"))
         except JobError as error:
             if error.code == "UNKNOWN_TOPIC_OR_PART":
+                if skip_missing:
+                    continue
                 raise TopicNotFound(name, _nearest(client, name)) from None
             raise
+    names = [topic.name for topic in described]
     starts: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
     if with_offsets:
@@ -169,14 +173,18 @@ def _nearest(client: Client, name: str) -> str:
 def _overridden_configs(client: Client, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
     from ottla.cli.jobs.configs import Resource, describe_configs
 
-    return {
-        name: {
-            entry.name: entry.value
-            for entry in describe_configs(client, Resource("topic", name))
-            if entry.source == "DYNAMIC_TOPIC_CONFIG"
+    overridden: dict[str, dict[str, str | None]] = {}
+    for name in names:
+        try:
+            entries = describe_configs(client, Resource("topic", name))
+        except JobError as error:
+            if error.code != "UNKNOWN_TOPIC_OR_PART":  # deleted meanwhile
+                raise
+            continue
+        overridden[name] = {
+            entry.name: entry.value for entry in entries if entry.source == "DYNAMIC_TOPIC_CONFIG"
         }
-        for name in names
-    }
+    return overridden
 
 
 def partitions_of(client: Client, topics: Sequence[str]) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from records import ClientError
@@ -25,6 +26,7 @@ class Agent:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.consumers: dict[int, Any] = {}
+        self._handles = count(1)
 
     def call(self, operation: str, arguments: dict[str, Any]) -> Any:
         return getattr(self, f"do_{operation}")(**arguments)
@@ -34,7 +36,7 @@ class Agent:
         return getattr(error, "errno", None), f"{type(error).__name__}: {error}"
 
     def remember(self, consumer: Any) -> int:
-        handle = len(self.consumers) + 1
+        handle = next(self._handles)
         self.consumers[handle] = consumer
         return handle
 

@@ -1,0 +1,36 @@
+"""Memory for requests that arrive in pieces."""
+
+from __future__ import annotations
+
+import mmap
+
+_SMALL = 64 * 1024
+_KEPT = 8
+_KEPT_SIZE = 4 * 1024 * 1024
+
+
+class FrameBuffers:
+    """Hands out buffers as large as a request claims to be, which cost only what has arrived of it.
+
+    Large ones are anonymous mappings: pages that were never written take no memory, so a client that announces a
+    large request and sends nothing costs nothing. A few are kept for the next request, already backed by memory.
+    Owner: the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[memoryview] = []
+
+    def take(self, size: int) -> memoryview:
+        """At least `size` bytes; their contents are whatever was there before."""
+        if size <= _SMALL:
+            return memoryview(bytearray(size))
+        for at, kept in enumerate(self._kept):
+            if len(kept) >= size:
+                return self._kept.pop(at)
+        return memoryview(mmap.mmap(-1, size))
+
+    def give_back(self, buffer: memoryview) -> None:
+        if _SMALL < len(buffer) <= _KEPT_SIZE:
+            if len(self._kept) >= _KEPT:
+                self._kept.pop(0)
+            self._kept.append(buffer)

@@ -1,0 +1,132 @@
+"""What holds for every command: it starts fast, helps, and fails with a sentence."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from ottla import __version__
+from ottla.cli.main import COMMANDS, cli
+
+
+def every_command():
+    """("topics", "list"), ("produce",), …"""
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from ((name, sub) for sub in command.list_commands(context))
+        else:
+            yield (name,)
+
+
+CLIENT_COMMANDS = {
+    ("topics", "list"): (),
+    ("topics", "describe"): ("t",),
+    ("topics", "create"): ("t",),
+    ("topics", "delete"): ("t", "--yes"),
+    ("topics", "alter"): ("t", "--partitions", "2"),
+    ("topics", "trim"): ("t", "--yes"),
+    ("produce",): ("t", "-m", "x"),
+    ("consume",): ("t",),
+    ("groups", "list"): (),
+    ("groups", "describe"): ("g",),
+    ("groups", "delete"): ("g", "--yes"),
+    ("groups", "reset-offsets"): ("g", "--topic", "t", "--to-latest"),
+    ("groups", "delete-offsets"): ("g", "--topic", "t", "--yes"),
+    ("configs", "describe"): ("topic", "t"),
+    ("configs", "set"): ("topic", "t", "a=b"),
+    ("configs", "delete"): ("topic", "t", "a"),
+}
+
+
+def test_every_client_command_is_covered_here():
+    assert set(every_command()) - {("start",), ("completion",)} == set(CLIENT_COMMANDS)
+
+
+@pytest.mark.parametrize("command", list(every_command()), ids=" ".join)
+def test_help_has_a_description(command):
+    context = click.Context(cli)
+    found = cli
+    for name in command:
+        found = found.get_command(context, name)
+    text = found.get_help(click.Context(found))
+    assert found.help
+    assert "Usage:" in text
+    if len(command) == 1 and command != ("completion",):
+        assert "Examples:" in text
+
+
+@pytest.mark.parametrize("command", list(CLIENT_COMMANDS), ids=" ".join)
+def test_an_unreachable_broker_is_said_in_one_sentence_and_soon(alone, command):
+    started = time.monotonic()
+    failed = alone(*command, *CLIENT_COMMANDS[command], check=False)
+    assert time.monotonic() - started < 10
+    assert failed.code == 1
+    assert failed.err == (
+        "Error: Cannot reach a broker at 127.0.0.1:1: is it running? Start one with `ottla start`.\n"
+    )
+    assert failed.out == b""
+
+
+def test_an_unknown_host_is_said(alone):
+    failed = alone("topics", "list", "-b", "no-such-host.invalid", check=False)
+    assert failed.err == "Error: Cannot reach a broker at no-such-host.invalid:9092: no such host name.\n"
+
+
+def test_something_that_does_not_speak_kafka_is_given_up_on(alone):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        failed = alone("topics", "list", "-b", address, "--timeout", 2, check=False)
+    assert failed.code == 1
+    assert failed.err.startswith(f"Error: Cannot reach a broker at {address}")
+
+
+def test_version(alone):
+    assert alone("--version").text == f"ottla, version {__version__}\n"
+
+
+def test_a_command_that_is_nearly_right(alone):
+    wrong = alone("topcs", "list", check=False)
+    assert wrong.code == 2
+    assert "There is no command 'topcs'. Did you mean 'topics'?" in wrong.err
+
+
+def test_a_bad_properties_file_is_one_sentence(alone, tmp_path):
+    missing = alone("topics", "list", "--command-config", tmp_path / "missing", check=False)
+    assert missing.code == 1
+    assert "No such file or directory" in missing.err
+    wrong = tmp_path / "client.properties"
+    wrong.write_text("security.protocol=CARRIER_PIGEON\n")
+    refused = alone("topics", "list", "--command-config", wrong, check=False)
+    assert refused.code == 1
+    assert refused.err.startswith("Error: The client configuration is not valid: ")
+    assert len(refused.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("module", ["confluent_kafka", "rich", "uvloop", "asyncio", "ottla.broker"])
+def test_help_loads_nothing_heavy(module):
+    program = (
+        "import sys, contextlib, io\n"
+        "from ottla.cli.main import run\n"
+        "with contextlib.redirect_stdout(io.StringIO()): run(['--help'])\n"
+        f"sys.exit({module!r} in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("args", [["--help"], ["topics", "--help"], ["consume", "--help"]])
+def test_help_starts_in_under_half_a_second_of_work(args):
+    before = os.times()
+    subprocess.run([sys.executable, "-m", "ottla.cli", *args], check=True, capture_output=True, timeout=60)
+    after = os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    assert spent < 0.5
+
+
+def test_pipes_get_no_colours(ottla, topic):
+    assert b"\x1b" not in ottla("topics", "describe", topic).out
