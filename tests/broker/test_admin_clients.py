@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -130,6 +130,20 @@ def test_confluent_deletes_records(broker: Broker, confluent: AdminClient, name:
         {TopicPartition(name, 0): OffsetSpec.earliest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
     )
     assert [future.result().offset for future in earliest.values()] == [4]
+
+
+def test_confluent_deleting_a_topic_deletes_committed_offsets(
+    broker: Broker, confluent: AdminClient, name: str
+) -> None:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": name})
+    for committed in (5, -1001):
+        confluent.create_topics([NewTopic(name, 1, 1)])[name].result()
+        if committed > 0:
+            consumer.commit(offsets=[TopicPartition(name, 0, committed)], asynchronous=False)
+        [found] = consumer.committed([TopicPartition(name, 0)], timeout=10)
+        assert found.offset == committed
+        confluent.delete_topics([name])[name].result()
+    consumer.close()
 
 
 # kafka-python

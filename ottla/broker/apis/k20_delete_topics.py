@@ -1,7 +1,7 @@
 """DeleteTopics, key 20: by name or by id.
 
 Behaviour
-- The topic is gone when the answer comes; its files are removed later.
+- The topic and what groups have committed for it are gone when the answer comes; its files are removed later.
 - A name or id that comes twice, or a name whose id comes too, is answered once with INVALID_REQUEST.
 - With delete.topic.enable=false every topic is answered with TOPIC_DELETION_DISABLED, which versions below 3 do not
   know: they get INVALID_REQUEST.
