@@ -110,6 +110,14 @@ def test_many_topics_in_one_request(client: WireClient, name: str) -> None:
     assert {result.error_code for result in results.values()} == {ErrorCode.NONE}
 
 
+def test_too_many_partitions_in_one_request_are_refused_as_a_whole(client: WireClient, name: str) -> None:
+    results = create(client, creatable(name), creatable(f"{name}-large", 10_000))
+    assert {result.error_code for result in results.values()} == {ErrorCode.POLICY_VIOLATION}
+    many = create(client, *(creatable(f"{name}-{index}", -1) for index in range(10_001)))
+    assert {result.error_code for result in many.values()} == {ErrorCode.POLICY_VIOLATION}
+    assert len(many) == 10_001
+
+
 # DeleteTopics
 
 
