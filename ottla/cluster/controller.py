@@ -35,7 +35,8 @@ T = TypeVar("T")
 Alteration = Callable[[Mapping[str, str]], dict[str, str]]
 
 DEFAULT = -1
-_MAX_PARTITIONS_PER_TOPIC_CREATION = 10_000
+MAX_PARTITIONS_PER_REQUEST = 10_000
+TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 _RESERVED_TOPIC = "__cluster_metadata"
 
 
@@ -364,5 +365,5 @@ class Controller:
 
 
 def _check_count(partitions: int) -> None:
-    if partitions > _MAX_PARTITIONS_PER_TOPIC_CREATION:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+    if partitions > MAX_PARTITIONS_PER_REQUEST:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)

@@ -2,6 +2,7 @@
 
 Behaviour
 - Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
+- A request for more than 10,000 partitions in all is refused as a whole, with POLICY_VIOLATION.
 - A topic is answered when its logs are open, so it can be used at once; the timeout is not needed.
 - validate_only answers as if the topic had been created, including the id that it would have got.
 
@@ -15,8 +16,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ottla.cluster.controller import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.effective_config import effective_topic_config
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -39,6 +42,8 @@ async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
+    if sum(map(_partitions, request.topics)) > MAX_PARTITIONS_PER_REQUEST:
+        return _refuse_all(times)
     once = [topic for topic in request.topics if times[topic.name] == 1]
     results = await asyncio.gather(
         *(_create(broker, topic, request.validate_only, context.version) for topic in once)
@@ -51,6 +56,21 @@ async def handle(
         if count > 1
     ]
     return CreateTopicsResponse(topics=results)
+
+
+def _partitions(topic: CreatableTopic) -> int:
+    return max(topic.num_partitions, len(topic.assignments), 1)
+
+
+def _refuse_all(names: Iterable[str]) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        topics=[
+            CreatableTopicResult(
+                name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_MANY_PARTITIONS
+            )
+            for name in names
+        ]
+    )
 
 
 async def _create(

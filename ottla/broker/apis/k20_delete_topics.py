@@ -1,7 +1,7 @@
 """DeleteTopics, key 20: by name or by id.
 
 Behaviour
-- The topic is gone when the answer comes; its files are removed later.
+- The topic and what groups have committed for it are gone when the answer comes; its files are removed later.
 - A name or id that comes twice, or a name whose id comes too, is answered once with INVALID_REQUEST.
 - With delete.topic.enable=false every topic is answered with TOPIC_DELETION_DISABLED, which versions below 3 do not
   know: they get INVALID_REQUEST.
@@ -16,6 +16,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_topics import (
@@ -39,71 +40,59 @@ async def handle(
     asked = request.topics
     if context.version < _IDS_SINCE:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
-    results, wanted = _check(broker, asked)
-    results += await asyncio.gather(*(_delete(broker, topic, context.version) for topic in wanted))
-    return DeleteTopicsResponse(responses=results)
+    refused, wanted = _sort_out(broker.image, asked)
+    deleted = await asyncio.gather(*(_delete(broker, topic, context.version) for topic in wanted))
+    return DeleteTopicsResponse(responses=[*deleted, *refused])
 
 
-def _check(
-    broker: Broker, asked: list[DeleteTopicState]
-) -> tuple[list[DeletableTopicResult], list[DeleteTopicState]]:
-    """What can be answered at once, and what is to be deleted."""
+def _sort_out(
+    image: ClusterImage, asked: list[DeleteTopicState]
+) -> tuple[list[DeletableTopicResult], list[TopicImage]]:
+    """What is refused, and what is to be deleted."""
     refused = []
     wanted = []
-    names = Counter(topic.name for topic in asked if topic.topic_id == ZERO_UUID and topic.name is not None)
-    ids = Counter(topic.topic_id for topic in asked if topic.name is None and topic.topic_id != ZERO_UUID)
-    by_both = {
-        name: known.topic_id
-        for name in names
-        if (known := broker.image.topics.get(name)) and known.topic_id in ids
-    }
-    reported: set[str | bytes] = set()
-    for topic in asked:
-        by_name = topic.name is not None
-        by_id = topic.topic_id != ZERO_UUID
-        key = topic.name if topic.name is not None else topic.topic_id
-        if by_name == by_id:
-            reason = "You may not specify both topic name and topic id."
-            if not by_name:
-                reason = "Neither topic name nor id were specified."
-        elif (names if by_name else ids)[key] > 1:  # type: ignore[index]
-            if key in reported:
-                continue
-            reported.add(key)
-            reason = f"Duplicate topic {'name' if by_name else 'id'}."
-        elif not by_name and topic.topic_id in by_both.values():
-            continue  # answered with the name
-        elif by_name and topic.name in by_both:
-            reason = "The provided topic name maps to an ID that was already supplied."
-        else:
+    times = Counter((state.name, state.topic_id) for state in asked)
+    for (name, topic_id), count in times.items():
+        try:
+            topic = _find(image, name, topic_id, count)
+            if (topic.name, ZERO_UUID) in times and (None, topic.topic_id) in times:
+                if name is None:
+                    continue  # answered with its name
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "The provided topic name maps to an ID that was already supplied.",
+                )
             wanted.append(topic)
-            continue
-        refused.append(
-            DeletableTopicResult(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                error_code=ErrorCode.INVALID_REQUEST,
-                error_message=reason,
+        except KafkaError as error:
+            refused.append(
+                DeletableTopicResult(
+                    name=name, topic_id=topic_id, error_code=error.code, error_message=error.message
+                )
             )
-        )
     return refused, wanted
 
 
-async def _delete(broker: Broker, asked: DeleteTopicState, version: int) -> DeletableTopicResult:
-    result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id)
+def _find(image: ClusterImage, name: str | None, topic_id: bytes, times: int) -> TopicImage:
+    by_id = topic_id != ZERO_UUID
+    if name is not None and by_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if name is None and not by_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if times > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if by_id else 'name'}.")
+    topic = image.topics_by_id.get(topic_id) if name is None else image.topics.get(name)
+    if topic is not None:
+        return topic
+    if by_id:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+
+
+async def _delete(broker: Broker, topic: TopicImage, version: int) -> DeletableTopicResult:
+    result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
     try:
-        if asked.name is None:
-            topic = broker.image.topics_by_id.get(asked.topic_id)
-            if topic is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        else:
-            topic = broker.image.topics.get(asked.name)
-            if topic is None:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-                )
-        result.name, result.topic_id = topic.name, topic.topic_id
-        await broker.delete_topic(topic.name)
+        # A client that hangs up must not leave a topic's committed offsets behind.
+        await asyncio.shield(broker.delete_topic(topic.name))
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         if error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DELETION_DISABLED_SINCE:

@@ -31,8 +31,15 @@ async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
-    once = [topic for topic in request.topics if times[topic.name] == 1]
-    results = await asyncio.gather(*(_extend(broker, topic, request.validate_only) for topic in once))
+    known = [
+        topic for topic in request.topics if times[topic.name] == 1 and topic.name in broker.image.topics
+    ]
+    results = await asyncio.gather(*(_extend(broker, topic, request.validate_only) for topic in known))
+    results += [
+        CreatePartitionsTopicResult(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for name, count in times.items()
+        if count == 1 and name not in broker.image.topics
+    ]
     results += [
         CreatePartitionsTopicResult(
             name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
