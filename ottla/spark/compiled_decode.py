@@ -21,6 +21,7 @@ ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = ra
 
 _0 = np.uint64(0)
 _1 = np.uint64(1)
+_2 = np.uint64(2)
 _3 = np.uint64(3)
 _7 = np.uint64(7)
 _32 = np.uint64(32)
@@ -61,10 +62,14 @@ def _varint(data: Any, pos: Any, end: Any) -> Any:
     byte = np.uint64(data[pos])
     if byte < _128:
         return byte, pos + _1
+    if end - pos > _1:
+        second = np.uint64(data[pos + _1])
+        if second < _128:
+            return byte + (second << _7) - _128, pos + _2
     return _long_varint(data, pos, end, _BITS_32)
 
 
-_varint = compiled(_varint)
+_varint = compiled(_varint, inline=True)
 
 
 def _bytes(data: Any, pos: Any, end: Any) -> Any:
@@ -77,7 +82,7 @@ def _bytes(data: Any, pos: Any, end: Any) -> Any:
     return pos, pos + (n >> _1), False
 
 
-_bytes = compiled(_bytes)
+_bytes = compiled(_bytes, inline=True)
 
 
 def _skip_headers(data: Any, pos: Any, end: Any) -> Any:
@@ -149,8 +154,12 @@ def _fill_records(
             if pos >= end:
                 return body
             n = np.uint64(data[pos])
+            second = np.uint64(data[pos + _1]) if pos + _1 < end else _128
             if n < _128:
                 pos += _1
+            elif second < _128:
+                n += (second << _7) - _128
+                pos += _2
             else:
                 n, pos = _long_varint(data, pos, end, _BITS_64)
             delta = np.int64(n >> _1) ^ -np.int64(n & _1)

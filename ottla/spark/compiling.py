@@ -10,16 +10,16 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any], inline: bool = False) -> Callable[..., Any]:
     """Compiled at its first call, or loaded from the cache of an earlier process in milliseconds.
 
     numba looks at the module of a function to see whether its cache is stale, and not at what it calls:
     after a change of `copy_bytes` or `uint64_at`, touch the kernels.
     """
     try:
-        return njit(function, cache=True, nogil=True)  # type: ignore[no-any-return]
+        return njit(function, cache=True, nogil=True, forceinline=inline)  # type: ignore[no-any-return]
     except RuntimeError:  # no directory can be written: neither the package's nor the user's
-        return njit(function, nogil=True)  # type: ignore[no-any-return]
+        return njit(function, nogil=True, forceinline=inline)  # type: ignore[no-any-return]
 
 
 def _copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, start: Any, count: Any) -> Any:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 
-from ottla.protocol.batch_header import corrupt
+from ottla.protocol.batch_header import BATCH_OVERHEAD, corrupt
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.record_format import Record, parse_records
+from ottla.protocol.record_format import Record, parse_records, write_records
 from ottla.spark.batches import Body
 from ottla.spark.record_columns import HEADERS_TYPE, RecordColumns
+from ottla.spark.sealing import Seal
 
 
 def columns(found: list[Body], start: int, end: int, with_headers: bool) -> RecordColumns:
@@ -47,3 +52,92 @@ def _headers(record: Record) -> list[dict[str, object]] | None:
 
 def _readable(key: str) -> str:
     return key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def encode(
+    keys: pa.Array | None,
+    values: pa.Array | None,
+    headers: pa.Array | None,
+    timestamps: Any,
+    rows: Any,
+    max_batch_bytes: int,
+    seal: Seal,
+) -> list[bytearray]:
+    columns = [_listed(keys, rows), _listed(values, rows), _listed(headers, rows)]
+    batches: list[bytearray] = []
+    waiting: list[Record] = []
+    body = bytearray(BATCH_OVERHEAD)
+    done = 0
+
+    def close() -> None:
+        nonlocal waiting, body, done
+        largest = max(record.timestamp for record in waiting)
+        batches.append(seal.close(body, len(waiting), waiting[0].timestamp, largest, done))
+        done += len(waiting)
+        waiting, body = [], bytearray(BATCH_OVERHEAD)
+
+    for key, value, pairs, time in zip(*columns, timestamps[rows].tolist(), strict=True):
+        record = Record(0, time, _raw(key), _raw(value), _pairs(pairs))
+        written = _written(record, waiting)
+        if waiting and len(body) + len(written) > max_batch_bytes:
+            close()
+            written = _written(record, waiting)
+        body += written
+        waiting.append(record)
+    if waiting:
+        close()
+    return batches
+
+
+def _listed(column: pa.Array | None, rows: Any) -> list[Any]:
+    return [None] * len(rows) if column is None else column.take(pa.array(rows)).to_pylist()
+
+
+def _raw(text: str | bytes | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _pairs(pairs: list[dict[str, Any] | None] | None) -> list[tuple[str, bytes | None]]:
+    result = []
+    for pair in pairs or ():
+        key, value = pair.values() if pair is not None else (None, None)
+        if key is None:
+            raise ValueError("a header has no key")
+        result.append((key, value))
+    return result
+
+
+def _written(record: Record, before: list[Record]) -> bytes:
+    record.offset = len(before)
+    return write_records([record], 0, before[0].timestamp if before else record.timestamp)
+
+
+def partition_for(keys: pa.Array, count: int) -> Any:
+    return np.array(
+        [-1 if key is None else (murmur2(_raw(key) or b"") & 0x7FFFFFFF) % count for key in keys.to_pylist()],
+        np.int32,
+    )
+
+
+def rows_by_partition(partitions: Any) -> list[tuple[int, Any]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for row, partition in enumerate(partitions.tolist()):
+        if partition < 0:
+            raise ValueError("a row has no partition")
+        found[partition].append(row)
+    return [(partition, np.array(rows, np.uint64)) for partition, rows in sorted(found.items())]
+
+
+def murmur2(data: bytes) -> int:
+    """The hash by which Kafka's Java client places keys, as a uint32."""
+    multiplier, mask = 0x5BD1E995, 0xFFFFFFFF
+    hashed = 0x9747B28C ^ len(data)
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        word = int.from_bytes(data[at : at + 4], "little") * multiplier & mask
+        word = (word ^ word >> 24) * multiplier & mask
+        hashed = (hashed * multiplier & mask) ^ word
+    if len(data) > whole:
+        hashed = (hashed ^ int.from_bytes(data[whole:], "little")) * multiplier & mask
+    hashed = (hashed ^ hashed >> 13) * multiplier & mask
+    return hashed ^ hashed >> 15
