@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.cli.errors import BrokerUnreachable, JobError, from_kafka
@@ -14,6 +15,8 @@ from ottla.cli.errors import BrokerUnreachable, JobError, from_kafka
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
+
+    from ottla.client.connection import Connection
 
 T = TypeVar("T")
 
@@ -90,6 +93,23 @@ class Client:
         from confluent_kafka import Consumer
 
         return self._open(Consumer, self.config(extra))
+
+    @contextmanager
+    def connection(self, host: str, port: int) -> Iterator[Connection]:
+        """Straight to one broker, for the few APIs that confluent-kafka does not offer."""
+        from ottla.client.connection import Connection
+        from ottla.client.errors import ClientError, Unreachable
+        from ottla.client.settings import Settings
+
+        timeout = {"request.timeout.ms": str(int(self.timeout * 1000))}
+        try:
+            settings = Settings.from_properties({**self.properties, **timeout}, client_id="ottla-cli")
+            with Connection(settings, host, port) as connection:
+                yield connection
+        except Unreachable as error:
+            raise BrokerUnreachable(error.message) from None
+        except ClientError as error:
+            raise JobError(error.message, None if error.code is None else error.code.name) from None
 
     def _open(self, kind: Callable[[dict[str, Any]], T], config: dict[str, Any]) -> T:
         from confluent_kafka import KafkaException

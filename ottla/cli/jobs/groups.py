@@ -211,7 +211,6 @@ def commit_offsets(client: Client, group: str, offsets: Iterable[tuple[Partition
 
 def delete_offsets(client: Client, group: str, partitions: Iterable[Partition]) -> None:
     """Forget committed offsets. Members may be active, but not subscribed to these topics."""
-    from ottla.cli.wire import Connection
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.messages import offset_delete
 
@@ -231,7 +230,7 @@ def delete_offsets(client: Client, group: str, partitions: Iterable[Partition]) 
             for topic, numbers in by_topic.items()
         ],
     )
-    with Connection(client, described.coordinator_host, described.coordinator_port) as connection:
+    with client.connection(described.coordinator_host, described.coordinator_port) as connection:
         answer = connection.request(request, offset_delete.OffsetDeleteResponse)
     codes = [
         answer.error_code,

@@ -26,7 +26,6 @@ class Replica:
 def describe_replicas(client: Client, topics: Iterable[str]) -> list[Replica]:
     """The replicas of topics in every log directory of every broker."""
     from ottla.cli.jobs.topics import describe_topics
-    from ottla.cli.wire import Connection
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.messages.describe_log_dirs import (
         DescribableLogDirTopic,
@@ -43,7 +42,7 @@ def describe_replicas(client: Client, topics: Iterable[str]) -> list[Replica]:
     cluster = client.result(client.admin.describe_cluster(request_timeout=client.timeout), "The cluster")
     replicas = []
     for node in sorted(cluster.nodes, key=lambda node: int(node.id)):
-        with Connection(client, node.host, node.port) as connection:
+        with client.connection(node.host, node.port) as connection:
             answer = connection.request(request, DescribeLogDirsResponse)
         if answer.error_code:
             raise JobError(f"Broker {node.id}: {ErrorCode(answer.error_code).name}.")
