@@ -16,17 +16,17 @@ _START = np.uint64(BATCH_OVERHEAD)
 _LARGEST_RECORD = (1 << 31) - 1 - BATCH_OVERHEAD
 
 
+Prepared = tuple[input_columns.Strings, input_columns.Strings, input_columns.Headers]
+
+
+def prepare(keys: pa.Array | None, values: pa.Array | None, headers: pa.Array | None) -> Prepared:
+    return input_columns.strings(keys), input_columns.strings(values), input_columns.headers(headers)
+
+
 def encode(
-    keys: pa.Array | None,
-    values: pa.Array | None,
-    headers: pa.Array | None,
-    timestamps: Any,
-    rows: Any,
-    max_batch_bytes: int,
-    seal: Seal,
+    columns: Prepared, timestamps: Any, rows: Any, max_batch_bytes: int, seal: Seal
 ) -> list[bytearray]:
-    key_column, value_column = input_columns.strings(keys), input_columns.strings(values)
-    header_column = input_columns.headers(headers)
+    key_column, value_column, header_column = columns
     rows.flags.writeable = False
     batches: list[bytearray] = []
     room: Any = np.empty(max(max_batch_bytes, BATCH_OVERHEAD), np.uint8)

@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
     from ottla.spark import reference as decoding
     from ottla.spark import reference as encoding
 
-__all__ = ["RecordColumns", "decode", "encode", "partition_for", "rows_by_partition"]
+__all__ = ["Encoder", "RecordColumns", "Seal", "decode", "encode", "partition_for", "rows_by_partition"]
 
 #: What a broker takes by default: max.message.bytes is this and some room for the header.
 MAX_BATCH_BYTES = 1 << 20
@@ -76,25 +76,41 @@ def encode(
     be missing, and a timestamp that is missing is now. No batch is larger than `max_batch_bytes` before it is
     compressed, unless it is a single record. Sequence numbers go on from batch to batch.
     """
-    given = [column for column in (keys, values, headers, timestamps) if column is not None]
-    if rows is None:
-        rows = np.arange(len(given[0]) if given else 0)
-    count = len(given[0]) if given else int(max(rows, default=-1)) + 1
-    if any(len(column) != count for column in given):
-        raise ValueError("the columns have different lengths")
-    rows = np.ascontiguousarray(rows, np.uint64)
-    if len(rows) and rows.max() >= count:
-        raise IndexError(f"there is no row {rows.max()} among {count}")
-    batches: list[bytearray] = encoding.encode(
-        keys,
-        values,
-        headers,
-        input_columns.timestamps(timestamps, count, int(time.time() * 1000)),
-        rows,
+    encoder = Encoder(keys, values, headers, timestamps, None if rows is None else max(rows, default=-1) + 1)
+    return encoder.encode(
+        np.arange(encoder.count) if rows is None else rows,
         max_batch_bytes,
         Seal(codec, level, producer_id, producer_epoch, base_sequence, transactional),
     )
-    return batches
+
+
+class Encoder:
+    """Columns that are encoded in several parts, by their rows; `encode` says what they are."""
+
+    def __init__(
+        self,
+        keys: pa.Array | None,
+        values: pa.Array | None,
+        headers: pa.Array | None,
+        timestamps: pa.Array | None,
+        count: int | None = None,
+    ) -> None:
+        """`count` says how many rows there are when there is no column to tell."""
+        given = [column for column in (keys, values, headers, timestamps) if column is not None]
+        self.count = len(given[0]) if given else count or 0
+        if any(len(column) != self.count for column in given):
+            raise ValueError("the columns have different lengths")
+        self._timestamps = input_columns.timestamps(timestamps, self.count, int(time.time() * 1000))
+        self._columns = encoding.prepare(keys, values, headers)
+
+    def encode(self, rows: Any, max_batch_bytes: int, seal: Seal) -> list[bytearray]:
+        rows = np.ascontiguousarray(rows, np.uint64)
+        if len(rows) and rows.max() >= self.count:
+            raise IndexError(f"there is no row {rows.max()} among {self.count}")
+        batches: list[bytearray] = encoding.encode(
+            self._columns, self._timestamps, rows, max_batch_bytes, seal
+        )
+        return batches
 
 
 def partition_for(keys: pa.Array, count: int) -> Any:

@@ -54,16 +54,16 @@ def _readable(key: str) -> str:
     return key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+Prepared = tuple[pa.Array | None, pa.Array | None, pa.Array | None]
+
+
+def prepare(keys: pa.Array | None, values: pa.Array | None, headers: pa.Array | None) -> Prepared:
+    return keys, values, headers
+
+
 def encode(
-    keys: pa.Array | None,
-    values: pa.Array | None,
-    headers: pa.Array | None,
-    timestamps: Any,
-    rows: Any,
-    max_batch_bytes: int,
-    seal: Seal,
+    columns: Prepared, timestamps: Any, rows: Any, max_batch_bytes: int, seal: Seal
 ) -> list[bytearray]:
-    columns = [_listed(keys, rows), _listed(values, rows), _listed(headers, rows)]
     batches: list[bytearray] = []
     waiting: list[Record] = []
     body = bytearray(BATCH_OVERHEAD)
@@ -76,7 +76,8 @@ def encode(
         done += len(waiting)
         waiting, body = [], bytearray(BATCH_OVERHEAD)
 
-    for key, value, pairs, time in zip(*columns, timestamps[rows].tolist(), strict=True):
+    listed = [_listed(column, rows) for column in columns]
+    for key, value, pairs, time in zip(*listed, timestamps[rows].tolist(), strict=True):
         record = Record(0, time, _raw(key), _raw(value), _pairs(pairs))
         written = _written(record, waiting)
         if waiting and len(body) + len(written) > max_batch_bytes:

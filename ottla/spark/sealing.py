@@ -18,7 +18,10 @@ from ottla.protocol.batch_header import (
 )
 from ottla.protocol.compression import compress
 
+PRODUCER_AT = 43
+
 _UINT32 = Struct(">I")
+_PRODUCER = Struct(">qhi")
 _SEQUENCES = 0x7FFFFFFF
 
 
@@ -62,3 +65,9 @@ class Seal(NamedTuple):
         )
         _UINT32.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
         return batch
+
+
+def restamp(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Make a batch that of another producer."""
+    _PRODUCER.pack_into(batch, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _UINT32.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))

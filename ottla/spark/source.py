@@ -22,6 +22,7 @@ from ottla.spark.planning import plan_batch
 from ottla.spark.progress import Progress
 from ottla.spark.ranges import OffsetRange, offsets_from_json, offsets_to_json
 from ottla.spark.reading import read_range
+from ottla.spark.sink import OttlaStreamWriter, OttlaWriter, batch_writer, stream_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,6 +52,12 @@ class OttlaDataSource(DataSource):
         options = parse_options(self.options, streaming=True)
         _check_schema(options, schema)
         return OttlaStreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
+        return stream_writer(self.options, schema, overwrite)
 
 
 class RangePartition(InputPartition):
