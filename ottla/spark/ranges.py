@@ -68,11 +68,7 @@ def _parts(size: int, total: int, wanted: int) -> int:
 
 def _divide(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     cuts = [whole.start + whole.size * part // parts for part in range(parts + 1)]
-    return [
-        OffsetRange(whole.partition, start, end)
-        for start, end in pairwise(cuts)
-        if end > start
-    ]
+    return [OffsetRange(whole.partition, start, end) for start, end in pairwise(cuts) if end > start]
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
