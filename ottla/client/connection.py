@@ -39,10 +39,7 @@ class Connection:
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
         try:
-            self._socket = socket.create_connection((host, port), timeout=settings.request_timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if settings.tls is not None:
-                self._socket = settings.tls.context().wrap_socket(self._socket, server_hostname=host)
+            self._socket = _connect(settings, host, port)
         except OSError as error:
             raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
         self.is_open = True
@@ -124,3 +121,15 @@ class Connection:
     def _lost(self, error: OSError) -> Unreachable:
         self.close()
         return Unreachable(f"Lost the connection to the broker at {self.where}: {error}.")
+
+
+def _connect(settings: Settings, host: str, port: int) -> socket.socket:
+    plain = socket.create_connection((host, port), timeout=settings.request_timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if settings.tls is None:
+            return plain
+        return settings.tls.context().wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 
 LEAST_VERSION = 17
@@ -88,7 +89,8 @@ def cache_directory() -> Path:
 
 def patched_home(runtime: Path, cache: Path) -> Path:
     """A JAVA_HOME of links to `runtime`, with a `bin/java` that leaves out the module it does not have."""
-    home = cache / f"java-{version_of(runtime)}"
+    # One for each place, because each virtual environment has a wheel of its own.
+    home = cache / f"java-{version_of(runtime)}-{sha256(bytes(runtime)).hexdigest()[:8]}"
     binaries = home / "bin"
     binaries.mkdir(parents=True, exist_ok=True)
     for entry in runtime.iterdir():
