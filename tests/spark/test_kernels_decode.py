@@ -242,3 +242,15 @@ def test_any_buffer_will_do(wrap: Callable[[bytes], Any]) -> None:
     columns, _ = kernels.decode(wrap(data), start=0, end=1, with_headers=False)
     assert columns.values.to_pylist() == [b"v" * 5_000_000]
     assert columns.headers is None
+
+
+def test_what_arrow_cannot_hold_is_left_for_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.spark.batches.MOST_BYTES", 2500)
+    batches = [build_batch([Record(0, 1, None, b"x" * 1000)], base_offset=offset) for offset in range(5)]
+    found, at = [], 0
+    while at < 5:
+        rows_of_call, next_offset = decode(b"".join(batches), start=at, end=5)
+        assert at < next_offset <= at + 2
+        found += [row[2] for row in rows_of_call]
+        at = next_offset
+    assert found == list(range(5))

@@ -147,47 +147,64 @@ def test_what_cannot_be_written_is_refused(
         REFUSALS[sentence](spark.range(3), ottla_broker, topic)
 
 
-def test_a_streaming_query_that_is_restarted_loses_nothing(
-    spark: SparkSession, ottla_broker: Broker, topic: str, checkpoint: str
-) -> None:
-    source = f"{topic}-source"
-    ottla_broker.create_topic(source, partitions=2)
+class Pipeline:
+    """Source topic to sink topic, in capitals, with one checkpoint."""
 
-    def run(until: int) -> None:
-        frame = (
-            spark.readStream.format("ottla")
-            .options(
-                **{
-                    "kafka.bootstrap.servers": ottla_broker.bootstrap_servers,
-                    "subscribe": source,
-                    "startingOffsets": "earliest",
-                    "maxOffsetsPerTrigger": "20",
-                    "includeHeaders": "true",
-                }
-            )
-            .load()
-        )
+    def __init__(self, spark: SparkSession, broker: Broker, sink: str, checkpoint: str) -> None:
+        self._spark = spark
+        self._broker = broker
+        self._source = f"{sink}-source"
+        self._sink = sink
+        self._checkpoint = checkpoint
+        broker.create_topic(self._source, partitions=2)
+
+    def feed(self, first: int, last: int) -> None:
+        for number in range(first, last):
+            self._broker.produce(self._source, b"value-%d" % number, key=b"%d" % number, partition=number % 2)
+
+    def run(self) -> None:
+        """Until all that is there is written."""
+        servers = {"kafka.bootstrap.servers": self._broker.bootstrap_servers}
+        reading = {"subscribe": self._source, "startingOffsets": "earliest", "includeHeaders": "true"}
+        frame = self._spark.readStream.format("ottla").options(**servers, **reading).load()
         query = (
             frame.selectExpr("key", "upper(CAST(value AS STRING)) AS value", "headers", "timestamp")
             .writeStream.format("ottla")
-            .options(
-                **{
-                    "kafka.bootstrap.servers": ottla_broker.bootstrap_servers,
-                    "topic": topic,
-                    "checkpointLocation": checkpoint,
-                }
-            )
+            .options(**servers, topic=self._sink, checkpointLocation=self._checkpoint)
             .trigger(availableNow=True)
             .start()
         )
         assert query.awaitTermination(120)
-        assert len(consume(ottla_broker, topic)) == until
 
-    for first in (0, 50):
-        for number in range(first, first + 50):
-            ottla_broker.produce(source, b"value-%d" % number, key=b"%d" % number, partition=number % 2)
-        run(first + 50)
-    found = consume(ottla_broker, topic)
-    assert {(m.key(), m.value()) for m in found} == {
-        (b"%d" % number, b"VALUE-%d" % number) for number in range(100)
-    }
+    def written(self) -> list[tuple[bytes, bytes]]:
+        return [(message.key(), message.value()) for message in consume(self._broker, self._sink)]
+
+    def expected(self, last: int) -> set[tuple[bytes, bytes]]:
+        return {(b"%d" % number, b"VALUE-%d" % number) for number in range(last)}
+
+
+def test_a_streaming_query_that_is_restarted_goes_on_where_it_was(
+    spark: SparkSession, ottla_broker: Broker, topic: str, checkpoint: str
+) -> None:
+    pipeline = Pipeline(spark, ottla_broker, topic, checkpoint)
+    for last in (50, 100):
+        pipeline.feed(last - 50, last)
+        pipeline.run()
+        assert len(pipeline.written()) == last
+    assert set(pipeline.written()) == pipeline.expected(100)
+
+
+def test_a_micro_batch_that_fails_is_written_again_by_the_next_run(
+    spark: SparkSession, fresh_ottla_broker: Broker, checkpoint: str
+) -> None:
+    fresh_ottla_broker.create_topic("sink", partitions=3)
+    pipeline = Pipeline(spark, fresh_ottla_broker, "sink", checkpoint)
+    pipeline.feed(0, 50)
+    pipeline.run()
+    pipeline.feed(50, 100)
+    fresh_ottla_broker.fail("Produce", "CLUSTER_AUTHORIZATION_FAILED")
+    with pytest.raises(Exception, match=r"Partition sink-\d cannot be written: CLUSTER_AUTHORIZATION_FAILED"):
+        pipeline.run()
+    fresh_ottla_broker.clear_faults()
+    pipeline.run()
+    assert set(pipeline.written()) == pipeline.expected(100)
