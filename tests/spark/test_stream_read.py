@@ -21,13 +21,24 @@ if TYPE_CHECKING:
 
 
 class Batches:
-    """A sink that keeps what each micro-batch had."""
+    """A sink that keeps what each micro-batch had.
+
+    Spark runs a batch again if the query was stopped before it was written down as done: it must be the same then.
+    """
 
     def __init__(self) -> None:
-        self.batches: list[list[str]] = []
+        self._by_number: dict[int, list[str]] = {}
+        self.failure = ""
 
     def __call__(self, rows: DataFrame, number: int) -> None:
-        self.batches.append(sorted(bytes(row.value).decode() for row in rows.select("value").collect()))
+        values = sorted(bytes(row.value).decode() for row in rows.select("value").collect())
+        if self._by_number.setdefault(number, values) != values:
+            self.failure = f"batch {number} was {self._by_number[number]} and is now {values}"
+
+    @property
+    def batches(self) -> list[list[str]]:
+        assert not self.failure, self.failure
+        return [self._by_number[number] for number in sorted(self._by_number)]
 
     @property
     def values(self) -> list[str]:
