@@ -82,13 +82,23 @@ class Progress:
         """`start`, with partitions that are new: of those nothing has been read, so they are read from the first."""
         new = [each for each in end if each not in start and each not in self._first]
         if new:
-            found = list_offsets(self._cluster, dict.fromkeys(new, EARLIEST))
-            for partition in new:
-                first = self._first[partition] = found[partition].offset
-                if first > 0:
-                    self._report(f"The new partition {partition} starts at offset {first} and not at 0")
+            self._first.update(self._first_offsets(new, end))
         self._first = {each: offset for each, offset in self._first.items() if each not in start}
         return {each: start[each] if each in start else self._first[each] for each in end}
+
+    def _first_offsets(self, new: list[TopicPartition], end: Offsets) -> Offsets:
+        existing = set(existing_partitions(self._cluster, self._options.subscription))
+        found = list_offsets(self._cluster, {each: EARLIEST for each in new if each in existing})
+        first = {}
+        for partition in new:
+            if partition not in found:  # a batch that is run once more, of a topic that is gone by now
+                self._report(f"{partition} no longer exists")
+            elif found[partition].offset > 0:
+                self._report(
+                    f"The new partition {partition} starts at offset {found[partition].offset}, not at 0"
+                )
+            first[partition] = found[partition].offset if partition in found else end[partition]
+        return first
 
     def _check_loss(self, start: Offsets, latest: Offsets) -> None:
         gone = sorted(set(start) - set(latest))

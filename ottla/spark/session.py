@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.spark.java import java_home
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _SETTINGS = {
     # Half of what a small micro-batch costs by default goes into TCP between Java and Python, and into checkpoint
@@ -50,7 +53,7 @@ def session(
     settings = dict(_SETTINGS)
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
-        settings["spark.log.level"] = "ERROR"
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
     settings |= config or {}
     builder = SparkSession.builder.appName(app_name or "ottla").master(master)
     for name, value in settings.items():

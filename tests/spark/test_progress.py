@@ -164,6 +164,16 @@ def test_a_deleted_topic_ends_the_query_or_is_left_behind(
     assert "other-0 no longer exists. Some data may have been missed." in caplog.text
 
 
+def test_a_batch_that_is_run_again_after_its_new_topic_was_deleted(
+    broker: Broker, progress: MakeProgress
+) -> None:
+    start = {A: 10, B: 0}
+    end = {**start, TopicPartition("ordinary", 0): 2}
+    with pytest.raises(DataLoss, match=r"^ordinary-0 no longer exists"):
+        progress(subscribePattern="ord.*").ranges(start, end)
+    assert progress(subscribePattern="ord.*", failOnDataLoss="false").ranges(start, end) == []
+
+
 def test_a_topic_that_was_made_again(broker: Broker, progress: MakeProgress) -> None:
     start = {A: 10, B: 0}
     broker.delete_topic("orders")
