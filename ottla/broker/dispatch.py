@@ -207,7 +207,7 @@ class Dispatcher:
             parts[0] = _FLEXIBLE_RESPONSE_HEADER(size + 5, context.correlation_id)
         else:
             parts[0] = _RESPONSE_HEADER(size + 4, context.correlation_id)
-        context.connection.write(parts)
+        context.connection.write(parts, size + len(parts[0]))
 
     def _error_response(self, api: Api, error: KafkaError) -> Response:
         """An answer that says only what went wrong, where the API has a place for it."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.broker.broker import Broker
+from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.listener import Listener
 from ottla.broker.startup import register, restore_topics
@@ -84,13 +85,14 @@ class Server:
             raise StartupError(
                 "zookeeper.connect is set, but clusters are not supported yet: take it out to run a single broker."
             )
+        limits = ConnectionLimits(config)
         for endpoint in config.listeners:
             if endpoint.security_protocol != "PLAINTEXT":
                 raise StartupError(
                     f"Listener {endpoint.name} asks for {endpoint.security_protocol}, but only PLAINTEXT is "
                     "supported yet."
                 )
-            self._bind(endpoint.name, endpoint.host, endpoint.port)
+            self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
         store = self._store = EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
@@ -157,16 +159,23 @@ class Server:
         if self._store is not None:
             await self._store.close()
 
-    def _bind(self, name: str, host: str, port: int) -> None:
-        listener = Listener(name, host, port, self.config.get_int("socket.request.max.bytes"))
+    def _bind(self, name: str, host: str, port: int, limits: ConnectionLimits) -> None:
+        listener = Listener(
+            name,
+            host,
+            port,
+            self.config.get_int("socket.request.max.bytes"),
+            limits,
+            self.config.get_int("connections.max.idle.ms"),
+        )
         try:
             listener.bind()
         except OSError as error:
             where = f"{host or '*'}:{port}"
             if error.errno == errno.EADDRINUSE:
                 raise StartupError(
-                    f"Port {port} on {host or 'this machine'} is taken by another program: stop it, or listen elsewhere "
-                    f"with --listen HOST:PORT."
+                    f"Port {port} on {host or 'this machine'} is taken by another program: stop it, or listen "
+                    "elsewhere with --listen HOST:PORT."
                 ) from None
             raise StartupError(f"Cannot listen on {where}: {error.strerror or error}.") from None
         self._listeners.append(listener)
