@@ -121,7 +121,7 @@ async def _serve(config_file: Path | None, overrides: dict[str, str], quiet: boo
         server = Server.from_options(config_file, overrides)
         await server.start()
     except StartupError as error:
-        raise JobError(str(error)) from None
+        raise JobError(f"{str(error).rstrip('.')}.") from None
     try:
         if not quiet:
             _print_welcome(server)
