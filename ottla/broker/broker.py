@@ -7,6 +7,7 @@ import logging
 import time
 from typing import NamedTuple
 
+from ottla.broker.client_quotas import ClientQuotas
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
@@ -59,6 +60,10 @@ class Broker:
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.faults: Faults | None = None
+        self.quotas = ClientQuotas(
+            config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds")
+        )
+        self.quotas.set_quotas(image.client_quotas)
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self._creating: dict[str, asyncio.Task[None]] = {}

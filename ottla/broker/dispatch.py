@@ -17,6 +17,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import apis
+from ottla.broker.client_quotas import RequestCost
 from ottla.broker.connection import RECEIVE_BYTES, Connection
 from ottla.broker.frame_buffers import FrameBuffers
 from ottla.protocol.codec import MalformedMessage, Request, Response
@@ -42,7 +43,7 @@ _MAX_DECODED_BYTES = 16 * 1024 * 1024
 class RequestContext:
     """Who asks, and in which version."""
 
-    __slots__ = ("connection", "correlation_id", "unsupported", "version")
+    __slots__ = ("connection", "correlation_id", "cost", "unsupported", "version")
 
     def __init__(
         self, connection: Connection, version: int, correlation_id: int, unsupported: bool = False
@@ -52,6 +53,7 @@ class RequestContext:
         self.correlation_id = correlation_id
         # Set for ApiVersions only: the client asked in a version that is not ours.
         self.unsupported = unsupported
+        self.cost: RequestCost | None = None  # counted only while there are quotas
 
     @property
     def client_id(self) -> str:
@@ -69,6 +71,11 @@ class RequestContext:
     @property
     def principal(self) -> str:
         return "User:ANONYMOUS"
+
+    @property
+    def user(self) -> str:
+        """Whose quotas count."""
+        return self.principal.partition(":")[2]
 
 
 class CloseConnection(Exception):
@@ -100,6 +107,7 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._quotas = broker.quotas
         self._modules = served_keys()
         self._apis: dict[int, Api] = {}
         self.frames = FrameBuffers()
@@ -153,6 +161,8 @@ class Dispatcher:
             position = _skip_tags(frame, position)
         request = api.request.decode(frame, version, position)
         context = RequestContext(connection, version, correlation_id)
+        if self._quotas.active:
+            context.cost = RequestCost(len(frame))
         if self._broker.faults is not None:
             return self._broker.faults.handle(self, api, request, context)
         return self.call(api, request, context)
@@ -171,11 +181,15 @@ class Dispatcher:
             self.respond(api, answer, context)
             return None
         if answer is None:
+            if context.cost is not None:
+                self._quotas.settle(api.key, None, context)
             return None
         if inspect.iscoroutine(answer):
             answer = asyncio.ensure_future(answer)
         future: asyncio.Future[Any] = answer  # type: ignore[assignment]
         context.connection.waiting = (api, request, context)
+        if context.cost is not None:
+            context.cost.pause()
         return future
 
     def finish(self, connection: Connection, future: asyncio.Future[Any]) -> None:
@@ -200,6 +214,8 @@ class Dispatcher:
             self.respond(api, answer, context)
 
     def respond(self, api: Api, response: Response, context: RequestContext) -> None:
+        if context.cost is not None:
+            self._quotas.settle(api.key, response, context)
         parts: list[Any] = [b""]
         response.encode_parts(context.version, parts.append)
         size = sum(map(len, parts))

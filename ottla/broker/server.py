@@ -114,6 +114,7 @@ class Server:
         await controller.resume_deletions()
         producer_ids = ProducerIds(store, config.broker_id)
         broker = self.broker = Broker(config, store, image, replicas, controller, producer_ids)
+        limits.ip_rate = broker.quotas.ip_rate
         await broker.start()
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()

@@ -26,6 +26,9 @@ REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 CONFIG_TOPICS = "/config/topics"
 CONFIG_BROKERS = "/config/brokers"
+CONFIG_CLIENTS = "/config/clients"
+CONFIG_USERS = "/config/users"
+CONFIG_IPS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"
 ISR_CHANGE_NOTIFICATION = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
@@ -44,10 +47,10 @@ PERSISTENT_PATHS = (
     LATEST_PRODUCER_ID_BLOCK,
     LOG_DIR_EVENT_NOTIFICATION,
     CONFIG_TOPICS,
-    "/config/clients",
-    "/config/users",
+    CONFIG_CLIENTS,
+    CONFIG_USERS,
     CONFIG_BROKERS,
-    "/config/ips",
+    CONFIG_IPS,
 )
 
 

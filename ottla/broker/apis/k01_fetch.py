@@ -4,6 +4,7 @@ Behaviour
 - Records leave as the bytes that are on disk; a slice may end inside a batch, which clients expect.
 - The first partition with data gives at least one whole batch, however small the limits are.
 - Where fewer than min_bytes are there, the request waits: an append to one of its partitions wakes it, nothing polls.
+- A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
 
 Version notes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _TOPIC_IDS = 13
 _READ_COMMITTED = 1
+_PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
 
 
 def handle(
@@ -42,7 +44,7 @@ def handle(
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    fetch = _Fetch(broker, request, plan, context.version >= _TOPIC_IDS)
+    fetch = _Fetch(broker, request, plan, context)
     fetch.read()
     if fetch.is_satisfied or request.max_wait_ms <= 0:
         return fetch.response()
@@ -58,6 +60,7 @@ class _Fetch:
         "_by_id",
         "_bytes",
         "_committed_only",
+        "_context",
         "_failed",
         "_future",
         "_max_bytes",
@@ -67,11 +70,16 @@ class _Fetch:
         "_timer",
     )
 
-    def __init__(self, broker: Broker, request: FetchRequest, plan: FetchPlan, by_id: bool) -> None:
+    def __init__(
+        self, broker: Broker, request: FetchRequest, plan: FetchPlan, context: RequestContext
+    ) -> None:
         self._broker = broker
         self._plan = plan
-        self._by_id = by_id
+        self._context = context
+        self._by_id = context.version >= _TOPIC_IDS
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        if context.cost is not None:
+            self._max_bytes = min(self._max_bytes, broker.quotas.fetch_bytes(context) or self._max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed_only = request.isolation_level == _READ_COMMITTED
         self._answers: list[PartitionData] = []
@@ -182,6 +190,8 @@ class _Fetch:
 
     def response(self) -> FetchResponse:
         plan = self._plan
+        if self._context.cost is not None and (throttled := self._throttled()) is not None:
+            return throttled
         topics: list[FetchableTopicResponse] = []
         current: FetchableTopicResponse | None = None
         served = []
@@ -201,3 +211,15 @@ class _Fetch:
         if len(plan.targets) > 1:
             plan.session.served(served)
         return FetchResponse(session_id=plan.session.id, responses=topics)
+
+    def _throttled(self) -> FetchResponse | None:
+        """An empty answer for a client over its quota: what was read is read again when it may have it."""
+        size = self._bytes + _PARTITION_OVERHEAD * len(self._answers)
+        wait = self._broker.quotas.throttle_fetch(self._context, size)
+        if not wait:
+            return None
+        session = self._plan.session
+        if session is not None and not self._plan.incremental:
+            self._broker.fetch_sessions.close(session)  # clients do not take one from an empty answer
+            session = None
+        return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)
