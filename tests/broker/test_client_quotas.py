@@ -256,7 +256,7 @@ def test_a_batch_larger_than_the_quota_allows_still_arrives(broker, client):
 
 
 def test_request_time_is_limited(client):
-    alter(client, {"client-id": "test"}, {"request_percentage": 0.001})
+    alter(client, {"client-id": "test"}, {"request_percentage": 0.00001})
     waits = [client.call(MetadataRequest(topics=None)).throttle_time_ms for _ in range(3)]
     assert max(waits) > 0
     assert max(waits) <= 1000
