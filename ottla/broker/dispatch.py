@@ -20,6 +20,7 @@ from ottla.broker import apis
 from ottla.broker.client_quotas import RequestCost
 from ottla.broker.connection import RECEIVE_BYTES, Connection
 from ottla.broker.frame_buffers import FrameBuffers
+from ottla.metadata.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
@@ -174,6 +175,8 @@ class Dispatcher:
             answer = self._error_response(api, error)
         except CloseConnection:
             raise
+        except (OSError, StoreError) as error:
+            answer = self._error_response(api, _storage_error(api, error))
         except Exception:
             logger.exception("%s v%d failed: %r", api.name, context.version, request)
             answer = self._error_response(api, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -207,6 +210,8 @@ class Dispatcher:
         elif isinstance(error, CloseConnection):
             self._hang_up(connection, str(error))
             return
+        elif isinstance(error, OSError | StoreError):
+            answer = self._error_response(api, _storage_error(api, error))
         else:
             logger.error("%s v%d failed: %r", api.name, context.version, request, exc_info=error)
             answer = self._error_response(api, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -238,6 +243,12 @@ class Dispatcher:
     def _hang_up(self, connection: Connection, reason: str) -> None:
         logger.info("Closing the connection from %s: %s", connection.client_host, reason)
         connection.close()
+
+
+def _storage_error(api: Api, error: Exception) -> KafkaError:
+    """A disk that is full or broken is the operator's business and no bug."""
+    logger.error("%s failed: %s", api.name, error)
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:

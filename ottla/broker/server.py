@@ -19,7 +19,7 @@ from ottla.cluster.log_config import log_config
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.log.config import LogConfig
-from ottla.log.errors import LogDirectoryError
+from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.cluster_image import ClusterImage
@@ -45,6 +45,7 @@ class Server:
         self._directories: list[LogDirectory] = []
         self._store: EmbeddedStore | None = None
         self._housekeeping: Housekeeping | None = None
+        self._failed: asyncio.Future[str] | None = None
 
     @classmethod
     def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
@@ -107,8 +108,15 @@ class Server:
         meta = self._directories[0].meta
         await register(store, image, config, endpoints, meta.cluster_id if meta else None, Broker.now_ms())
         for directory in self._directories:
-            directory.claim(config.broker_id, image.cluster_id)
+            try:
+                directory.claim(config.broker_id, image.cluster_id)
+            except OSError as error:
+                raise StartupError(
+                    f"{directory.path} cannot be written: {error.strerror or error}."
+                ) from None
         replicas = Replicas(config.broker_id, config, image, self._directories)
+        self._failed = asyncio.get_running_loop().create_future()
+        replicas.on_all_failed = self._fail
         await restore_topics(store, image, config, replicas, self._directories)
         controller = Controller(store, image, config, replicas, config.broker_id)
         await controller.resume_deletions()
@@ -122,8 +130,30 @@ class Server:
             listener.open(broker.dispatcher)
 
     def _open_directories(self) -> None:
+        """Take every directory. A disk that fails is done without, unless it holds what cannot be."""
+        failures: list[UnusableDirectoryError] = []
         for path in self.config.log_dirs:
-            self._directories.append(LogDirectory.open(path))
+            try:
+                self._directories.append(LogDirectory.open(path))
+            except UnusableDirectoryError as error:
+                failures.append(error)
+                self._directories.append(LogDirectory.unusable(path))
+        if len(failures) == len(self._directories):
+            raise failures[0]
+        if not self._directories[0].online:
+            raise StartupError(f"{failures[0]}; the first of log.dirs holds the metadata of the broker.")
+        for failure in failures:
+            logger.error("%s. The broker starts without it, and the partitions in it are offline.", failure)
+
+    def _fail(self, sentence: str) -> None:
+        assert self._failed is not None
+        if not self._failed.done():
+            self._failed.set_result(sentence)
+
+    async def failed(self) -> str:
+        """Wait until the broker cannot go on; what to tell the operator."""
+        assert self._failed is not None, "the broker was not started"
+        return await asyncio.shield(self._failed)
 
     def _keep_broker_id(self) -> None:
         """Who gives no broker.id gets the one that the directory was written with, as in Kafka."""
@@ -137,7 +167,18 @@ class Server:
             return log_config(self.config, known.configs if known else {})
 
         for directory in self._directories:
-            directory.load_logs(settings)
+            try:
+                directory.load_logs(settings)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                if directory is self._directories[0]:
+                    raise StartupError(f"{directory.path} cannot be read: {reason}.") from None
+                logger.error(
+                    "%s cannot be read: %s. The broker starts without it, and the partitions in it are offline.",
+                    directory.path,
+                    reason,
+                )
+                directory.fail(reason)
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""

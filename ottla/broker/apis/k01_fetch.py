@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
 from ottla.cluster.partition import Partition
+from ottla.log.errors import StorageError
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
@@ -140,9 +141,13 @@ class _Fetch:
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self._failed = True  # answered at once, like an error
                 return answer
-        region = log.read(
-            target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
-        )
+        try:
+            region = log.read(
+                target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
+            )
+        except StorageError as error:
+            partition.storage_failed(error)
+            raise
         if region.size:
             answer.records = region
         return answer
