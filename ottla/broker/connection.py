@@ -16,8 +16,8 @@ from collections.abc import Callable
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.page_cache import is_in_memory, read_through
 from ottla.log.file_region import FileRegion
+from ottla.log.page_cache import is_in_memory, read_now, read_through
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
@@ -327,6 +327,9 @@ class Connection:
                 self._queued -= sent
                 continue
             batch, more = self._gather()
+            if not batch:
+                self._warm(out[0], out[0].size)
+                return False
             try:
                 sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
             except (BlockingIOError, InterruptedError):
@@ -339,7 +342,10 @@ class Connection:
         return True
 
     def _gather(self) -> tuple[Any, bool]:
-        """Take everything up to the next sendfile off the queue as one piece; and whether a sendfile follows."""
+        """Take everything up to the next sendfile off the queue as one piece; and whether something follows.
+
+        Nothing, if the first is a region that is not in memory.
+        """
         out = self._out
         pieces: list[Any] = []
         while out:
@@ -347,7 +353,13 @@ class Connection:
             if isinstance(head, FileRegion):
                 if head.size >= _SENDFILE_FROM:
                     break
-                pieces.append(head.read())
+                data = read_now(head.fd, head.position, head.size)
+                if data is None:
+                    if pieces or not self._warmed:
+                        break
+                    data = head.read()
+                self._warmed = False
+                pieces.append(data)
             else:
                 pieces.append(head)
             out.popleft()

@@ -4,6 +4,7 @@ Behaviour
 - Records leave as the bytes that are on disk; a slice may end inside a batch, which clients expect.
 - The first partition with data gives at least one whole batch, however small the limits are.
 - Where fewer than min_bytes are there, the request waits: an append to one of its partitions wakes it, nothing polls.
+- What is not in memory is read by a thread first, so that nobody else waits for the disk.
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
 
@@ -15,10 +16,12 @@ Version notes
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
 from ottla.cluster.partition import Partition
+from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.log.errors import StorageError
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.fetch import (
@@ -40,13 +43,15 @@ _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as qu
 
 def handle(
     broker: Broker, request: FetchRequest, context: RequestContext
-) -> FetchResponse | asyncio.Future[FetchResponse]:
+) -> FetchResponse | Awaitable[FetchResponse]:
     try:
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     fetch = _Fetch(broker, request, plan, context)
-    fetch.read()
+    fetch.read(look_for_cold=True)
+    if fetch.cold:
+        return fetch.read_from_disk(request.max_wait_ms / 1000)
     if fetch.is_satisfied or request.max_wait_ms <= 0:
         return fetch.response()
     return fetch.wait(request.max_wait_ms / 1000)
@@ -64,11 +69,13 @@ class _Fetch:
         "_context",
         "_failed",
         "_future",
+        "_look_for_cold",
         "_max_bytes",
         "_min_bytes",
         "_partitions",
         "_plan",
         "_timer",
+        "cold",
     )
 
     def __init__(
@@ -87,6 +94,8 @@ class _Fetch:
         self._partitions: list[Partition] = []
         self._bytes = 0
         self._failed = False
+        self._look_for_cold = False
+        self.cold: list[ColdRange] = []
         self._future: asyncio.Future[FetchResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -94,8 +103,11 @@ class _Fetch:
     def is_satisfied(self) -> bool:
         return self._failed or self._bytes >= self._min_bytes or not self._plan.targets
 
-    def read(self) -> None:
+    def read(self, *, look_for_cold: bool = False) -> None:
+        """Read every target; with `look_for_cold`, those that would wait for the disk go to `cold` instead."""
         left = self._max_bytes
+        self._look_for_cold = look_for_cold
+        self.cold = []
         self._answers = answers = []
         self._partitions = []
         self._bytes = 0
@@ -141,6 +153,11 @@ class _Fetch:
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self._failed = True  # answered at once, like an error
                 return answer
+        if self._look_for_cold:
+            cold = cold_range(log, target.fetch_offset, min(target.max_bytes, left))
+            if cold is not None:
+                self.cold.append(cold)
+                return answer
         try:
             region = log.read(
                 target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
@@ -153,6 +170,14 @@ class _Fetch:
         return answer
 
     # Waiting
+
+    async def read_from_disk(self, max_wait: float) -> FetchResponse:
+        """Let a thread wait for the disk, and go on as if all had been in memory."""
+        await asyncio.to_thread(_read_all, self.cold)
+        self.read()
+        if self.is_satisfied or max_wait <= 0:
+            return self.response()
+        return await self.wait(max_wait)
 
     def wait(self, seconds: float) -> asyncio.Future[FetchResponse]:
         loop = self._broker.loop
@@ -228,3 +253,8 @@ class _Fetch:
             self._broker.fetch_sessions.close(session)  # clients do not take one from an empty answer
             session = None
         return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)
+
+
+def _read_all(cold: list[ColdRange]) -> None:
+    for each in cold:
+        each.read()
