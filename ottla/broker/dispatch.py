@@ -202,14 +202,21 @@ class Dispatcher:
         if future.cancelled():
             connection.close()
             return
+        try:
+            self._finish(api, request, context, future)
+        except CloseConnection as error:
+            self._hang_up(connection, str(error))
+
+    def _finish(
+        self, api: Api, request: Request, context: RequestContext, future: asyncio.Future[Any]
+    ) -> None:
         error = future.exception()
         if error is None:
             answer = future.result()
         elif isinstance(error, KafkaError):
             answer = self._error_response(api, error)
         elif isinstance(error, CloseConnection):
-            self._hang_up(connection, str(error))
-            return
+            raise error
         elif isinstance(error, OSError | StoreError):
             answer = self._error_response(api, _storage_error(api, error))
         else:
@@ -217,6 +224,8 @@ class Dispatcher:
             answer = self._error_response(api, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         if answer is not None:
             self.respond(api, answer, context)
+        elif context.cost is not None:
+            self._quotas.settle(api.key, None, context)
 
     def respond(self, api: Api, response: Response, context: RequestContext) -> None:
         if context.cost is not None:

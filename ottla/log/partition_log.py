@@ -69,6 +69,7 @@ class PartitionLog(ReadableLog):
         self.last_flush_ms = int(time.time() * 1000)
         self._flush_lock = Lock()
         self._truncations = 0
+        self._entry_synced = False
         self.config = config
 
     @classmethod
@@ -424,6 +425,9 @@ class PartitionLog(ReadableLog):
         try:
             self.segments.sync(self.recovery_point, end)
             sync_path(os.fspath(self.path))
+            if not self._entry_synced:
+                sync_path(os.path.dirname(self.path))  # a new log has to be found, too
+                self._entry_synced = True
         except OSError as error:
             self._go_offline("flushed", error)
         with self._flush_lock:
