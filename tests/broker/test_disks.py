@@ -22,6 +22,11 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.records import Record, build_batch
 from ottla.testing import Broker
@@ -223,6 +228,24 @@ def test_on_a_full_disk_reads_go_on_and_writes_come_back(tmp_path, monkeypatch, 
         assert produce(client, 0, b"after") == 0
         assert [record.value for record in broker.records("t")] == [b"before", b"after"]
         assert soon(lambda: any("takes records again" in record.getMessage() for record in caplog.records))
+
+
+def test_a_group_that_cannot_commit_on_a_full_disk_can_afterwards(tmp_path, monkeypatch):
+    with Broker(config=OFTEN, data=tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        broker.create_topic("t")
+        broker.ensure_internal_topic("__consumer_offsets")
+
+        def commit(offset: int) -> int:
+            partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+            topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+            answer = client.call(OffsetCommitRequest(group_id="g", topics=topics), 8)
+            return answer.topics[0].partitions[0].error_code
+
+        assert commit(1) == 0
+        disk = Disk(monkeypatch, tmp_path, errno.ENOSPC)
+        assert ErrorCode(commit(2)).retriable
+        disk.broken = False
+        assert commit(3) == 0
 
 
 def test_a_checkpoint_is_whole_or_the_old_one(tmp_path, monkeypatch):
