@@ -56,14 +56,14 @@ class Broker:
         self._group_leadership = GroupLeadership(self.groups, replicas, image)
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
-        self.auto_create_topics = config.get_bool("auto.create.topics.enable")
-        self.fetch_max_bytes = config.get_int("fetch.max.bytes")
-        self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
-        self.faults: Faults | None = None
         self.quotas = ClientQuotas(
             config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds")
         )
         self.quotas.set_quotas(image.client_quotas)
+        self.auto_create_topics = config.get_bool("auto.create.topics.enable")
+        self.fetch_max_bytes = config.get_int("fetch.max.bytes")
+        self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
+        self.faults: Faults | None = None
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self._creating: dict[str, asyncio.Task[None]] = {}

@@ -66,10 +66,10 @@ class PartitionLog(ReadableLog):
         self, path: str, topic: str, partition: int, config: LogConfig, topic_id: bytes, loaded: LoadedLog
     ) -> None:
         super().__init__(path, topic, partition, topic_id, loaded)
+        self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
         self._flush_lock = Lock()
         self._truncations = 0
-        self._entry_synced = False
         self.config = config
 
     @classmethod

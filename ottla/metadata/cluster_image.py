@@ -65,10 +65,10 @@ class ClusterImage:
         self.topics_by_id: dict[bytes, TopicImage] = {}
         self.partitions: dict[tuple[str, int], PartitionImage] = {}
         self.broker_configs: dict[int | None, dict[str, str]] = {}  # None: the default of all brokers
-        self.client_quotas: dict[Entity, dict[str, float]] = {}
         self.deleting: set[str] = set()  # topics that are marked for deletion
         self.version = 0
         self._names_by_key: dict[str, set[str]] = {}
+        self.client_quotas: dict[Entity, dict[str, float]] = {}
 
     # Brokers
 
@@ -169,8 +169,8 @@ class ClusterImage:
             image.controller_epoch = nodes.decode_controller_epoch(epoch.data)
         await image._load_brokers(store)
         await image._load_topics(store)
-        image.client_quotas = await load_client_quotas(store)
         image.deleting = set(await _children(store, nodes.DELETE_TOPICS))
+        image.client_quotas = await load_client_quotas(store)
         return image
 
     async def _load_brokers(self, store: NodeStore) -> None:

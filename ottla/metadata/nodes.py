@@ -26,13 +26,13 @@ REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 CONFIG_TOPICS = "/config/topics"
 CONFIG_BROKERS = "/config/brokers"
-CONFIG_CLIENTS = "/config/clients"
-CONFIG_USERS = "/config/users"
-CONFIG_IPS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"
 ISR_CHANGE_NOTIFICATION = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
 LATEST_PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+CONFIG_CLIENTS = "/config/clients"
+CONFIG_USERS = "/config/users"
+CONFIG_IPS = "/config/ips"
 DEFAULT_ENTITY = "<default>"
 
 # What a broker creates before anything else, as Kafka does.
@@ -47,10 +47,10 @@ PERSISTENT_PATHS = (
     LATEST_PRODUCER_ID_BLOCK,
     LOG_DIR_EVENT_NOTIFICATION,
     CONFIG_TOPICS,
-    CONFIG_CLIENTS,
-    CONFIG_USERS,
+    "/config/clients",
+    "/config/users",
     CONFIG_BROKERS,
-    CONFIG_IPS,
+    "/config/ips",
 )
 
 
