@@ -100,6 +100,10 @@ class ProducerStates:
             return earliest if first is None else min(first, earliest)
         return first
 
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.epoch == epoch and entry.txn_first_offset >= 0
+
     def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> None:
         """Refuse a marker of another transaction than the one that is open (KIP-890, KIP-1228).
 
