@@ -445,8 +445,9 @@ def test_transactions_are_described_and_listed(client: Any, producer: MakeProduc
     assert listed(transactional_id_pattern=p.transactional_id[:12]) == set()
     unknown = client.call(ListTransactionsRequest(state_filters=["Sleeping"]))
     assert (unknown.unknown_state_filters, unknown.transaction_states) == (["Sleeping"], [])
-    broken = client.call(ListTransactionsRequest(transactional_id_pattern="(*"))
-    assert broken.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    for pattern in ("(*", "(a+)+", "(a|b){9}", "a*a*a*a*b", "x" * 300):
+        broken = client.call(ListTransactionsRequest(transactional_id_pattern=pattern))
+        assert broken.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert p.end(commit=True) is NONE
 
 
@@ -522,3 +523,48 @@ def test_a_transaction_goes_on_over_a_restart(tmp_path: Any, v2: bool, commit: b
             answer = fetch(client, "t")
             assert values(answer) == [b"a", b"b"]
             assert [a.first_offset for a in answer.aborted_transactions] == ([] if commit else [0])
+
+
+def stop_markers(broker: Broker) -> None:
+    """Until the next start no partition takes a marker."""
+    markers: Any = broker._running().broker.markers
+    markers.write = lambda _, partitions: [ErrorCode.NOT_LEADER_OR_FOLLOWER] * len(partitions)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_was_decided_before_a_crash_is_carried_out_after_it(
+    tmp_path: Any, v2: bool, commit: bool
+) -> None:
+    """Promise: between the decision and the last marker the broker may die; the decision stands."""
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic("t", 2)
+        broker.ensure_internal_topic("__consumer_offsets")
+        with WireClient(broker.bootstrap_servers) as client:
+            p = WireProducer(client, "x", v2=v2)
+            assert p.init() is NONE
+            begin(p, "t", b"a")
+            if not v2:
+                assert p.add_offsets("g") is NONE
+            assert p.commit_offset("g", "t", 5) is NONE
+            stop_markers(broker)
+            epoch = p.epoch
+            assert p.end(commit=commit) is NONE
+            described = client.call(DescribeTransactionsRequest(transactional_ids=["x"]))
+            state = described.transaction_states[0].transaction_state
+            assert state == ("PrepareCommit" if commit else "PrepareAbort")
+            assert p.produce("t", b"too early") in (
+                ErrorCode.CONCURRENT_TRANSACTIONS,
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                NONE,  # version 1, whose transaction is still open in the log
+            )
+            assert end_offset(client, "t", committed=True) == 0
+        broker.restart()
+        with WireClient(broker.bootstrap_servers) as client:
+            described = client.call(DescribeTransactionsRequest(transactional_ids=["x"]))
+            state = described.transaction_states[0].transaction_state
+            assert state == ("CompleteCommit" if commit else "CompleteAbort")
+            assert end_offset(client, "t", committed=True) > 0
+            assert bool(fetch(client, "t").aborted_transactions) is not commit
+            assert committed(client, "g", "t", stable=True) == (NONE, 5 if commit else -1)
+            p.client = client
+            assert p.end(commit=commit, epoch=epoch) is NONE  # the answer was lost

@@ -3,8 +3,9 @@
 Behaviour
 - Filters narrow down by state, by producer id, by how long a transaction has been open and by a pattern; names of
   states that do not exist are given back.
-- A pattern has to match the whole id. It is read as a regular expression of Python, which knows what RE2 knows; one
-  that cannot be read, or is long enough to be an attack, is INVALID_REGULAR_EXPRESSION.
+- A pattern has to match the whole id. It is a regular expression of Python, whose time to match is not bounded as that
+  of RE2 is: one that repeats a group, or has more than three repetitions, is INVALID_REGULAR_EXPRESSION like one that
+  cannot be read.
 
 Version notes
 - 0 the first, flexible; 1 duration (KIP-994); 2 pattern (KIP-1152).
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
 
 _LONGEST_PATTERN = 256
+_MOST_REPETITIONS = 3
+_REPETITION = re.compile(r"(?<!\\)[*+{]")
+_REPEATED_GROUP = re.compile(r"(?<!\\)\)[*+{?]")
 
 
 def handle(
@@ -74,8 +78,12 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
     if not text:
         return None
     try:
-        if len(text) > _LONGEST_PATTERN:
-            raise ValueError("too long")
+        if (
+            len(text) > _LONGEST_PATTERN
+            or len(_REPETITION.findall(text)) > _MOST_REPETITIONS
+            or _REPEATED_GROUP.search(text)
+        ):
+            raise ValueError("it could take for ever")
         return re.compile(text)
     except (re.error, ValueError, RecursionError, OverflowError):
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from None
