@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -54,14 +55,16 @@ def fill(bootstrap_servers: str, topic: str, count: int) -> Counter[bytes]:
     return committed
 
 
+PYTHON_COPIER = (sys.executable, "-m", "tests.broker.copier")
+
+
 class Copier:
-    def __init__(self, arguments: list[str]) -> None:
-        self._arguments = arguments
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.broker.copier", *self._arguments]
-        self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
 
     def kill(self) -> None:
         self._process.kill()
@@ -95,14 +98,16 @@ class Reader:
         self._consumer.close()
 
 
-def copy_under_fire(data: Path, *, records: int, kills: int, seconds: float) -> None:
+def copy_under_fire(
+    data: Path, *, records: int, kills: int, seconds: float, command: Sequence[str] = PYTHON_COPIER
+) -> None:
     with BrokerProcess(data, OPTIONS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "logger": None})
         topics = [NewTopic(name, PARTITIONS, 1) for name in ("source", "target")]
         for created in admin.create_topics(topics).values():
             created.result(30)
         written = fill(broker.bootstrap_servers, "source", records)
-        arguments = [broker.bootstrap_servers, "source", "target", "copiers"]
+        arguments = [*command, broker.bootstrap_servers, "source", "target", "copiers"]
         copiers = [Copier([*arguments, f"copier-{number}"]) for number in range(2)]
         live = Reader(broker.bootstrap_servers, "target")
         try:
