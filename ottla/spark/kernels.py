@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from ottla.protocol.compression import Buffer, Codec
 from ottla.spark import input_columns
-from ottla.spark.batches import bodies
 from ottla.spark.record_columns import RecordColumns
 from ottla.spark.sealing import Seal
 
@@ -51,8 +50,8 @@ def decode(
     left out, and so are aborted transactions when `aborted` is given: producer ids and first offsets, as
     FetchResponse lists them. What is corrupt raises KafkaError with CORRUPT_MESSAGE.
     """
-    found, next_offset = bodies(data, start=start, end=end, aborted=aborted, check_crcs=check_crcs)
-    return decoding.columns(found, start, end, with_headers), next_offset
+    result: tuple[RecordColumns, int] = decoding.decode(data, start, end, with_headers, aborted, check_crcs)
+    return result
 
 
 def encode(

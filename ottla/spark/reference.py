@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.protocol.batch_header import BATCH_OVERHEAD, corrupt
+from ottla.protocol.compression import Buffer
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.record_format import Record, parse_records, write_records
-from ottla.spark.batches import Body
+from ottla.spark.batches import Body, bodies
 from ottla.spark.record_columns import HEADERS_TYPE, RecordColumns
 from ottla.spark.sealing import Seal
 
 
-def columns(found: list[Body], start: int, end: int, with_headers: bool) -> RecordColumns:
+def decode(
+    data: Buffer,
+    start: int,
+    end: int,
+    with_headers: bool,
+    aborted: Sequence[tuple[int, int]] | None,
+    check_crcs: bool,
+) -> tuple[RecordColumns, int]:
+    found, next_offset = bodies(data, start=start, end=end, aborted=aborted, check_crcs=check_crcs)
+    return _columns(found, start, end, with_headers), next_offset
+
+
+def _columns(found: list[Body], start: int, end: int, with_headers: bool) -> RecordColumns:
     """The records of [start, end) in these bodies, as columns."""
     records: list[Record] = []
     types: list[int] = []

@@ -16,7 +16,6 @@ from ottla.protocol.batch_header import HEADER, LENGTH_AT
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import LOG_APPEND_TIME, Codec, Record, build_batch, read_records
 from ottla.spark import kernels, reference
-from ottla.spark.batches import bodies
 from ottla.spark.kernels import RecordColumns
 
 EVERYTHING = 2**62
@@ -40,9 +39,11 @@ def decode(data: bytes, start: int = 0, end: int = EVERYTHING, **options: Any) -
     return rows(columns), next_offset
 
 
-def decode_by_reference(data: bytes, start: int = 0, end: int = EVERYTHING) -> tuple[list[Any], int]:
-    found, next_offset = bodies(data, start=start, end=end)
-    return rows(reference.columns(found, start, end, True)), next_offset
+def decode_by_reference(
+    data: bytes, start: int = 0, end: int = EVERYTHING, check_crcs: bool = True
+) -> tuple[list[Any], int]:
+    columns, next_offset = reference.decode(data, start, end, True, None, check_crcs)
+    return rows(columns), next_offset
 
 
 def rows(columns: RecordColumns) -> list[Any]:
@@ -126,8 +127,7 @@ def test_damaged_bytes_are_corrupt_or_read_as_the_reference_reads_them(
         return decode(data, check_crcs=False)
 
     def by_reference(data: bytes) -> Any:
-        found, next_offset = bodies(data, start=0, end=EVERYTHING, check_crcs=False)
-        return rows(reference.columns(found, 0, EVERYTHING, True)), next_offset
+        return decode_by_reference(data, check_crcs=False)
 
     assert outcome(by_kernel, bytes(data)) == outcome(by_reference, bytes(data))
 
@@ -140,8 +140,7 @@ def test_hostile_bodies_never_read_beyond_their_end(body: bytes, count: int, las
         return decode(data, check_crcs=False)
 
     def by_reference(data: bytes) -> Any:
-        found, next_offset = bodies(data, start=0, end=EVERYTHING, check_crcs=False)
-        return rows(reference.columns(found, 0, EVERYTHING, True)), next_offset
+        return decode_by_reference(data, check_crcs=False)
 
     data = header + body
     assert outcome(by_kernel, data) == outcome(by_reference, data)
@@ -254,3 +253,39 @@ def test_what_arrow_cannot_hold_is_left_for_the_next_call(monkeypatch: pytest.Mo
         found += [row[2] for row in rows_of_call]
         at = next_offset
     assert found == list(range(5))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 4), st.integers(0, 3), st.sampled_from(["plain", "lz4", "transaction", "abort"])
+        ),
+        max_size=6,
+    ),
+    st.none() | st.lists(st.tuples(st.just(1), st.integers(0, 20)), max_size=3),
+    st.integers(0, 25),
+    st.integers(0, 30),
+    st.integers(0, 70),
+)
+def test_a_fetch_of_all_kinds_is_read_as_the_reference_reads_it(
+    kinds: list[tuple[int, int, str]], aborted: Any, start: int, end: int, cut: int
+) -> None:
+    data = bytearray()
+    offset = 0
+    for count, gap, kind in kinds:
+        offset += gap
+        batch = [Record(0, 1, b"k", b"%d" % (offset + number)) for number in range(count)]
+        if kind == "abort":
+            data += marker(offset, 1, commit=False)
+            count = 1
+        elif kind == "transaction":
+            data += build_batch(
+                batch, base_offset=offset, producer_id=1, producer_epoch=0, transactional=True
+            )
+        else:
+            data += build_batch(batch, base_offset=offset, codec=Codec.LZ4 if kind == "lz4" else Codec.NONE)
+        offset += count
+    fetched = bytes(data[: max(len(data) - cut, 0)])
+    columns, next_offset = kernels.decode(fetched, start=start, end=end, with_headers=True, aborted=aborted)
+    wanted, wanted_offset = reference.decode(fetched, start, end, True, aborted, True)
+    assert (rows(columns), next_offset) == (rows(wanted), wanted_offset)

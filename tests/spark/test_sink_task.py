@@ -15,6 +15,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
+from ottla.client import cluster
 from ottla.client.errors import ClientError
 from ottla.spark import reference
 from ottla.spark.option_names import OptionError
@@ -22,6 +23,14 @@ from ottla.spark.record_columns import HEADERS_TYPE
 from ottla.spark.sink_options import parse_sink_options
 from ottla.spark.sink_task import write_rows
 from ottla.testing import Broker
+
+
+@pytest.fixture(autouse=True)
+def no_connections_left() -> Iterator[None]:
+    """Tasks leave theirs open for the next one of the process."""
+    yield
+    while cluster._clusters:
+        cluster._clusters.popitem()[1].close()
 
 
 def write(broker: Broker, rows: pa.RecordBatch | Iterator[pa.RecordBatch], **options: str) -> int:
