@@ -33,7 +33,7 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         kafka_jars()
     except Unavailable as reason:
         pytest.skip(str(reason))
-    with ApacheKafka(tmp_path_factory.mktemp("kafka")) as kafka:
+    with ApacheKafka(data=tmp_path_factory.mktemp("kafka")) as kafka:
         yield kafka.bootstrap_servers
 
 
