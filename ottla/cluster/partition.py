@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
+from ottla.protocol.end_txn_marker import MARKER_BYTES
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 NO_LEADER = -1
@@ -97,13 +98,45 @@ class Partition:
                 waiter.grew(self, len(records))
         return info
 
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> AppendInfo:
+        """End a producer's transaction here; consumers that wait for it are told."""
+        if self.leader != self.broker_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        info = self.log.append_marker(
+            producer_id,
+            producer_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+        )
+        self._advance()
+        self.log.producers.first_unstable_offset(self.high_watermark)  # forgets those that have ended
+        for waiter in tuple(self._waiters):
+            waiter.grew(self, MARKER_BYTES)
+        return info
+
     def _advance(self) -> None:
         """Alone in the ISR, what is written is committed."""
         self.high_watermark = self.log.log_end_offset
 
     @property
     def last_stable_offset(self) -> int:
-        return self.high_watermark
+        """Below it every transaction has ended: as far as read_committed consumers get."""
+        first = self.log.producers.first_unstable_offset(self.high_watermark)
+        if first is None or first >= self.high_watermark:
+            return self.high_watermark
+        return max(first, self.log.log_start_offset)
 
     def delete_records(self, offset: int) -> int:
         """Forget everything before `offset` (-1: before the high watermark); returns the new log start offset."""

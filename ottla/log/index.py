@@ -133,6 +133,12 @@ class OffsetIndex:
             self._load()
         return self._positions[-1] if self._positions else 0
 
+    def offset_behind(self, position: int) -> int | None:
+        """The offset of the first entry at or behind a position; None if there is no such entry."""
+        offsets = self._load() if self._offsets is None else self._offsets
+        at = bisect_left(self._positions, position)
+        return self.base_offset + offsets[at] + 1 if at < len(offsets) else None
+
     def positions_from_end(self, count: int) -> list[int]:
         if self._offsets is None:
             self._load()

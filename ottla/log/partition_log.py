@@ -42,7 +42,9 @@ from ottla.log.readable_log import ReadableLog
 from ottla.log.recovery import LoadedLog, lengthen_memory, load_log, replay_producers
 from ottla.log.retention import deletable_segments
 from ottla.log.segment import LogSegment
+from ottla.log.transaction_index import CompletedTransaction
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 __all__ = ["AppendInfo", "PartitionLog"]
@@ -162,7 +164,17 @@ class PartitionLog(ReadableLog):
         last_sequence = -1
         if producer_id >= 0:
             last_sequence = (first_sequence + delta) & SEQUENCE_MAX
-            repeated = self.producers.check(producer_id, producer_epoch, first_sequence, last_sequence)
+            repeated = None
+            if from_client:
+                repeated = self.producers.check(
+                    producer_id,
+                    producer_epoch,
+                    first_sequence,
+                    last_sequence,
+                    attributes & TRANSACTIONAL_FLAG != 0,
+                )
+            else:
+                self.producers.check_epoch(producer_id, producer_epoch)
             if repeated is not None:
                 _, _, first_offset, last_offset, timestamp = repeated
                 append_time = timestamp if self._log_append_time else -1
@@ -209,12 +221,45 @@ class PartitionLog(ReadableLog):
         recent[first_offset] = position
         if len(recent) > _RECENT_BATCHES:
             del recent[next(iter(recent))]
-        if producer_id >= 0:
+        if producer_id >= 0 and not attributes & CONTROL_FLAG:
             batch = (first_sequence, last_sequence, first_offset, last_offset, max_timestamp)
             self.producers.update(producer_id, producer_epoch, batch, attributes & TRANSACTIONAL_FLAG != 0)
         if last_offset - self.recovery_point >= self._flush_messages - 1:
             self.flush()
         return AppendInfo(first_offset, last_offset, append_time, self.log_start_offset, max_timestamp)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> AppendInfo:
+        """End the producer's transaction as leader: what it wrote becomes readable, or aborted."""
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        batch = build_marker(
+            producer_id,
+            producer_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now_ms,
+        )
+        info = self.append(batch, leader_epoch=leader_epoch, now_ms=now_ms, from_client=False)
+        completed = self.producers.end_transaction(header_at(batch), coordinator_epoch, not commit)
+        if completed is not None and completed.aborted:
+            self._index_aborted(self.active, completed)
+        return info
+
+    def _index_aborted(self, segment: LogSegment, completed: CompletedTransaction) -> None:
+        try:
+            segment.transaction_index.append(self.producers.aborted(completed))
+        except OSError as error:
+            # Without the entry a consumer would take the aborted records for committed ones.
+            self._go_offline("told of an aborted transaction", error)
 
     def append_as_follower(self, records: Buffer) -> AppendInfo:
         """Append what a leader sent: any number of batches, offsets and epochs kept, a cut one left out."""
@@ -258,7 +303,9 @@ class PartitionLog(ReadableLog):
             raise
         for at, header in batches:
             segment.note(header, base_position + at - start)
-            self.producers.replay(header, partial(bytes, view[at : at + header.size]))
+            completed = self.producers.replay(header, partial(bytes, view[at : at + header.size]))
+            if completed is not None and completed.aborted:
+                self._index_aborted(segment, completed)
         self.log_end_offset = last[1].last_offset + 1
 
     def _after_failed_write(self, error: KafkaError) -> None:

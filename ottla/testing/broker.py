@@ -23,6 +23,7 @@ T = TypeVar("T")
 _DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
     "log.cleaner.dedupe.buffer.size": "1048577",
 }
 

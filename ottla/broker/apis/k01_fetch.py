@@ -7,6 +7,8 @@ Behaviour
 - What is not in memory is read by a thread first, so that nobody else waits for the disk.
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
+- read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
+  what they get: they leave those records out themselves.
 
 Version notes
 - 5 log start offset; 7 sessions; 9 leader epochs; 10 zstd; 11 rack; 12 flexible, diverging epochs; 13 topic ids;
@@ -25,6 +27,7 @@ from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.log.errors import StorageError
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -65,6 +68,7 @@ class _Fetch:
         "_broker",
         "_by_id",
         "_bytes",
+        "_bytes_held_back",
         "_committed_only",
         "_context",
         "_failed",
@@ -74,6 +78,7 @@ class _Fetch:
         "_min_bytes",
         "_partitions",
         "_plan",
+        "_stable",
         "_timer",
         "cold",
     )
@@ -93,6 +98,8 @@ class _Fetch:
         self._answers: list[PartitionData] = []
         self._partitions: list[Partition] = []
         self._bytes = 0
+        self._bytes_held_back = 0
+        self._stable: dict[Partition, int] = {}
         self._failed = False
         self._look_for_cold = False
         self.cold: list[ColdRange] = []
@@ -138,11 +145,12 @@ class _Fetch:
         partition.check_epoch(target.current_leader_epoch)
         self._partitions.append(partition)
         log = partition.log
-        upto = partition.last_stable_offset if self._committed_only else partition.high_watermark
+        stable = partition.last_stable_offset
+        upto = stable if self._committed_only else partition.high_watermark
         answer = PartitionData(
             partition_index=target.index,
             high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
+            last_stable_offset=stable,
             log_start_offset=log.log_start_offset,
             aborted_transactions=[] if self._committed_only else None,
             records=b"",
@@ -167,6 +175,13 @@ class _Fetch:
             raise
         if region.size:
             answer.records = region
+        if self._committed_only:
+            self._stable[partition] = stable
+            if region.size:
+                answer.aborted_transactions = [
+                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                    for aborted in log.aborted_transactions(target.fetch_offset, region)
+                ]
         return answer
 
     # Waiting
@@ -189,6 +204,11 @@ class _Fetch:
         return self._future
 
     def grew(self, partition: Partition, count: int) -> None:
+        if self._committed_only:
+            if partition.last_stable_offset == self._stable.get(partition):
+                self._bytes_held_back += count  # until their transaction ends
+                return
+            self._bytes += self._bytes_held_back
         self._bytes += count
         if self._bytes >= self._min_bytes:
             self._wake()
