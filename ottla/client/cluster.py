@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -158,3 +159,10 @@ def shared_cluster(settings: Settings) -> Iterator[Cluster]:
         _clusters[key] = cluster
         if previous is not None:
             previous.close()
+
+
+@atexit.register
+def _close_shared() -> None:
+    for (process, _), cluster in _clusters.items():
+        if process == os.getpid():
+            cluster.close()
