@@ -33,6 +33,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+_LONGEST_ID = 2**15 - 1  # bytes that the key of a record has room for
 # How long to wait before markers that could not be written are tried again.
 _RETRY_MARKERS_MS = 100
 # What no later attempt would change: the topic is gone, or the partition knows a later epoch.
@@ -130,6 +131,7 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None = None
     ) -> ProducerIdAndEpoch:
+        _check_id(transactional_id)
         if not 0 < timeout_ms <= self._config.max_timeout_ms:
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         new_id = NO_PRODUCER_ID
@@ -345,7 +347,7 @@ def states_named(names: Iterable[str]) -> tuple[set[TransactionState], list[str]
 
 
 def _check_id(transactional_id: str) -> None:
-    if not transactional_id:
+    if not transactional_id or len(transactional_id.encode()) > _LONGEST_ID:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 
