@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import sys
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+_kept: list[Producer] = []
 
 
 def copy(bootstrap_servers: str, source: str, target: str, group: str, transactional_id: str) -> None:
@@ -20,6 +24,7 @@ def copy(bootstrap_servers: str, source: str, target: str, group: str, transacti
     producer = Producer(
         {**quiet, "transactional.id": transactional_id, "linger.ms": 1, "transaction.timeout.ms": 10_000}
     )
+    _kept.append(producer)
     consumer = Consumer(
         {
             **quiet,
@@ -70,8 +75,8 @@ def _commit(producer: Producer) -> None:
 
 
 if __name__ == "__main__":
-    while True:
-        try:
-            copy(*sys.argv[1:])
-        except KafkaException:
-            continue  # with a new producer and from the committed offsets: all that is lost is time
+    with contextlib.suppress(KafkaException):
+        copy(*sys.argv[1:])
+    # Again with a new producer and from the committed offsets: all that is lost is time. In a new process, because
+    # librdkafka may wait for ever when a producer is destroyed while it tries to reconnect.
+    os.execv(sys.executable, [sys.executable, "-m", "tests.broker.copier", *sys.argv[1:]])
