@@ -7,6 +7,7 @@ import logging
 import time
 from typing import NamedTuple
 
+from ottla.broker.client_quotas import ClientQuotas
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
@@ -75,6 +76,10 @@ class Broker:
         }
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
+        self.quotas = ClientQuotas(
+            config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds")
+        )
+        self.quotas.set_quotas(image.client_quotas)
         self.auto_create_topics = config.get_bool("auto.create.topics.enable")
         self.verify_transactions = config.get_bool("transaction.partition.verification.enable")
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")

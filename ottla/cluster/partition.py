@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
 from ottla.protocol.end_txn_marker import MARKER_BYTES
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -37,6 +39,7 @@ class Partition:
         "leader",
         "leader_epoch",
         "log",
+        "on_storage_error",
         "partition_epoch",
         "replicas",
         "topic",
@@ -56,6 +59,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.high_watermark = log.log_start_offset
         self._waiters: set[Waiter] = set()
+        self.on_storage_error: Callable[[PartitionLog, StorageError], object] | None = None
 
     def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
         self.leader = self.broker_id
@@ -81,9 +85,13 @@ class Partition:
         """Write one batch as the leader and let those who wait know."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        info = self.log.append(
-            records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
-        )
+        try:
+            info = self.log.append(
+                records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
+            )
+        except StorageError as error:
+            self.storage_failed(error)
+            raise
         self._advance()
         if self._waiters:
             for waiter in tuple(self._waiters):
@@ -138,6 +146,10 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.advance_log_start_offset(offset)
         return self.log.log_start_offset
+
+    def storage_failed(self, error: StorageError) -> None:
+        if self.on_storage_error is not None:
+            self.on_storage_error(self.log, error)
 
     # Waiting
 

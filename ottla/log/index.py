@@ -47,7 +47,9 @@ def _read_last(path: str, entry_size: int) -> bytes:
 def _write_at(path: str, data: bytes, position: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        os.pwrite(fd, data, position)
+        written = os.pwrite(fd, data, position)
+        while written < len(data):  # a disk that is about to be full takes a part first
+            written += os.pwrite(fd, data[written:], position + written)
     finally:
         os.close(fd)
 
@@ -88,6 +90,10 @@ class OffsetIndex:
         self._positions = positions
         self._offsets = offsets
         return offsets
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._offsets is not None
 
     @property
     def entries(self) -> list[tuple[int, int]]:

@@ -35,7 +35,7 @@ from ottla.log.batch import (
 )
 from ottla.log.checkpoint import sync_path
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.errors import storage_error
+from ottla.log.errors import StorageError, is_passing, storage_error
 from ottla.log.partition_metadata import ZERO_UUID, write_partition_metadata
 from ottla.log.producer_state import SEQUENCE_MAX
 from ottla.log.readable_log import ReadableLog
@@ -68,6 +68,7 @@ class PartitionLog(ReadableLog):
         self, path: str, topic: str, partition: int, config: LogConfig, topic_id: bytes, loaded: LoadedLog
     ) -> None:
         super().__init__(path, topic, partition, topic_id, loaded)
+        self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
         self._flush_lock = Lock()
         self._truncations = 0
@@ -308,9 +309,9 @@ class PartitionLog(ReadableLog):
         self.log_end_offset = last[1].last_offset + 1
 
     def _after_failed_write(self, error: KafkaError) -> None:
-        logger.error("%s", error)
         if self.active.file is None:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
+            logger.error("%s", self.offline_reason)
 
     def _roll_for_append(self, base_offset: int) -> LogSegment:
         try:
@@ -405,7 +406,7 @@ class PartitionLog(ReadableLog):
         """What is on disk is no longer known: going on would be a promise without ground."""
         self.offline_reason = f"{self.path} could not be {what}: {error.strerror or error}"
         logger.error("%s", self.offline_reason)
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason) from error
+        raise StorageError(self.offline_reason, error) from error
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Delete the records below `offset`; segments that are wholly below go with them."""
@@ -463,8 +464,17 @@ class PartitionLog(ReadableLog):
             return
         try:
             self.epochs.write(sync=True)
+        except OSError as error:
+            if not is_passing(error):
+                self._go_offline("flushed", error)
+            # No data is lost by it: a full disk may have room again with the next flush.
+            raise storage_error(f"cannot write the leader epochs of {self.path}", error) from error
+        try:
             self.segments.sync(self.recovery_point, end)
             sync_path(os.fspath(self.path))
+            if not self._entry_synced:
+                sync_path(os.path.dirname(self.path))  # a new log has to be found, too
+                self._entry_synced = True
         except OSError as error:
             self._go_offline("flushed", error)
         with self._flush_lock:

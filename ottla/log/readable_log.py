@@ -51,6 +51,10 @@ class ReadableLog:
     def describe_producers(self) -> list[ProducerDescription]:
         return self.producers.describe()
 
+    def reads_tail(self, offset: int) -> bool:
+        """Whether a read from `offset` on needs nothing but what was written a moment ago, if anything."""
+        return offset in self._recent or offset >= self.log_end_offset or offset < self.log_start_offset
+
     def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool) -> FileRegion:
         """The bytes from the batch with `offset` on, of one segment and below the offset `upto`.
 

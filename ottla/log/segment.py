@@ -25,7 +25,7 @@ TRANSACTION_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
-_LOCATE_BYTES = 4096 + 1024
+LOCATE_BYTES = 4096 + 1024
 
 
 class BatchAt(NamedTuple):
@@ -248,7 +248,7 @@ class LogSegment:
         while position < size:
             at = position - chunk_start
             if at + BATCH_OVERHEAD > len(chunk):
-                chunk = os.pread(fd, min(_LOCATE_BYTES, size - position), position)
+                chunk = os.pread(fd, min(LOCATE_BYTES, size - position), position)
                 chunk_start, at = position, 0
                 if len(chunk) < BATCH_OVERHEAD:
                     raise CorruptSegmentError(self.path, position, "the batch header is cut short")

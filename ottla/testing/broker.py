@@ -58,9 +58,9 @@ class Broker:
             self._data = Path(self._temporary.name)
         overrides = {
             **_DEFAULTS,
+            "log.dirs": str(self._data),
             **self._config,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
-            "log.dirs": str(self._data),
         }
         started: list[BaseException | None] = []
         ready = threading.Event()
