@@ -212,8 +212,7 @@ class TransactionCoordinator:
             )
             if changed is None:
                 return transaction.producer
-            await _done(self._shards.write(shard, which, changed))
-            await self._write_markers(shard, which)
+            await self._decide(shard, which, changed)
             return changed.complete(0).producer
 
     # Administration
@@ -281,10 +280,18 @@ class TransactionCoordinator:
     async def _abort_fenced(
         self, shard: TransactionShard, which: TransactionalId, fenced: Transaction
     ) -> None:
-        await _done(self._shards.write(shard, which, fenced.abort_fenced(self._clock())))
-        await self._write_markers(shard, which)
+        await self._decide(shard, which, fenced.abort_fenced(self._clock()))
         if which.current.state is not COMPLETE_ABORT:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    async def _decide(self, shard: TransactionShard, which: TransactionalId, prepared: Transaction) -> None:
+        """Write the decision and carry it out, whether or not the client waits for it."""
+        try:
+            await _done(self._shards.write(shard, which, prepared))
+            await self._write_markers(shard, which)
+        except asyncio.CancelledError:
+            self._retry_later(shard, which)
+            raise
 
     async def _write_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
         """Tell every partition how the transaction ended. What cannot be told now is told later."""
@@ -323,14 +330,21 @@ class TransactionCoordinator:
                 log.warning(
                     "the end of a transaction of %s was not written: %s", transaction.transactional_id, error
                 )
+        self._retry_later(shard, which)
+
+    def _retry_later(self, shard: TransactionShard, which: TransactionalId) -> None:
         self._timers.set(
-            ("markers", transaction.transactional_id),
+            ("markers", which.current.transactional_id),
             _RETRY_MARKERS_MS,
             partial(self._retry_markers, shard, which),
         )
 
     def _retry_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
-        if self._shards.holds(shard) and which.current.state in PREPARED:
+        if not self._shards.holds(shard):
+            return
+        if which.pending is not None:
+            self._retry_later(shard, which)
+        elif which.current.state in PREPARED:
             self._in_background(self._write_markers(shard, which))
 
 
