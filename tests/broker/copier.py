@@ -22,6 +22,8 @@ def copy(bootstrap_servers: str, source: str, target: str, group: str, transacti
         "reconnect.backoff.ms": 10,
         "reconnect.backoff.max.ms": 200,
         "retry.backoff.ms": 20,
+        # Where the only broker is away, librdkafka forgets it (KIP-899), and calls that wait for it never end.
+        "metadata.recovery.strategy": "none",
         "logger": None,
         "error_cb": lambda _: None,
     }
