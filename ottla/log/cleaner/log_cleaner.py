@@ -1,0 +1,186 @@
+"""Compacts the logs that ask for it, the dirtiest first, in processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from ottla.log.checkpoint import TopicPartition, sync_path
+from ottla.log.cleaner.cleanable import CleanableLog, cleanable
+from ottla.log.cleaner.grouping import SourceSegment
+from ottla.log.cleaner.job import CleanJob
+from ottla.log.cleaner.status import CleanerStatus
+from ottla.log.cleaner.task import CleanTask
+from ottla.log.cleaner.worker_process import WorkerDied, WorkerProcess
+from ottla.log.partition_log import PartitionLog
+from ottla.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+_IDLE_SECONDS = 60
+_LOOK_AT_ONCE = 100
+_MOST_DEATHS = 2
+
+
+@dataclass(slots=True)
+class CleanerConfig:
+    """The log.cleaner.* settings of a broker, under Kafka's names."""
+
+    threads: int = 1
+    backoff_ms: int = 15_000
+    dedupe_buffer_size: int = 128 * 1024**2
+    io_buffer_size: int = 512 * 1024
+    io_buffer_load_factor: float = 0.9
+    io_max_bytes_per_second: float = float("inf")
+    idle_seconds: float = _IDLE_SECONDS
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A log, and up to where it is committed."""
+
+    log: PartitionLog
+    last_stable_offset: int
+
+
+class LogCleaner:
+    """Invariant: a log is in at most one process; what is swapped in was made of exactly what it replaces.
+
+    Only the swap happens here, a handful of renames; everything that reads a record is in the other process.
+    Owner: the event loop.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], CleanerConfig],
+        candidates: Callable[[], Iterable[Candidate]],
+        checkpoint: Callable[[PartitionLog], Awaitable[None]],
+    ) -> None:
+        self._settings = settings
+        self.status = CleanerStatus()
+        self._candidates = candidates
+        self._checkpoint = checkpoint
+        self._tasks: list[asyncio.Task[None]] = []
+        self._deaths: dict[TopicPartition, int] = {}
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._run()) for _ in range(self._settings().threads)]
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self) -> None:
+        worker = WorkerProcess()
+        idle_since = time.monotonic()
+        try:
+            while True:
+                try:
+                    found = await self._dirtiest()
+                    if found is not None:
+                        await self._clean(found, worker)
+                        idle_since = time.monotonic()
+                        continue
+                except (OSError, KafkaError) as error:
+                    logger.error("the log cleaner could not look for work and will try again: %s", error)
+                if time.monotonic() - idle_since >= self._settings().idle_seconds:
+                    await worker.end()
+                await asyncio.sleep(self._settings().backoff_ms / 1000)
+        finally:
+            await worker.end()
+
+    async def _dirtiest(self) -> CleanableLog | None:
+        """The log that gains most; the backlog is noted on the way."""
+        status, now_ms = self.status, int(time.time() * 1000)
+        backlog: dict[TopicPartition, int] = {}
+        best: CleanableLog | None = None
+        highest = 0.0
+        for at, candidate in enumerate(list(self._candidates()), 1):
+            if at % _LOOK_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            log = candidate.log
+            name = (log.topic, log.partition)
+            if not log.config.compacted or name in status.running:
+                continue
+            if name in status.uncleanable:
+                continue
+            found = cleanable(log, candidate.last_stable_offset, now_ms)
+            if found is None:
+                continue
+            highest = max(highest, found.dirty_ratio)
+            if found.is_due:
+                backlog[name] = found.dirty_bytes
+                if best is None or found.dirty_ratio > best.dirty_ratio:
+                    best = found
+        status.backlog, status.max_dirty_ratio = backlog, highest
+        if best is not None and (best.log.topic, best.log.partition) in status.running:
+            return None  # another task took it while this one let others go first
+        return best
+
+    async def _clean(self, found: CleanableLog, worker: WorkerProcess) -> None:
+        log = found.log
+        name = (log.topic, log.partition)
+        task = CleanTask(found, self.status)
+        try:
+            reason = await task.run(self._job(found), worker)
+            self._deaths.pop(name, None)
+            if reason is not None:
+                self._set_aside(name, reason)
+            elif task.end_offset is not None:
+                log.first_dirty_offset = task.end_offset
+                await self._checkpoint(log)
+                await asyncio.to_thread(sync_path, str(log.path))
+        except WorkerDied as error:
+            self._deaths[name] = self._deaths.get(name, 0) + 1
+            logger.warning("the compaction of %s-%d was cut short: %s", *name, error)
+            if self._deaths[name] >= _MOST_DEATHS:
+                self._set_aside(name, str(error))
+        except (OSError, KafkaError) as error:
+            await worker.end()  # whatever it is still doing for this log is of no use
+            self._set_aside(name, str(error))
+        finally:
+            self.status.running.pop(name, None)
+
+    def _set_aside(self, name: TopicPartition, reason: str) -> None:
+        self.status.uncleanable[name] = reason
+        logger.error("%s-%d cannot be compacted and is left as it is until the next start: %s", *name, reason)
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone: another one of that name owes nothing to it."""
+        for name in [name for name in self.status.uncleanable if name[0] == topic]:
+            del self.status.uncleanable[name]
+
+    def _job(self, found: CleanableLog) -> CleanJob:
+        log, config = found.log, self._settings()
+        return CleanJob(
+            directory=str(log.path),
+            segments=[SourceSegment(segment.base_offset, segment.size) for segment in found.segments],
+            first_dirty_offset=found.first_dirty_offset,
+            upper_bound=found.upper_bound,
+            segment_bytes=log.config.segment_bytes,
+            segment_index_bytes=log.config.segment_index_bytes,
+            index_interval_bytes=log.config.index_interval_bytes,
+            now_ms=int(time.time() * 1000),
+            delete_retention_ms=log.config.delete_retention_ms,
+            dedupe_buffer_size=config.dedupe_buffer_size // max(1, config.threads),
+            load_factor=config.io_buffer_load_factor,
+            io_buffer_size=config.io_buffer_size // max(1, config.threads),
+            max_bytes_per_second=min(1e15, config.io_max_bytes_per_second / max(1, config.threads)),
+            producers=_last_records(log, found.upper_bound),
+            transaction_indexes=[segment.base_offset for segment in log.segments],
+        )
+
+
+def _last_records(log: PartitionLog, upper_bound: int) -> list[tuple[int, int, int]]:
+    """Where the producers that are remembered have written last, as far as it can be met by the cleaner."""
+    found = []
+    for producer_id, entry in log.producers.producers.items():
+        last_offset = entry.batches[-1][3] if entry.batches else -1
+        if last_offset < upper_bound:
+            found.append((producer_id, last_offset, entry.epoch))
+    return found
