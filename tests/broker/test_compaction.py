@@ -27,13 +27,18 @@ def cleaned(broker: Broker) -> int:
 
 def read_all(broker: Broker, topic: str, count: int) -> list[tuple[int, str, str | None]]:
     consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers", "auto.offset.reset": "earliest"}
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "readers",
+            "auto.offset.reset": "earliest",
+        }
     )
     consumer.subscribe([topic])
     found = []
     while len(found) < count:
         message = consumer.poll(10)
-        assert message is not None and not message.error()
+        assert message is not None
+        assert not message.error()
         value = message.value()
         found.append((message.offset(), message.key().decode(), None if value is None else value.decode()))
     consumer.close()

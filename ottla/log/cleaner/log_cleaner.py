@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ottla.log.checkpoint import TopicPartition, sync_path
 from ottla.log.cleaner.cleanable import CleanableLog, cleanable
-from ottla.log.cleaner.grouping import SourceSegment
-from ottla.log.cleaner.job import CleanJob
+from ottla.log.cleaner.config import CleanerConfig
+from ottla.log.cleaner.job_for import job_for
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.log.cleaner.task import CleanTask
 from ottla.log.cleaner.worker_process import WorkerDied, WorkerProcess
@@ -20,22 +20,8 @@ from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
-_IDLE_SECONDS = 60
 _LOOK_AT_ONCE = 100
 _MOST_DEATHS = 2
-
-
-@dataclass(slots=True)
-class CleanerConfig:
-    """The log.cleaner.* settings of a broker, under Kafka's names."""
-
-    threads: int = 1
-    backoff_ms: int = 15_000
-    dedupe_buffer_size: int = 128 * 1024**2
-    io_buffer_size: int = 512 * 1024
-    io_buffer_load_factor: float = 0.9
-    io_max_bytes_per_second: float = float("inf")
-    idle_seconds: float = _IDLE_SECONDS
 
 
 @dataclass(slots=True)
@@ -127,7 +113,7 @@ class LogCleaner:
         name = (log.topic, log.partition)
         task = CleanTask(found, self.status)
         try:
-            reason = await task.run(self._job(found), worker)
+            reason = await task.run(job_for(found, self._settings(), int(time.time() * 1000)), worker)
             self._deaths.pop(name, None)
             if reason is not None:
                 self._set_aside(name, reason)
@@ -154,33 +140,3 @@ class LogCleaner:
         """A topic is gone: another one of that name owes nothing to it."""
         for name in [name for name in self.status.uncleanable if name[0] == topic]:
             del self.status.uncleanable[name]
-
-    def _job(self, found: CleanableLog) -> CleanJob:
-        log, config = found.log, self._settings()
-        return CleanJob(
-            directory=str(log.path),
-            segments=[SourceSegment(segment.base_offset, segment.size) for segment in found.segments],
-            first_dirty_offset=found.first_dirty_offset,
-            upper_bound=found.upper_bound,
-            segment_bytes=log.config.segment_bytes,
-            segment_index_bytes=log.config.segment_index_bytes,
-            index_interval_bytes=log.config.index_interval_bytes,
-            now_ms=int(time.time() * 1000),
-            delete_retention_ms=log.config.delete_retention_ms,
-            dedupe_buffer_size=config.dedupe_buffer_size // max(1, config.threads),
-            load_factor=config.io_buffer_load_factor,
-            io_buffer_size=config.io_buffer_size // max(1, config.threads),
-            max_bytes_per_second=min(1e15, config.io_max_bytes_per_second / max(1, config.threads)),
-            producers=_last_records(log, found.upper_bound),
-            transaction_indexes=[segment.base_offset for segment in log.segments],
-        )
-
-
-def _last_records(log: PartitionLog, upper_bound: int) -> list[tuple[int, int, int]]:
-    """Where the producers that are remembered have written last, as far as it can be met by the cleaner."""
-    found = []
-    for producer_id, entry in log.producers.producers.items():
-        last_offset = entry.batches[-1][3] if entry.batches else -1
-        if last_offset < upper_bound:
-            found.append((producer_id, last_offset, entry.epoch))
-    return found
