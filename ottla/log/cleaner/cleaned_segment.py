@@ -9,6 +9,7 @@ from contextlib import suppress
 from ottla.log.batch import header_at
 from ottla.log.checkpoint import sync_path
 from ottla.log.cleaner.transactions import AbortedTransaction, encode_transaction_index
+from ottla.log.cleaner.write_out import start_write_out, wait_for_write_out
 from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.segment import (
     INDEX_SUFFIX,
@@ -63,7 +64,7 @@ class CleanedSegment:
         self._unsynced += len(data)
         if self._unsynced >= _SYNC_BYTES:
             # Little by little: one large fsync at the end would hold up the broker's own writes.
-            os.fdatasync(self._fd)
+            start_write_out(self._fd, self.size - self._unsynced, self._unsynced)
             self._unsynced = 0
 
     def _note(self, data: memoryview) -> None:
@@ -90,12 +91,12 @@ class CleanedSegment:
         if aborted:
             with open(self._transactions_path, "wb") as file:
                 file.write(encode_transaction_index(aborted))
-        os.fsync(self._fd)
         os.close(self._fd)
         self._fd = -1
-        for path in self._paths[1:]:
-            with suppress(FileNotFoundError):
-                sync_path(path)
+        for step in (wait_for_write_out, sync_path):  # so that all of them share one commit of the journal
+            for path in self._paths:
+                with suppress(FileNotFoundError):
+                    step(path)
         # Segments without timestamps have the age of their file.
         os.utime(self._paths[0], (modified, modified))
 

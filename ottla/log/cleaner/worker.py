@@ -21,7 +21,7 @@ from ottla.log.cleaner.reference import ReferenceWalk
 from ottla.log.cleaner.walk import MalformedRecords, Walk
 from ottla.protocol.errors import KafkaError
 
-_NICENESS = 10
+_NICENESS = 15
 _REPORT_SECONDS = 0.5
 #: Below this, plain Python is done before the compiled code would be loaded.
 _COMPILED_FROM_BYTES = 2 << 20
