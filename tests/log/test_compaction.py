@@ -50,6 +50,12 @@ def marker(log, producer_id, *, commit, timestamp=NOW):
     return offset
 
 
+def abort(log, producer_id, *, first_offset):
+    end = marker(log, producer_id, commit=False)
+    with open(log.active.path.replace(".log", ".txnindex"), "wb") as file:
+        file.write(encode_transaction_index([AbortedTransaction(producer_id, first_offset, end, end + 1)]))
+
+
 @pytest.fixture
 def log(tmp_path):
     log = open_log(tmp_path, **COMPACT)
@@ -144,9 +150,7 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(log):
 def test_aborted_records_go_and_do_not_count(log):
     put(log, (b"a", b"committed"))
     put(log, (b"a", b"aborted"), transactional=True, producer_id=4, producer_epoch=0, base_sequence=0)
-    end = marker(log, 4, commit=False)
-    with open(log.active.path.replace(".log", ".txnindex"), "wb") as file:
-        file.write(encode_transaction_index([AbortedTransaction(4, 1, end, end + 1)]))
+    abort(log, 4, first_offset=1)
     put(log, (b"x", b"1"), transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     marker(log, 5, commit=True)
     put(log, (b"z", b"1"))
@@ -156,6 +160,19 @@ def test_aborted_records_go_and_do_not_count(log):
     assert data == [(0, b"committed"), (3, b"1"), (5, b"1")]
     assert [h.base_offset for h, _ in batches(log) if h.is_control] == [2, 4]
     assert os.path.getsize(log.segments[0].path.replace(".log", ".txnindex")) == 34
+
+
+def test_an_aborted_transaction_of_the_clean_section_says_nothing_about_the_dirty_one(log):
+    put(log, (b"a", b"1"), transactional=True, producer_id=4, producer_epoch=0, base_sequence=0)
+    abort(log, 4, first_offset=0)
+    log.roll()
+    clean(log, NOW)
+    put(log, (b"b", b"1"), transactional=True, producer_id=4, producer_epoch=0, base_sequence=1)
+    put(log, (b"b", b"2"), transactional=True, producer_id=4, producer_epoch=0, base_sequence=2)
+    marker(log, 4, commit=True)
+    log.roll()
+    clean(log, NOW)
+    assert [r.value for h, records in batches(log) if not h.is_control for r in records] == [b"2"]
 
 
 def test_a_marker_goes_when_its_data_is_gone_and_its_time_has_passed(log):

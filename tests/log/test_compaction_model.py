@@ -9,6 +9,7 @@ import struct
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -226,7 +227,16 @@ class CompactionMachine(RuleBasedStateMachine):
         return batches
 
 
-TestCompaction = CompactionMachine.TestCase
-TestCompaction.settings = settings(
+QUICK = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+class TestCompaction(CompactionMachine.TestCase):  # type: ignore[misc]
+    settings = QUICK
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+class TestCompactionAtLength(CompactionMachine.TestCase):  # type: ignore[misc]
+    settings = settings(QUICK, max_examples=1500)

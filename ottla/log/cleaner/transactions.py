@@ -63,7 +63,8 @@ class CleanedTransactions:
         waiting = self._waiting
         while waiting and waiting[0].first_offset <= offset:
             transaction = waiting.popleft()
-            self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))
+            if transaction.last_offset >= offset:  # else it ended before the pass came here
+                self._aborted.setdefault(transaction.producer_id, _Aborted(transaction))
 
     def is_aborted(self, producer_id: int, last_offset: int) -> bool:
         """Take in a batch of a transaction; whether its records were never committed."""

@@ -42,7 +42,10 @@ class WorkerProcess:
             await self._start()
         await self._send({"op": "clean", "job": job.to_json()})
         while True:
-            line = await self._reader.readline()
+            try:
+                line = await self._reader.readline()
+            except OSError:  # it died with something unread
+                line = b""
             if not line:
                 raise WorkerDied(await self._reap())
             event = json.loads(line)
