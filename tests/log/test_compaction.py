@@ -12,7 +12,6 @@ from ottla.log.cleaner.cleanable import cleanable
 from ottla.log.cleaner.grouping import SourceSegment, group_segments
 from ottla.log.cleaner.reference import ReferenceWalk
 from ottla.log.cleaner.throttle import Throttle
-from ottla.log.cleaner.transactions import AbortedTransaction, encode_transaction_index
 from ottla.log.swap import complete_swaps
 from ottla.protocol.records import Record, build_batch, read_records
 
@@ -48,12 +47,6 @@ def marker(log, producer_id, *, commit, timestamp=NOW):
         )
     )
     return offset
-
-
-def abort(log, producer_id, *, first_offset):
-    end = marker(log, producer_id, commit=False)
-    with open(log.active.path.replace(".log", ".txnindex"), "wb") as file:
-        file.write(encode_transaction_index([AbortedTransaction(producer_id, first_offset, end, end + 1)]))
 
 
 @pytest.fixture
@@ -150,7 +143,7 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(log):
 def test_aborted_records_go_and_do_not_count(log):
     put(log, (b"a", b"committed"))
     put(log, (b"a", b"aborted"), transactional=True, producer_id=4, producer_epoch=0, base_sequence=0)
-    abort(log, 4, first_offset=1)
+    marker(log, 4, commit=False)
     put(log, (b"x", b"1"), transactional=True, producer_id=5, producer_epoch=0, base_sequence=0)
     marker(log, 5, commit=True)
     put(log, (b"z", b"1"))
@@ -164,7 +157,7 @@ def test_aborted_records_go_and_do_not_count(log):
 
 def test_an_aborted_transaction_of_the_clean_section_says_nothing_about_the_dirty_one(log):
     put(log, (b"a", b"1"), transactional=True, producer_id=4, producer_epoch=0, base_sequence=0)
-    abort(log, 4, first_offset=0)
+    marker(log, 4, commit=False)
     log.roll()
     clean(log, NOW)
     put(log, (b"b", b"1"), transactional=True, producer_id=4, producer_epoch=0, base_sequence=1)

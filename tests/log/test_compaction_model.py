@@ -16,12 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from ottla.log.cleaner.compiled import CompiledWalk
 from ottla.log.cleaner.reference import ReferenceWalk
-from ottla.log.cleaner.transactions import (
-    AbortedTransaction,
-    encode_transaction_index,
-    read_transaction_index,
-)
 from ottla.log.partition_log import PartitionLog
+from ottla.log.transaction_index import TransactionIndex
 from ottla.protocol.records import Record, build_batch, read_records
 
 from .batches import NOW, open_log
@@ -117,9 +113,6 @@ class CompactionMachine(RuleBasedStateMachine):
                 self.committed(offsets)
             return
         self.aborted[offset] = range(ranges[0].start, ranges[-1].stop)
-        entry = AbortedTransaction(7, ranges[0].start, offset, offset + 1)
-        with open(self.log.active.path.replace(".log", ".txnindex"), "ab") as file:
-            file.write(encode_transaction_index([entry]))
 
     @rule()
     def roll(self) -> None:
@@ -197,7 +190,7 @@ class CompactionMachine(RuleBasedStateMachine):
         indexed = {
             entry
             for segment in self.log.segments
-            for entry in read_transaction_index(segment.path.replace(".log", ".txnindex"))
+            for entry in TransactionIndex(segment.path.replace(".log", ".txnindex")).entries
         }
         for marker, data in self.aborted.items():
             left = [o for o in data if o in there]

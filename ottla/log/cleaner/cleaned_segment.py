@@ -8,7 +8,6 @@ from contextlib import suppress
 
 from ottla.log.batch import header_at
 from ottla.log.checkpoint import sync_path
-from ottla.log.cleaner.transactions import AbortedTransaction, encode_transaction_index
 from ottla.log.cleaner.write_out import start_write_out, wait_for_write_out
 from ottla.log.index import OffsetIndex, TimeIndex
 from ottla.log.segment import (
@@ -19,6 +18,7 @@ from ottla.log.segment import (
     segment_path,
 )
 from ottla.log.swap import CLEANED_SUFFIX
+from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 
 _SYNC_BYTES = 8 << 20
 _LARGEST = 2**31 - 1
@@ -88,9 +88,9 @@ class CleanedSegment:
         self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self._offset_index.write(create=True)
         self._time_index.write(create=True)
-        if aborted:
-            with open(self._transactions_path, "wb") as file:
-                file.write(encode_transaction_index(aborted))
+        transactions = TransactionIndex(self._transactions_path)
+        for transaction in aborted:
+            transactions.append(transaction)
         os.close(self._fd)
         self._fd = -1
         for step in (wait_for_write_out, sync_path):  # so that all of them share one commit of the journal

@@ -15,11 +15,7 @@ from ottla.log.cleaner.grouping import SourceSegment, group_segments
 from ottla.log.cleaner.job import CleanedGroup, CleanJob, Progress
 from ottla.log.cleaner.record_filter import RecordFilter, decompressed, marker_key, runs
 from ottla.log.cleaner.throttle import Throttle
-from ottla.log.cleaner.transactions import (
-    AbortedTransaction,
-    CleanedTransactions,
-    read_transaction_index,
-)
+from ottla.log.cleaner.transactions import CleanedTransactions
 from ottla.log.cleaner.walk import (
     ATTRIBUTES,
     LAST_OFFSET,
@@ -37,6 +33,7 @@ from ottla.log.segment import (
     TRANSACTION_INDEX_SUFFIX,
     segment_path,
 )
+from ottla.log.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.protocol.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 
 
@@ -121,7 +118,7 @@ class Compaction:
         return [
             entry
             for base in self._job.transaction_indexes
-            for entry in read_transaction_index(segment_path(directory, base, TRANSACTION_INDEX_SUFFIX))
+            for entry in TransactionIndex(segment_path(directory, base, TRANSACTION_INDEX_SUFFIX)).entries
         ]
 
     # The second pass

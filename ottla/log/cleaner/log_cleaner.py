@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 _LOOK_AT_ONCE = 100
 _MOST_DEATHS = 2
+_RETRY_SECONDS = 60
 
 
 @dataclass(slots=True)
@@ -51,6 +52,7 @@ class LogCleaner:
         self._checkpoint = checkpoint
         self._tasks: list[asyncio.Task[None]] = []
         self._deaths: dict[TopicPartition, int] = {}
+        self._retry_at: dict[TopicPartition, float] = {}
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -93,7 +95,7 @@ class LogCleaner:
             name = (log.topic, log.partition)
             if not log.config.compacted or name in status.running:
                 continue
-            if name in status.uncleanable:
+            if name in status.uncleanable or time.monotonic() < self._retry_at.get(name, 0):
                 continue
             found = cleanable(log, candidate.last_stable_offset, now_ms)
             if found is None:
@@ -115,7 +117,10 @@ class LogCleaner:
         try:
             reason = await task.run(job_for(found, self._settings(), int(time.time() * 1000)), worker)
             self._deaths.pop(name, None)
-            if reason is not None:
+            if reason is not None and task.is_temporary:
+                self._retry_at[name] = time.monotonic() + _RETRY_SECONDS
+                logger.warning("%s-%d could not be compacted and will be tried again: %s", *name, reason)
+            elif reason is not None:
                 self._set_aside(name, reason)
             elif task.end_offset is not None:
                 log.first_dirty_offset = task.end_offset

@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from ottla.log.batch import BATCH_OVERHEAD, CRC, CRC_AT, CRC_START, LOG_OVERHEAD, header_at
 from ottla.log.cleaner.chunks import Chunk
-from ottla.log.cleaner.transactions import AbortedTransaction, CleanedTransactions
+from ottla.log.cleaner.transactions import CleanedTransactions
 from ottla.log.cleaner.walk import (
     ATTRIBUTES,
     CONTROL,
@@ -27,6 +27,7 @@ from ottla.log.cleaner.walk import (
     Rules,
     Walk,
 )
+from ottla.log.transaction_index import AbortedTransaction
 from ottla.protocol.batch_header import (
     CODEC_MASK,
     CONTROL_FLAG,

@@ -37,6 +37,7 @@ class CleanTask:
         name = (log.topic, log.partition)
         self._running = RunningClean(name, found.clean_bytes + 2 * found.dirty_bytes)
         status.running[name] = self._running
+        self.is_temporary = False  # a failure that time may heal
         self.end_offset: int | None = None  # up to where the log is compacted now, if all went well
 
     async def run(self, job: CleanJob, worker: WorkerProcess) -> str | None:
@@ -55,6 +56,7 @@ class CleanTask:
                     gone = True
                     await worker.cancel()
                 elif kind == "failed" and not gone and self._is_same():
+                    self.is_temporary = event.get("temporary", False)
                     return str(event["reason"])
                 elif kind == "done" and not gone and self._is_same():
                     self.end_offset = event["latest_offset"] + 1

@@ -5,38 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from struct import Struct
-from typing import NamedTuple
 
-_ENTRY = Struct(">hqqqq")
-_VERSION = 0
+from ottla.log.transaction_index import AbortedTransaction
+
 _ABORT, _COMMIT = 0, 1
 _CONTROL_KEY = Struct(">hh")
-
-
-class AbortedTransaction(NamedTuple):
-    """An entry of a `.txnindex`; `last_offset` is the marker's."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
-
-
-def read_transaction_index(path: str) -> list[AbortedTransaction]:
-    """The entries of a `.txnindex` file; a log without aborted transactions has none."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        return []
-    whole = memoryview(data)[: len(data) - len(data) % _ENTRY.size]
-    return [
-        AbortedTransaction(*entry) for version, *entry in _ENTRY.iter_unpack(whole) if version == _VERSION
-    ]
-
-
-def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
-    return b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
 
 
 class _Aborted:

@@ -5,6 +5,7 @@ One job at a time. It ends when the broker closes the socket, however the broker
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -102,7 +103,11 @@ def run(job: CleanJob, connection: Connection) -> dict[str, Any]:
         return {"event": "failed", "reason": f"its records cannot be read: {error}"}
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        return {"event": "failed", "reason": f"{error.strerror or error}{where}"}
+        return {
+            "event": "failed",
+            "reason": f"{error.strerror or error}{where}",
+            "temporary": error.errno in (errno.ENOSPC, errno.EDQUOT),
+        }
     except (CannotClean, OverflowError, MemoryError) as error:
         return {"event": "failed", "reason": str(error) or type(error).__name__}
 
