@@ -29,11 +29,13 @@ def cleaned(broker: Broker) -> int:
     return broker.cleaner_status().cleaned_logs
 
 
-def read_all(broker: Broker, topic: str, count: int) -> list[tuple[int, str, str | None]]:
+def read_all(
+    broker: Broker, topic: str, count: int, group: str = "readers"
+) -> list[tuple[int, str, str | None]]:
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": "readers",
+            "group.id": group,
             "auto.offset.reset": "earliest",
         }
     )
@@ -210,3 +212,29 @@ def children() -> list[int]:
             except (OSError, IndexError, ValueError):
                 continue
     return found
+
+
+def test_aborted_records_are_dropped_and_never_read(broker):
+    broker.create_topic("t", config=COMPACT)
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x", "linger.ms": 0}
+    )
+    producer.init_transactions()
+    for number, commit in enumerate([True, False, True, False]):
+        producer.begin_transaction()
+        for key in ("A", f"only-{number}"):
+            producer.produce("t", key=key, value=str(number))
+        producer.flush()
+        if commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    time.sleep(0.3)
+    broker.produce("t", b"1", key=b"D")
+    until(lambda: cleaned(broker) > 0)
+    expected = [("only-0", "0"), ("A", "2"), ("only-2", "2"), ("D", "1")]
+    assert [(key, value) for _, key, value in read_all(broker, "t", 4)] == expected
+    values = {record.value for record in broker.records("t")}
+    assert values == {b"0", b"1", b"2"}  # not even to a reader that asks for everything
+    broker.restart()
+    assert [(key, value) for _, key, value in read_all(broker, "t", 4, group="others")] == expected

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ottla.log.cleaner.cleanable import cleanable
+from ottla.log.cleaner.compiled import CompiledWalk
+from ottla.log.cleaner.config import CleanerConfig
 from ottla.log.cleaner.grouping import SourceSegment, group_segments
+from ottla.log.cleaner.job_for import job_for
 from ottla.log.cleaner.reference import ReferenceWalk
 from ottla.log.cleaner.throttle import Throttle
+from ottla.log.cleaner.worker import walk_for
 from ottla.log.swap import complete_swaps
 from ottla.protocol.records import Record, build_batch, read_records
 
@@ -303,3 +309,20 @@ def test_the_throttle_lets_only_so_much_through():
     now[0] += 10
     throttle.took(100)
     assert waits[-1] == 0.1
+
+
+def test_without_numba_the_plain_walk_does_it(tmp_path, monkeypatch):
+    log = open_log(tmp_path, **COMPACT)
+    put(log, (b"a", b"1"))
+    log.roll()
+    job = job_for(cleanable(log, 1, NOW), CleanerConfig(), NOW)
+    job.segments = [segment._replace(size=1 << 30) for segment in job.segments]
+    assert isinstance(walk_for(job), CompiledWalk)
+    monkeypatch.setitem(sys.modules, "ottla.log.cleaner.compiled", None)
+    assert isinstance(walk_for(job), ReferenceWalk)
+
+
+def test_the_broker_does_not_load_compiled_code():
+    script = "import sys, ottla.broker.server, ottla.testing; print({'numba', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -124,8 +124,9 @@ class LogCleaner:
                 self._set_aside(name, reason)
             elif task.end_offset is not None:
                 log.first_dirty_offset = task.end_offset
-                await self._checkpoint(log)
+                # What the checkpoint calls clean has to be so after a power failure too.
                 await asyncio.to_thread(sync_path, str(log.path))
+                await self._checkpoint(log)
         except WorkerDied as error:
             self._deaths[name] = self._deaths.get(name, 0) + 1
             logger.warning("the compaction of %s-%d was cut short: %s", *name, error)

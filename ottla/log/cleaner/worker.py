@@ -79,8 +79,8 @@ def walk_for(job: CleanJob) -> Walk:
     if sum(segment.size for segment in job.segments) >= _COMPILED_FROM_BYTES:
         try:
             from ottla.log.cleaner.compiled import ENTRY_BYTES, CompiledWalk
-        except ImportError:
-            pass
+        except (ImportError, OSError, SystemError):
+            pass  # slower, but it works
         else:
             most = job.dedupe_buffer_size // ENTRY_BYTES
             slots = max(16, min(most, 2 * offsets))
