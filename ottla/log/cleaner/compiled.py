@@ -22,16 +22,20 @@ from ottla.protocol.record_format import LEAST_RECORD
 ENTRY_BYTES = 24
 
 _MOST_ROWS = 1 << 14
+_FIRST_SLOTS = 1 << 12
 _GROWTH = 12  # what a record can gain when its timestamp is counted from elsewhere
 _MALFORMED = "a record is not what the format asks for"
 
 
 class CompiledWalk:
-    """Owner: one job; the map is as large as the job can need, and never larger than it may be."""
+    """Invariant: the map has at least one free place. It grows with the keys, up to `slots` places, and stays small
+    enough for the processor's caches where keys are few. Owner: one job.
+    """
 
     def __init__(self, max_keys: int, slots: int) -> None:
-        self._slots = np.zeros((max(slots, 16), 3), np.uint64)
-        self._max_keys = max_keys
+        self._most_slots = max(slots, 16)
+        self._slots = np.zeros((min(self._most_slots, _FIRST_SLOTS), 3), np.uint64)
+        self._max_keys = min(max_keys, self._most_slots - 1)
         self._k0, self._k1 = np.frombuffer(os.urandom(16), np.uint64)
         self._rows = np.zeros((_MOST_ROWS, kernels.ROW), np.int64)
         self._changed = np.zeros((_MOST_ROWS, 2), np.int64)
@@ -51,19 +55,34 @@ class CompiledWalk:
         )
 
     def index(self, data: memoryview, rows: Sequence[Row], skip: bytes, start_offset: int) -> int:
-        taken = kernels.index(
-            np.frombuffer(data, np.uint8),
-            np.array(rows, np.int64).reshape(-1, kernels.ROW),
-            np.frombuffer(skip, np.uint8),
-            start_offset,
-            self._slots,
-            self._max_keys,
-            self._k0,
-            self._k1,
-            self._state,
-        )
-        self._check()
-        return int(taken)
+        chunk = np.frombuffer(data, np.uint8)
+        table = np.array(rows, np.int64).reshape(-1, kernels.ROW)
+        skipped = np.frombuffer(skip, np.uint8)
+        taken = 0
+        while True:
+            is_largest = len(self._slots) == self._most_slots
+            taken += int(
+                kernels.index(
+                    chunk,
+                    table[taken:],
+                    skipped[taken:],
+                    start_offset,
+                    self._slots,
+                    self._max_keys if is_largest else min(self._max_keys, len(self._slots) // 2),
+                    self._k0,
+                    self._k1,
+                    self._state,
+                )
+            )
+            self._check()
+            if taken == len(rows) or self.keys >= self._max_keys:
+                return taken
+            self._grow()
+
+    def _grow(self) -> None:
+        larger = np.zeros((min(self._most_slots, 4 * len(self._slots)), 3), np.uint64)
+        kernels.rehash(self._slots, larger)
+        self._slots = larger
 
     def filter(self, data: memoryview, rows: Sequence[Row], modes: bytes, rules: Rules) -> Filtered:
         table = np.array(rows, np.int64).reshape(-1, kernels.ROW)

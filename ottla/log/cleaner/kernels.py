@@ -196,6 +196,17 @@ def _slot(slots, low, high):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def rehash(slots, larger):  # type: ignore[no-untyped-def]
+    for n in range(slots.shape[0]):
+        i = _U(n)
+        if slots[i, _2] != _0:
+            at = _slot(larger, slots[i, _0], slots[i, _1])
+            larger[at, _0] = slots[i, _0]
+            larger[at, _1] = slots[i, _1]
+            larger[at, _2] = slots[i, _2]
+
+
+@_compiled
 def index(data, rows, skip, start_offset, slots, max_keys, k0, k1, state):  # type: ignore[no-untyped-def]
     """Put the keys of each batch into the map; how many batches were taken whole."""
     for n in range(len(rows)):
