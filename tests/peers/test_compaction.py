@@ -22,6 +22,8 @@ CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "se
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 KEYS = 300
 
+RECORD = r"^\| offset: (\d+)(?!.*endTxnMarker)"
+
 Found = list[tuple[int, bytes, bytes | None]]
 
 
@@ -34,7 +36,8 @@ def apache_kafka_is_there() -> None:
 
 
 def produce(bootstrap_servers: str) -> None:
-    """Several megabytes of a few keys, with tombstones, in every codec, by idempotent producers."""
+    """Several megabytes of a few keys, with tombstones, in every codec, by idempotent producers and in transactions."""
+    produce_in_transactions(bootstrap_servers)
     for at, codec in enumerate(CODECS * 2):
         producer = Producer(
             {
@@ -52,9 +55,26 @@ def produce(bootstrap_servers: str) -> None:
         assert producer.flush(30) == 0
 
 
+def produce_in_transactions(bootstrap_servers: str) -> None:
+    """Keys of their own, so that some of what is committed stays; every third transaction is aborted."""
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": "t", "linger.ms": 5})
+    producer.init_transactions()
+    for number in range(60):
+        producer.begin_transaction()
+        for at in range(20):
+            producer.produce(TOPIC, key=b"t%d" % ((number * 3 + at) % 50), value=b"%d" % number)
+        producer.flush()
+        if number % 3 == 2:
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+
+
 def read(bootstrap_servers: str) -> Found:
+    """Everything that is there, committed or not."""
     consumer = Consumer(
         {
+            "isolation.level": "read_uncommitted",
             "bootstrap.servers": bootstrap_servers,
             "group.id": "reader",
             "enable.partition.eof": True,
@@ -114,7 +134,7 @@ def test_kafka_and_ottla_compact_the_same_log_to_the_same_records(tmp_path: Path
         dumped = run_tool(DUMP_LOG, ["--files", str(log), "--print-data-log"]).stdout
         assert "isvalid: false" not in dumped
         horizons += dumped.count("deleteHorizonMs: OptionalLong[")
-        offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", dumped, re.MULTILINE)]
+        offsets = [int(offset) for offset in re.findall(RECORD, dumped, re.MULTILINE)]
         assert offsets == [offset for offset, _, _ in ours if offset in set(offsets)]
     assert horizons
     for index in [*(ottla / f"{TOPIC}-0").glob("*.index"), *(ottla / f"{TOPIC}-0").glob("*.timeindex")]:
