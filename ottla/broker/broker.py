@@ -18,6 +18,7 @@ from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.transaction_coordinator import TransactionCoordinator
+from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.store import NodeStore, StoreError
@@ -85,6 +86,7 @@ class Broker:
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.faults: Faults | None = None
+        self.cleaner: LogCleaner | None = None
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self._creating: dict[str, asyncio.Task[None]] = {}
@@ -128,6 +130,8 @@ class Broker:
     async def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""
         await self.controller.delete_topic(name)
+        if self.cleaner is not None:
+            self.cleaner.forget(name)
         await self.groups.topics_deleted([name])
 
     async def ensure_internal_topic(self, name: str) -> None:
