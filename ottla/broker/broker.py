@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.group_wiring import PartitionStateLog, group_config, lead_groups
+from ottla.broker.group_wiring import ImageTopics, PartitionStateLog, group_config, lead_groups
 from ottla.cluster.controller import Controller
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
@@ -51,7 +51,9 @@ class Broker:
         self.replicas = replicas
         self.controller = controller
         self.producer_ids = producer_ids
-        self.groups = GroupCoordinator(group_config(config, image), PartitionStateLog(replicas))
+        self.groups = GroupCoordinator(
+            group_config(config, image), PartitionStateLog(replicas), topics=ImageTopics(image)
+        )
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
         self.auto_create_topics = config.get_bool("auto.create.topics.enable")

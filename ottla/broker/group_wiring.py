@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.assignors import ASSIGNORS
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, KeyValue
+from ottla.coordinator.topics import Topic
 from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.cluster_image import ClusterImage, TopicImage
+from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ _READ_BYTES = 1024 * 1024
 def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
     # Groups are found by hashing over the partitions that are there, whatever the setting says by now.
     offsets = image.topics.get(CONSUMER_OFFSETS_TOPIC)
+    migration = config.get_str("group.consumer.migration.policy").lower()
     return GroupConfig(
         initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
         min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
@@ -34,7 +38,44 @@ def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
         offsets_topic_num_partitions=(
             len(offsets.partitions) if offsets else config.get_int("offsets.topic.num.partitions")
         ),
+        consumer_assignors=assignors(config),
+        consumer_assignment_interval_ms=config.get_int("group.consumer.assignment.interval.ms"),
+        consumer_heartbeat_interval_ms=config.get_int("group.consumer.heartbeat.interval.ms"),
+        consumer_session_timeout_ms=config.get_int("group.consumer.session.timeout.ms"),
+        consumer_max_size=config.get_int("group.consumer.max.size"),
+        consumer_upgrade=migration in ("upgrade", "bidirectional"),
+        consumer_downgrade=migration in ("downgrade", "bidirectional"),
     )
+
+
+def assignors(config: BrokerConfig) -> tuple[str, ...]:
+    """Those of `group.consumer.assignors` that there are; others are Java classes, and left out."""
+    named = [name for name in config.get_list("group.consumer.assignors") if name in ASSIGNORS]
+    return tuple(named) or ("uniform",)
+
+
+class ImageTopics:
+    """The topics of the cluster image, as coordinators see them."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+
+    @property
+    def version(self) -> int:
+        return self._image.version
+
+    def names(self) -> Collection[str]:
+        return [name for name in self._image.topics if name not in INTERNAL_TOPICS]
+
+    def by_name(self, name: str) -> Topic | None:
+        return _topic(self._image.topics.get(name))
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        return _topic(self._image.topics_by_id.get(topic_id))
+
+
+def _topic(topic: TopicImage | None) -> Topic | None:
+    return None if topic is None else Topic(topic.name, topic.topic_id, len(topic.partitions))
 
 
 class PartitionStateLog:

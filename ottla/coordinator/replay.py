@@ -5,9 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.consumer_records import CONSUMER_KINDS, GROUP_METADATA, apply
+from ottla.coordinator.consumer_state import ConsumerState
 from ottla.coordinator.effects import GroupState
 from ottla.coordinator.group import ClassicGroup
-from ottla.coordinator.offsets import CommittedOffset
+from ottla.coordinator.offsets import CommittedOffset, GroupOffsets
+from ottla.coordinator.record_codec import GroupKey as AnyGroupKey
+from ottla.coordinator.record_codec import decode_key
 from ottla.coordinator.records import (
     GroupKey,
     GroupValue,
@@ -30,9 +35,16 @@ class Replay:
     groups of a partition with it.
     """
 
-    def __init__(self, new_group: Callable[[str], ClassicGroup]) -> None:
+    def __init__(
+        self,
+        new_group: Callable[[str], ClassicGroup],
+        new_consumer_group: Callable[[str], ConsumerGroup],
+    ) -> None:
         self._new_group = new_group
+        self._new_consumer_group = new_consumer_group
         self.groups: dict[str, ClassicGroup] = {}
+        # Consumer groups, while their records come in; their offsets are with the classic group of that name.
+        self._states: dict[str, ConsumerState] = {}
         # Offsets of transactions that have not ended, by producer id, with their position in the log.
         self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
         # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
@@ -51,15 +63,24 @@ class Replay:
             except ValueError as error:
                 log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
 
-    def finish(self) -> dict[str, ClassicGroup]:
+    def finish(self) -> dict[str, ClassicGroup | ConsumerGroup]:
         for group in self.groups.values():
             group.read_subscriptions()
-        return self.groups
+        groups: dict[str, ClassicGroup | ConsumerGroup] = dict(self.groups)
+        for group_id, state in self._states.items():
+            consumer_group = groups[group_id] = self._new_consumer_group(group_id)
+            consumer_group.offsets = self._offsets_of(group_id)
+            consumer_group.load(state)
+        return groups
 
     def _apply_record(self, header: BatchHeader, record: Record) -> None:
         if record.key is None:
             raise ValueError("it has no key")
         value = record.value
+        kind = int.from_bytes(record.key[:2], "big")
+        if kind in CONSUMER_KINDS:
+            self._apply_to_consumer_group(kind, record.key, value)
+            return
         if record.key in self._keys:
             key = self._keys[record.key]
         else:
@@ -91,6 +112,23 @@ class Replay:
             group.state_timestamp = None
         return group
 
+    def _offsets_of(self, group_id: str) -> GroupOffsets:
+        group = self.groups.get(group_id)
+        return GroupOffsets() if group is None else group.offsets
+
+    def _apply_to_consumer_group(self, kind: int, key: bytes, value: bytes | None) -> None:
+        group_id = decode_key(AnyGroupKey, key).group_id
+        if kind == GROUP_METADATA and value is None:
+            self._states.pop(group_id, None)
+            return
+        state = self._states.get(group_id)
+        if state is None:
+            if value is None:
+                return
+            state = ConsumerState()
+        apply(state, kind, key, value)
+        self._states[group_id] = state
+
     def _put_offset(self, key: OffsetKey, offset: CommittedOffset | None) -> None:
         if offset is not None:
             self._group(key.group_id).offsets.put(key.topic, key.partition, offset)
@@ -98,10 +136,13 @@ class Replay:
             self.groups[key.group_id].offsets.remove(key.topic, key.partition)
 
     def _put_group(self, group_id: str, value: GroupValue | None) -> None:
+        offsets = self._offsets_of(group_id)
         if value is None:
+            # Its offsets have tombstones of their own; those that have none live on, in a group of another kind.
             self.groups.pop(group_id, None)
+            if offsets:
+                self._group(group_id).offsets = offsets
             return
-        offsets = self._group(group_id).offsets
         group = self.groups[group_id] = self._new_group(group_id)
         group.offsets = offsets
         group.protocol_type = value.protocol_type or None

@@ -22,6 +22,9 @@ T = TypeVar("T")
 # Tests want their answers now: nobody waits for more members, and internal topics stay small.
 _DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "5",
     "log.cleaner.dedupe.buffer.size": "1048577",
 }
