@@ -36,7 +36,8 @@ def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
         topic = topics.by_name(part.topic)
         if topic is not None and part.partitions:
             owned[topic.topic_id] = frozenset(part.partitions)
-    return Subscription(version, tuple(sorted(set(read.topics))), owned, read.generation_id, read.rack_id)
+    rack_id = read.rack_id or None  # librdkafka sends an empty one
+    return Subscription(version, tuple(sorted(set(read.topics))), owned, read.generation_id, rack_id)
 
 
 def read_assignment(data: bytes, topics: Topics) -> Assignment:
