@@ -32,6 +32,10 @@ test-slow: install ## Run the tests that take minutes: crash rounds, hostile inp
 test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka
 	$(BIN)/python -m pytest -m peers
 
+.PHONY: matrix
+matrix: install ## Run the conformance suite with every client and write its table into docs/compatibility.md
+	$(BIN)/python -m pytest tests/conformance -n 2 --matrix docs/compatibility.md
+
 .PHONY: lint
 lint: install ## Check style, types and import contracts
 	$(BIN)/ruff check .

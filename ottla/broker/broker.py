@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.group_wiring import ImageTopics, PartitionStateLog, group_config, lead_groups
+from ottla.broker.group_wiring import GroupLeadership, ImageTopics, PartitionStateLog, group_config
 from ottla.cluster.controller import Controller
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
@@ -52,8 +52,9 @@ class Broker:
         self.controller = controller
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
-            group_config(config, image), PartitionStateLog(replicas), topics=ImageTopics(image)
+            group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
         )
+        self._group_leadership = GroupLeadership(self.groups, replicas, image)
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
         self.auto_create_topics = config.get_bool("auto.create.topics.enable")
@@ -65,7 +66,7 @@ class Broker:
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        await lead_groups(self.groups, self.replicas)
+        await self._group_leadership.start()
         self.groups.start()
 
     def close(self) -> None:
@@ -107,6 +108,7 @@ class Broker:
             await asyncio.shield(self._create_in_background(name))
             if name not in self.image.topics:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await self._group_leadership.settle()
 
     def _create_in_background(self, name: str) -> asyncio.Task[None]:
         task = self._creating.get(name)
@@ -122,7 +124,6 @@ class Broker:
                 await self.controller.create_topic(
                     name, partitions=partitions, replication_factor=factor, configs=configs
                 )
-                await lead_groups(self.groups, self.replicas)
             else:
                 await self.controller.create_topic(name)
         except KafkaError as error:

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 _READ_BYTES = 1024 * 1024
 
 
-def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
-    # Groups are found by hashing over the partitions that are there, whatever the setting says by now.
-    offsets = image.topics.get(CONSUMER_OFFSETS_TOPIC)
+def group_config(config: BrokerConfig) -> GroupConfig:
     migration = config.get_str("group.consumer.migration.policy").lower()
     return GroupConfig(
         initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
@@ -35,9 +33,7 @@ def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
         offset_metadata_max_bytes=config.get_int("offset.metadata.max.bytes"),
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
-        offsets_topic_num_partitions=(
-            len(offsets.partitions) if offsets else config.get_int("offsets.topic.num.partitions")
-        ),
+        offsets_topic_num_partitions=config.get_int("offsets.topic.num.partitions"),
         consumer_assignors=assignors(config),
         consumer_assignment_interval_ms=config.get_int("group.consumer.assignment.interval.ms"),
         consumer_heartbeat_interval_ms=config.get_int("group.consumer.heartbeat.interval.ms"),
@@ -107,8 +103,44 @@ def _read(partition: Partition, offset: int, end: int) -> list[tuple[BatchHeader
     return list(read_records(region.read()))
 
 
-async def lead_groups(groups: GroupCoordinator, replicas: Replicas) -> None:
-    """Take over the groups of every offsets partition that this broker leads and has not loaded."""
-    for partition in replicas.topic(CONSUMER_OFFSETS_TOPIC).values():
-        if partition.is_leader:
-            await groups.become_leader(partition.index, partition.leader_epoch)
+class GroupLeadership:
+    """Keeps the coordinator's groups where the leaders of their offsets partitions are. Owner: the event loop."""
+
+    def __init__(self, groups: GroupCoordinator, replicas: Replicas, image: ClusterImage) -> None:
+        self._groups = groups
+        self._replicas = replicas
+        self._image = image
+        self._loading: set[asyncio.Task[None]] = set()
+        replicas.on_leading.append(self._on_leading)
+        replicas.on_leaving.append(self._on_leaving)
+
+    async def start(self) -> None:
+        """Load the groups of all partitions that are led already."""
+        self._count_partitions()
+        for partition in self._replicas.topic(CONSUMER_OFFSETS_TOPIC).values():
+            if partition.is_leader:
+                await self._groups.become_leader(partition.index, partition.leader_epoch)
+
+    def _on_leading(self, partition: Partition) -> None:
+        if partition.topic != CONSUMER_OFFSETS_TOPIC:
+            return
+        loading = self._groups.become_leader(partition.index, partition.leader_epoch)
+        task = asyncio.get_running_loop().create_task(loading)
+        self._loading.add(task)
+        task.add_done_callback(self._loading.discard)
+
+    def _on_leaving(self, partition: Partition) -> None:
+        if partition.topic == CONSUMER_OFFSETS_TOPIC:
+            self._groups.resign(partition.index)
+
+    async def settle(self) -> None:
+        """Wait for what is being loaded."""
+        self._count_partitions()
+        while self._loading:
+            await asyncio.wait(self._loading)
+
+    def _count_partitions(self) -> None:
+        """Groups are spread over the partitions that are there, whatever the setting says by now."""
+        topic = self._image.topics.get(CONSUMER_OFFSETS_TOPIC)
+        if topic is not None:
+            self._groups.set_partition_count(len(topic.partitions))

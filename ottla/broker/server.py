@@ -165,8 +165,8 @@ class Server:
             where = f"{host or '*'}:{port}"
             if error.errno == errno.EADDRINUSE:
                 raise StartupError(
-                    f"Port {port} on {host or 'this machine'} is taken by another program: stop it, or listen elsewhere "
-                    f"with --listen HOST:PORT."
+                    f"Port {port} on {host or 'this machine'} is taken by another program: stop it, "
+                    "or listen elsewhere with --listen HOST:PORT."
                 ) from None
             raise StartupError(f"Cannot listen on {where}: {error.strerror or error}.") from None
         self._listeners.append(listener)

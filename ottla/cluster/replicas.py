@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ottla.cluster.log_config import log_config
-from ottla.cluster.partition import Partition
+from ottla.cluster.partition import NO_LEADER, Partition
 from ottla.log.config import LogConfig
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
@@ -30,6 +30,9 @@ class Replicas:
         self._image = image
         self._topics: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[bytes, dict[int, Partition]] = {}
+        # Coordinators follow the leadership of their internal topics.
+        self.on_leading: list[Callable[[Partition], None]] = []
+        self.on_leaving: list[Callable[[Partition], None]] = []
 
     # Looking up
 
@@ -108,20 +111,25 @@ class Replicas:
         partitions = self._topics.setdefault(topic.name, {})
         partitions[index] = partition
         self._by_id[topic.topic_id] = partitions
+        if partition.is_leader:
+            for listener in self.on_leading:
+                listener(partition)
 
     async def delete_topic(self, name: str) -> None:
-        partitions = self._topics.pop(name, {})
-        for partition in partitions.values():
+        for partition in self._topics.pop(name, {}).values():
             self._by_id.pop(partition.topic_id, None)
-            partition.leader = -1
+            partition.leader = NO_LEADER
             partition.tell_changed()
-        await asyncio.to_thread(self._delete_logs, list(partitions.values()))
+            for listener in self.on_leaving:
+                listener(partition)
+        await asyncio.to_thread(self._delete_logs, name)
 
-    def _delete_logs(self, partitions: list[Partition]) -> None:
-        for partition in partitions:
-            for directory in self.log_directories:
-                if (partition.topic, partition.index) in directory.logs:
-                    directory.delete_log(partition.topic, partition.index)
+    def _delete_logs(self, name: str) -> None:
+        """Every log of the topic, also those that are not served: a deletion may be resumed after a crash."""
+        for directory in self.log_directories:
+            for topic, index in [*directory.logs, *directory.offline_logs]:
+                if topic == name:
+                    directory.delete_log(topic, index)
 
     def config_changed(self, topic: TopicImage) -> None:
         config = log_config(self._config, topic.configs)

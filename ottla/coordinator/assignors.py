@@ -71,6 +71,34 @@ def assign_range(
     return dict(assignment)
 
 
+def assign_simple(
+    members: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
+) -> dict[str, Assignment]:
+    """For share groups: partitions are spread evenly, and where there are more members than partitions, several
+    members share one. Nobody who subscribes to something goes without.
+    """
+    assignment = {m: dict(found) for m, found in assign_uniform(members, partition_counts).items()}
+    sharing: dict[tuple[bytes, int], int] = {}
+    for found in assignment.values():
+        for topic_id, partitions in found.items():
+            for partition in partitions:
+                sharing[topic_id, partition] = 1
+    for member_id in sorted(members):
+        if assignment[member_id]:
+            continue
+        member = members[member_id]
+        choices = [(t, p) for t in sorted(member.topics) for p in range(partition_counts.get(t, 0))]
+        if choices:
+            # Fewest members first; among those the one that it had.
+            had = member.target
+            topic_id, partition = min(
+                choices, key=lambda c: (sharing.get(c, 0), c[1] not in had.get(c[0], ()))
+            )
+            assignment[member_id] = {topic_id: frozenset((partition,))}
+            sharing[topic_id, partition] = sharing.get((topic_id, partition), 0) + 1
+    return dict(assignment)
+
+
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}
 
 

@@ -27,3 +27,8 @@ class GroupConfig:
     consumer_max_size: int = 2**31 - 1
     consumer_upgrade: bool = True
     consumer_downgrade: bool = True
+    # Share groups of KIP-932
+    share_assignment_interval_ms: int = 1_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_session_timeout_ms: int = 45_000
+    share_max_size: int = 200

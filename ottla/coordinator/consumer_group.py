@@ -26,7 +26,7 @@ from ottla.coordinator.consumer_state import (
     is_within,
     partitions_of,
 )
-from ottla.coordinator.effects import CancelTimer, Effect, SetTimer, TimerKey, TimerKind, rebalance_timer
+from ottla.coordinator.effects import Effect, TimerKind
 from ottla.coordinator.state_log import KeyValue
 from ottla.coordinator.topic_regex import topic_regex
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -84,27 +84,6 @@ class ConsumerGroup(ClassicMembers):
             self.rollback()
             raise
         return (result, *self._drain())
-
-    def on_timer(self, key: TimerKey, now_ms: int) -> tuple[list[KeyValue], list[Effect]]:
-        member = self.members.get(key.member_id)
-        if member is not None and self._is_overdue(member, key.kind):
-            log.info("group %s: %s is gone (%s timeout)", self.group_id, member.member_id, key.kind.value)
-            self._remove(member)
-        return self._drain()
-
-    def start_sessions(self, now_ms: int) -> list[Effect]:
-        """The group was read from the log: its members have a session timeout to show up."""
-        for member in self.members.values():
-            self._keep_session(member)
-            if member.state is MemberState.UNREVOKED_PARTITIONS:
-                self._effects.append(SetTimer(rebalance_timer(member.member_id), member.rebalance_timeout_ms))
-        effects, self._effects = self._effects, []
-        return effects
-
-    def die(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The group is deleted, converted, or another broker coordinates it from now on."""
-        self.dead = True
-        return [CancelTimer(TimerKey(kind, member_id)) for member_id in self.members for kind in TimerKind]
 
     # Offsets
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from typing import NoReturn
 
@@ -35,6 +36,8 @@ from ottla.coordinator.topic_regex import topic_regex
 from ottla.coordinator.topics import Topics
 from ottla.protocol.errors import ErrorCode, KafkaError
 
+log = logging.getLogger(__name__)
+
 
 class ConsumerGroupCore:
     """Invariants: no partition is held by two members; the target epoch never passes the group epoch, a member epoch
@@ -52,6 +55,9 @@ class ConsumerGroupCore:
         self.state_now = ConsumerState(epoch=FIRST_EPOCH)
         self.dead = False
         self._config = config
+        self._assignment_interval_ms = config.consumer_assignment_interval_ms
+        self._session_timeout_ms = config.consumer_session_timeout_ms
+        self._max_size = config.consumer_max_size
         self._topics = topics
         self._static: dict[str, str] = {}
         self._owners: dict[tuple[bytes, int], str] = {}
@@ -198,7 +204,36 @@ class ConsumerGroupCore:
         if self._before is None and self._is_stored:
             return [], effects
         before = (self._before if self._is_stored else None) or ConsumerState()
-        return difference(self.group_id, before, self.state_now), effects
+        return self._difference(before), effects
+
+    def _difference(self, before: ConsumerState) -> list[KeyValue]:
+        return difference(self.group_id, before, self.state_now)
+
+    # Events
+
+    def on_timer(self, key: TimerKey, now_ms: int) -> tuple[list[KeyValue], list[Effect]]:
+        member = self.members.get(key.member_id)
+        if member is not None and self._is_overdue(member, key.kind):
+            log.info("group %s: %s is gone (%s timeout)", self.group_id, member.member_id, key.kind.value)
+            self._remove(member)
+        return self._drain()
+
+    def start_sessions(self, now_ms: int) -> list[Effect]:
+        """The group was read from the log: its members have a session timeout to show up."""
+        for member in self.members.values():
+            self._keep_session(member)
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self._effects.append(SetTimer(rebalance_timer(member.member_id), member.rebalance_timeout_ms))
+        effects, self._effects = self._effects, []
+        return effects
+
+    def die(self, error: ErrorCode, now_ms: int) -> list[Effect]:
+        """The group is deleted, converted, or another broker coordinates it from now on."""
+        self.dead = True
+        return [CancelTimer(TimerKey(kind, member_id)) for member_id in self.members for kind in TimerKind]
+
+    def _is_overdue(self, member: ConsumerMember, kind: TimerKind) -> bool:
+        return kind is TimerKind.SESSION
 
     # Towards a new target
 
@@ -232,7 +267,7 @@ class ConsumerGroupCore:
             self._bump()
         state = self.state_now
         since = now_ms - state.target_timestamp_ms
-        if state.target_epoch < state.epoch and not 0 <= since < self._config.consumer_assignment_interval_ms:
+        if state.target_epoch < state.epoch and not 0 <= since < self._assignment_interval_ms:
             self._assign(now_ms)
 
     def _assign(self, now_ms: int) -> None:
@@ -248,12 +283,17 @@ class ConsumerGroupCore:
                     counts[topic.topic_id] = topic.partitions
             target = state.targets.get(member_id, NOTHING)
             subscribers[member_id] = Subscriber(frozenset(ids), target, member.instance_id)
-        targets = ASSIGNORS[self.assignor](subscribers, counts)
+        targets = self._run_assignor(subscribers, counts)
         for member_id, target in targets.items():
             if state.targets.get(member_id) != target:
                 state.targets[member_id] = target
         state.target_epoch = state.epoch
         state.target_timestamp_ms = now_ms
+
+    def _run_assignor(
+        self, subscribers: dict[str, Subscriber], counts: dict[bytes, int]
+    ) -> dict[str, Assignment]:
+        return ASSIGNORS[self.assignor](subscribers, counts)
 
     def _reconcile(self, member: ConsumerMember, owned: Assignment | None) -> ConsumerMember:
         state = self.state_now
@@ -270,7 +310,7 @@ class ConsumerGroupCore:
         return member
 
     def _keep_session(self, member: ConsumerMember) -> None:
-        timeout = self._config.consumer_session_timeout_ms
+        timeout = self._session_timeout_ms
         if member.classic is not None:
             timeout = member.classic.session_timeout_ms
         self._effects.append(SetTimer(session_timer(member.member_id), timeout))
@@ -283,11 +323,10 @@ class ConsumerGroupCore:
         )
 
     def _check_room(self) -> None:
-        if len(self.members) >= self._config.consumer_max_size:
+        if len(self.members) >= self._max_size:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                "The consumer group has reached its maximum capacity of "
-                f"{self._config.consumer_max_size} members.",
+                f"The {self.group_type} group has reached its maximum capacity of {self._max_size} members.",
             )
 
     def _remove(self, member: ConsumerMember) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 
 from ottla.log.checkpoint import (
     CLEANER_CHECKPOINT,
@@ -56,6 +57,7 @@ class LogDirectory:
         self._directory = path
         self._lock = lock
         self._doomed: list[str] = []
+        self._checkpointing = Lock()  # housekeeping and DeleteRecords may both ask for it, in threads
         self.meta: MetaProperties | None = read_meta_properties(path)
         self.clean_shutdown = os.path.exists(self._file(CLEAN_SHUTDOWN_FILE))
         self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
@@ -201,6 +203,10 @@ class LogDirectory:
 
     def checkpoint(self) -> None:
         """Write down from where to recover and where the logs start."""
+        with self._checkpointing:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
         logs = self.logs.copy()
         recovery_points = {name: log.recovery_point for name, log in logs.items()}
         recovery_points.update(
@@ -218,7 +224,8 @@ class LogDirectory:
         write_offsets(self._file(LOG_START_CHECKPOINT), starts)
 
     def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
-        write_offsets(self._file(HIGH_WATERMARK_CHECKPOINT), offsets)
+        with self._checkpointing:
+            write_offsets(self._file(HIGH_WATERMARK_CHECKPOINT), offsets)
 
     def close(self) -> None:
         """Close every log and, if all went well, leave the mark that spares the next start the recovery."""

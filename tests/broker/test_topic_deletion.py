@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from ottla.metadata import nodes
 from ottla.metadata.embedded import EmbeddedStore
 from ottla.testing import Broker
@@ -30,7 +28,6 @@ def test_a_deleted_topic_stays_deleted_after_a_restart(tmp_path: Path) -> None:
         assert broker.records("drop") == []
 
 
-@pytest.mark.xfail(strict=True, reason="Replicas.delete_topic leaves logs that were not adopted at the start")
 def test_a_deletion_that_a_crash_cut_off_is_finished(tmp_path: Path) -> None:
     """Defends: what was answered as deleted never comes back, what was not is finished or never begun."""
 

@@ -1,8 +1,8 @@
 """What clients can do, in plain words.
 
 A word is an operation (`list_offsets`), a codec (`codec:zstd`), an assignor (`assignor:sticky`) or a trait
-(`headers`). A case names the words it needs and runs with every client that has them; a client that lacks one
-shows as a dash in the matrix.
+(`headers`). A case names the words it needs and runs with every client that has them. A client without
+one, for want of the call or of a way for the suite to ask, shows as a dash in the matrix.
 """
 
 from __future__ import annotations

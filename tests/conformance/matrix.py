@@ -63,10 +63,9 @@ class Matrix:
             ]
             if rows:
                 lines += ["", f"| {section} | bytes on a socket |", "|---|:-:|", *rows]
-        lines += [
-            "",
-            f"{PASSED} works · {LACKING} the client has no such thing · {FAILED} fails · blank: not run",
-        ]
+        lines += ["", f"{PASSED} works · {FAILED} fails · blank: not run in this round."]
+        lines += [f"{LACKING} not tried: the client has no such call or option, hides the answer, lacks a"]
+        lines += ["package for it, or the suite has no way to ask it."]
         return "\n".join(lines).strip()
 
     def _row(self, section: str, case: str) -> str:

@@ -85,6 +85,43 @@ def test_pipelining(bootstrap: str) -> None:
             assert api_versions_v0(wire.receive())[0] == correlation
 
 
+def fetch_v4(topic: str, offset: int, max_wait_ms: int) -> bytes:
+    """The body of a Fetch request v4 for partition 0."""
+    name = topic.encode()
+    return (
+        struct.pack(">iiiib", -1, max_wait_ms, 1, 1 << 20, 0)
+        + struct.pack(f">ih{len(name)}s", 1, len(name), name)
+        + struct.pack(">iiqi", 1, 0, offset, 1 << 20)
+    )
+
+
+@case("What is behind a waiting fetch waits, too")
+def test_pipelining_behind_a_fetch(bootstrap: str, topic: str) -> None:
+    with Wire(bootstrap) as wire:
+        # Clients match answers to requests by their order alone: the Java client, when it closes, sends
+        # requests behind a fetch that has nothing to return yet.
+        for turn in range(3):
+            wire.send(FETCH, 4, fetch_v4(topic, 0, 300), correlation=10 * turn)
+            wire.send(API_VERSIONS, 0, correlation=10 * turn + 1)
+            wire.send(FETCH, 4, fetch_v4(topic, 0, 100), correlation=10 * turn + 2)
+        answers = [wire.receive() for _ in range(9)]
+    order = [struct.unpack_from(">i", answer)[0] for answer in answers if answer is not None]
+    assert order == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+
+
+@case("A connection closed behind a waiting fetch disturbs nobody")
+def test_hanging_up_on_a_fetch(bootstrap: str, topic: str) -> None:
+    with Wire(bootstrap) as other:
+        for _ in range(5):
+            with Wire(bootstrap) as wire:
+                wire.send(FETCH, 4, fetch_v4(topic, 0, 100))
+                wire.send(API_VERSIONS, 0)
+        other.send(FETCH, 4, fetch_v4(topic, 0, 300), correlation=1)
+        other.send(API_VERSIONS, 0, correlation=2)
+        answers = [other.receive(), other.receive()]
+    assert [struct.unpack_from(">i", answer)[0] for answer in answers if answer is not None] == [1, 2]
+
+
 @case("Unknown tagged fields are skipped")
 def test_unknown_tagged_fields(bootstrap: str) -> None:
     with Wire(bootstrap) as wire:

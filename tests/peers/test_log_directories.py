@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import time
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from bench.apache_kafka import DUMP_LOG, ApacheKafka, Unavailable, kafka_jars, run_tool
 from ottla.testing import Broker
@@ -41,7 +43,7 @@ def produce_with_every_codec(bootstrap_servers: str, topic: str) -> None:
             producer.produce(
                 topic,
                 key=f"{codec}-{number}",
-                value="v" * 50 + str(number),
+                value=os.urandom(1500),
                 headers=[("codec", codec.encode())],
             )
         assert producer.flush(30) == 0
@@ -49,7 +51,15 @@ def produce_with_every_codec(bootstrap_servers: str, topic: str) -> None:
 
 def commit(bootstrap_servers: str, topic: str, group: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+            break
+        except KafkaException as refused:
+            # A coordinator that is not ready yet.
+            if refused.args[0].code() != KafkaError.NOT_COORDINATOR or time.monotonic() > deadline:
+                raise
     consumer.close()
 
 
@@ -90,7 +100,7 @@ def everything() -> dict[str, list[str]]:
 
 
 def test_apache_kafka_reads_what_ottla_wrote(tmp_path: Path) -> None:
-    with Broker(data=tmp_path, config={"log.segment.bytes": "40000"}) as broker:
+    with Broker(data=tmp_path, config={"log.segment.bytes": "1048576"}) as broker:
         broker.create_topic("events")
         produce_with_every_codec(broker.bootstrap_servers, "events")
         commit(broker.bootstrap_servers, "events", "g", 17)

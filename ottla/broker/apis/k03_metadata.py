@@ -7,8 +7,8 @@ Behaviour
 - Topics asked for by id are never created.
 
 Version notes
-- 0 an empty list means all topics; 1 null means all, controller id; 4 the client decides on auto-creation; 7 leader epochs;
-  8 authorized operations; 9 flexible; 10 topic ids; 12 null names; 13 top-level error code.
+- 0 an empty list means all topics; 1 null means all, controller id; 4 the client decides on auto-creation;
+  7 leader epochs; 8 authorized operations; 9 flexible; 10 topic ids; 12 null names; 13 top-level error code.
 """
 
 from __future__ import annotations
