@@ -11,6 +11,7 @@ from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_wiring import GroupLeadership, ImageTopics, PartitionStateLog, group_config
+from ottla.broker.sharing import Sharing
 from ottla.cluster.controller import Controller
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
@@ -18,7 +19,7 @@ from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.store import NodeStore, StoreError
-from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ottla.metadata.topic_names import INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -63,14 +64,17 @@ class Broker:
         self.faults: Faults | None = None
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
+        self.sharing = Sharing(self)
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         await self._group_leadership.start()
+        await self.sharing.start()
         self.groups.start()
 
     def close(self) -> None:
         self.groups.close()
+        self.sharing.close()
         for task in self._creating.values():
             task.cancel()
 
@@ -100,8 +104,11 @@ class Broker:
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""
+        topic = self.image.topics.get(name)
         await self.controller.delete_topic(name)
         await self.groups.topics_deleted([name])
+        if topic is not None:
+            self.sharing.topic_deleted(topic.topic_id)
 
     async def ensure_internal_topic(self, name: str) -> None:
         if name not in self.image.topics:
@@ -135,6 +142,17 @@ class Broker:
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
         """Partitions, replication factor and configs of an internal topic."""
         config = self.config
+        if name == SHARE_GROUP_STATE_TOPIC:
+            return (
+                config.get_int("share.coordinator.state.topic.num.partitions"),
+                config.get_int("share.coordinator.state.topic.replication.factor"),
+                {
+                    # Updates build on each other: compaction would take the ground from under them.
+                    "cleanup.policy": "delete",
+                    "retention.ms": "-1",
+                    "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
+                },
+            )
         if name != "__consumer_offsets":
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
         return (

@@ -56,6 +56,7 @@ class Connection:
         "client_id",
         "client_id_raw",
         "closed",
+        "closing",
         "fd",
         "listener",
         "waiting",
@@ -77,6 +78,7 @@ class Connection:
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False
+        self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
         self.waiting: Any = None  # the dispatcher's note of the request that waits
         self._dispatcher = dispatcher
         self._max_request_bytes = max_request_bytes
@@ -107,6 +109,8 @@ class Connection:
         if self._pending is not None:
             self._pending.cancel()
             self._pending = None
+        for callback in list(self.closing.values()):
+            callback()
         self._on_close(self)
 
     # Receiving

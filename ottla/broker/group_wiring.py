@@ -39,6 +39,10 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         consumer_heartbeat_interval_ms=config.get_int("group.consumer.heartbeat.interval.ms"),
         consumer_session_timeout_ms=config.get_int("group.consumer.session.timeout.ms"),
         consumer_max_size=config.get_int("group.consumer.max.size"),
+        share_assignment_interval_ms=config.get_int("group.share.assignment.interval.ms"),
+        share_heartbeat_interval_ms=config.get_int("group.share.heartbeat.interval.ms"),
+        share_session_timeout_ms=config.get_int("group.share.session.timeout.ms"),
+        share_max_size=config.get_int("group.share.max.size"),
         consumer_upgrade=migration in ("upgrade", "bidirectional"),
         consumer_downgrade=migration in ("downgrade", "bidirectional"),
     )
@@ -75,19 +79,20 @@ def _topic(topic: TopicImage | None) -> Topic | None:
 
 
 class PartitionStateLog:
-    """The coordinator's internal topic, kept in this broker's own partitions."""
+    """A coordinator's internal topic, kept in this broker's own partitions."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, topic: str = CONSUMER_OFFSETS_TOPIC) -> None:
         self._replicas = replicas
+        self._topic = topic
 
     def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> Awaitable[None] | None:
-        held = self._replicas.leader(CONSUMER_OFFSETS_TOPIC, partition)
+        held = self._replicas.leader(self._topic, partition)
         batch = build_batch([Record(0, now_ms, key, value) for key, value in records])
         held.append(batch, now_ms, from_client=False)
         return None
 
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
-        held = self._replicas.leader(CONSUMER_OFFSETS_TOPIC, partition)
+        held = self._replicas.leader(self._topic, partition)
         offset, end = held.log.log_start_offset, held.log.log_end_offset
         while offset < end:
             batches = await asyncio.to_thread(_read, held, offset, end)

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.consumer_coordinator import ConsumerGroupCoordinator
 from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.effects import (
     GroupState,
@@ -26,6 +25,8 @@ from ottla.coordinator.effects import (
 from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.records import group_key, new_group_value, offset_key
 from ottla.coordinator.shards import Group, Shard, Shards
+from ottla.coordinator.share_coordinator import ShareGroupCoordinator
+from ottla.coordinator.share_group import ShareGroup
 from ottla.coordinator.state_log import KeyValue, StateLog
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.topics import NoTopics, Topics
@@ -63,7 +64,7 @@ class GroupListing:
     group_type: str = ClassicGroup.group_type
 
 
-class GroupCoordinator(ConsumerGroupCoordinator):
+class GroupCoordinator(ShareGroupCoordinator):
     """Owned by the event loop: no method may be called from another thread."""
 
     def __init__(
@@ -116,7 +117,9 @@ class GroupCoordinator(ConsumerGroupCoordinator):
             ticket.set_result(JoinResult(failure.code, request.member_id))
             return ticket
         group = shard.groups.get(group_id)
-        if isinstance(group, ConsumerGroup) and not group.is_empty:
+        if isinstance(group, ShareGroup):
+            ticket.set_result(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+        elif isinstance(group, ConsumerGroup) and not group.is_empty:
             self._join_consumer_group(shard, group, request, ticket)
         elif isinstance(group, ClassicGroup):
             self._shards.run(shard, group, group.join(request, ticket, self._shards.clock()))
@@ -137,7 +140,7 @@ class GroupCoordinator(ConsumerGroupCoordinator):
                 return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
             return SyncResult(error.code)
         group = shard.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(group, ConsumerGroup):
             result, effects = group.classic_sync(request)
@@ -159,7 +162,7 @@ class GroupCoordinator(ConsumerGroupCoordinator):
                 return ErrorCode.NONE  # nobody can tell yet, and a member must not be sent away for that
             return failure.code
         group = shard.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             return ErrorCode.UNKNOWN_MEMBER_ID
         if isinstance(group, ConsumerGroup):
             error, effects = group.classic_heartbeat(member_id, group_instance_id, generation_id)
@@ -174,7 +177,7 @@ class GroupCoordinator(ConsumerGroupCoordinator):
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shards.of(group_id)
         group = shard.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         if isinstance(group, ConsumerGroup):
             errors, records, effects = group.classic_leave(leaving)
@@ -289,6 +292,8 @@ class GroupCoordinator(ConsumerGroupCoordinator):
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
             if not group.is_empty:
                 raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+            if isinstance(group, ShareGroup):
+                self._delete_share_state(group_id)
             await self._write_group_tombstones(shard, group)
         except KafkaError as error:
             return error.code

@@ -12,6 +12,8 @@ from ottla.coordinator.consumer_state import Assignment
 from ottla.coordinator.offsets import NO_TOPIC_ID, CommittedOffset, expired_offsets
 from ottla.coordinator.records import group_key, offset_key, offset_value
 from ottla.coordinator.shards import Group, Shard, Shards
+from ottla.coordinator.share_group import ShareGroup
+from ottla.coordinator.share_records import share_tombstones
 from ottla.coordinator.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -71,6 +73,8 @@ class OffsetCoordinator:
                 error = ErrorCode.NONE
             except KafkaError as failure:
                 error = failure.code
+        elif isinstance(group, ShareGroup):
+            error = ErrorCode.GROUP_ID_NOT_FOUND
         elif group is not None:
             error, effects = group.commit(member_id, group_instance_id, generation_id)
             if effects:
@@ -175,6 +179,9 @@ class OffsetCoordinator:
                 expired = expired_offsets(group, self._shards.clock(), retention_ms)
                 if expired:
                     await self._remove_offsets(shard, group, expired)
+                # What a share group has read is kept elsewhere: it goes when it is deleted.
+                if isinstance(group, ShareGroup):
+                    continue
                 if group.is_empty and not group.offsets and not group.has_pending_members:
                     await self._remove_group(shard, group)
 
@@ -227,6 +234,8 @@ class OffsetCoordinator:
     def _group_tombstones(self, group: Group) -> list[KeyValue]:
         if isinstance(group, ConsumerGroup):
             return tombstones(group.group_id, group.state_now)
+        if isinstance(group, ShareGroup):
+            return share_tombstones(group.group_id, group.state_now)
         return [(group_key(group.group_id), None)]
 
     def _schedule_expiration(self) -> None:

@@ -21,6 +21,9 @@ from ottla.coordinator.records import (
     read_key,
     read_offset_value,
 )
+from ottla.coordinator.share_group import ShareGroup
+from ottla.coordinator.share_records import GROUP_METADATA as SHARE_GROUP_METADATA
+from ottla.coordinator.share_records import SHARE_KINDS, ShareGroupState, apply_share
 from ottla.protocol.records import BatchHeader, Record
 
 log = logging.getLogger(__name__)
@@ -39,12 +42,15 @@ class Replay:
         self,
         new_group: Callable[[str], ClassicGroup],
         new_consumer_group: Callable[[str], ConsumerGroup],
+        new_share_group: Callable[[str], ShareGroup],
     ) -> None:
         self._new_group = new_group
         self._new_consumer_group = new_consumer_group
+        self._new_share_group = new_share_group
         self.groups: dict[str, ClassicGroup] = {}
         # Consumer groups, while their records come in; their offsets are with the classic group of that name.
         self._states: dict[str, ConsumerState] = {}
+        self._share_states: dict[str, ShareGroupState] = {}
         # Offsets of transactions that have not ended, by producer id, with their position in the log.
         self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
         # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
@@ -63,14 +69,18 @@ class Replay:
             except ValueError as error:
                 log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
 
-    def finish(self) -> dict[str, ClassicGroup | ConsumerGroup]:
+    def finish(self) -> dict[str, ClassicGroup | ConsumerGroup | ShareGroup]:
         for group in self.groups.values():
             group.read_subscriptions()
-        groups: dict[str, ClassicGroup | ConsumerGroup] = dict(self.groups)
+        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = dict(self.groups)
         for group_id, state in self._states.items():
             consumer_group = groups[group_id] = self._new_consumer_group(group_id)
             consumer_group.offsets = self._offsets_of(group_id)
             consumer_group.load(state)
+        for group_id, share_state in self._share_states.items():
+            share_group = groups[group_id] = self._new_share_group(group_id)
+            share_group.state_now = share_state
+            share_group.load(share_state)
         return groups
 
     def _apply_record(self, header: BatchHeader, record: Record) -> None:
@@ -80,6 +90,9 @@ class Replay:
         kind = int.from_bytes(record.key[:2], "big")
         if kind in CONSUMER_KINDS:
             self._apply_to_consumer_group(kind, record.key, value)
+            return
+        if kind in SHARE_KINDS:
+            self._apply_to_share_group(kind, record.key, value)
             return
         if record.key in self._keys:
             key = self._keys[record.key]
@@ -128,6 +141,19 @@ class Replay:
             state = ConsumerState()
         apply(state, kind, key, value)
         self._states[group_id] = state
+
+    def _apply_to_share_group(self, kind: int, key: bytes, value: bytes | None) -> None:
+        group_id = decode_key(AnyGroupKey, key).group_id
+        if kind == SHARE_GROUP_METADATA and value is None:
+            self._share_states.pop(group_id, None)
+            return
+        state = self._share_states.get(group_id)
+        if state is None:
+            if value is None:
+                return
+            state = ShareGroupState()
+        apply_share(state, kind, key, value)
+        self._share_states[group_id] = state
 
     def _put_offset(self, key: OffsetKey, offset: CommittedOffset | None) -> None:
         if offset is not None:

@@ -19,6 +19,7 @@ from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.group_migration import to_classic
 from ottla.coordinator.records import group_key, group_value
 from ottla.coordinator.replay import Replay
+from ottla.coordinator.share_group import ShareGroup
 from ottla.coordinator.state_log import KeyValue, StateLog, append_error, partition_for
 from ottla.coordinator.timers import Timers
 from ottla.coordinator.topics import Topics
@@ -26,7 +27,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-Group = ClassicGroup | ConsumerGroup
+Group = ClassicGroup | ConsumerGroup | ShareGroup
 
 # What could not be written when a member's time was up is tried again after this.
 _RETRY_MS = 1_000
@@ -89,6 +90,9 @@ class Shards:
     def new_consumer_group(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id, self.config, self.topics)
 
+    def new_share_group(self, group_id: str) -> ShareGroup:
+        return ShareGroup(group_id, self.config, self.topics)
+
     def holds(self, shard: Shard, group: Group) -> bool:
         """Is this still the group of that name, after something was waited for?"""
         return self._by_partition.get(shard.partition) is shard and shard.groups.get(group.group_id) is group
@@ -102,7 +106,7 @@ class Shards:
                 known.leader_epoch = leader_epoch  # led all the time: what is in memory is what was written
                 return
         shard = self._by_partition[partition] = Shard(partition, leader_epoch)
-        replay = Replay(self.new_group, self.new_consumer_group)
+        replay = Replay(self.new_group, self.new_consumer_group, self.new_share_group)
         applied = 0
         try:
             async for header, records in self._log.read(partition):
@@ -162,14 +166,14 @@ class Shards:
             self._persist(shard, group, persist)
 
     def store(
-        self, shard: Shard, group: ConsumerGroup, records: list[KeyValue], effects: list[Effect]
+        self, shard: Shard, group: ConsumerGroup | ShareGroup, records: list[KeyValue], effects: list[Effect]
     ) -> Awaitable[None] | None:
-        """Write what a consumer group has decided, then carry it out. Raises KafkaError with nothing changed."""
+        """Write what a group has decided, then carry it out. Raises KafkaError with nothing changed."""
         if not records:
             self.run(shard, group, effects)
             return None
         classic = None
-        if self.config.consumer_downgrade and group.are_all_classic:
+        if isinstance(group, ConsumerGroup) and self.config.consumer_downgrade and group.are_all_classic:
             classic = to_classic(group, self.config, self.topics, self.new_uuid, self.clock())
             assignments = {member.member_id: member.assignment for member in classic.members}
             records = [*records, *tombstones(group.group_id, group.state_now)]

@@ -42,6 +42,8 @@ class ShareGroup(ConsumerGroupCore):
         self._assignment_interval_ms = config.share_assignment_interval_ms
         self._session_timeout_ms = config.share_session_timeout_ms
         self._max_size = config.share_max_size
+        # Partitions whose state the last heartbeat asked to be kept from now on.
+        self.fresh: list[tuple[bytes, int]] = []
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -71,21 +73,6 @@ class ShareGroup(ConsumerGroupCore):
             raise
         return (result, *self._drain())
 
-    def newly_shared(self) -> list[tuple[bytes, int]]:
-        """Partitions that members subscribe to and whose state is not kept yet; from now on it is."""
-        fresh = []
-        names = set[str]().union(*(member.topics for member in self.members.values()))
-        for topic in filter(None, map(self._topics.by_name, sorted(names))):
-            _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
-            missing = [p for p in range(topic.partitions) if p not in known]
-            if missing:
-                fresh += [(topic.topic_id, partition) for partition in missing]
-                self._share_state().initialized[topic.topic_id] = (
-                    topic.name,
-                    frozenset(range(topic.partitions)),
-                )
-        return fresh
-
     def set_initialized(
         self, topic_id: bytes, name: str, partitions: frozenset[int]
     ) -> tuple[list[KeyValue], list[Effect]]:
@@ -99,6 +86,21 @@ class ShareGroup(ConsumerGroupCore):
         return self._drain()
 
     # Steps
+
+    def _newly_shared(self) -> list[tuple[bytes, int]]:
+        """Partitions that members subscribe to and whose state is not kept yet."""
+        fresh = []
+        names = set[str]().union(*(member.topics for member in self.members.values()))
+        for topic in filter(None, map(self._topics.by_name, sorted(names))):
+            _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
+            missing = [p for p in range(topic.partitions) if p not in known]
+            if missing:
+                fresh += [(topic.topic_id, partition) for partition in missing]
+                self._share_state().initialized[topic.topic_id] = (
+                    topic.name,
+                    frozenset(range(topic.partitions)),
+                )
+        return fresh
 
     def _share_state(self) -> ShareGroupState:
         self._change()
@@ -123,6 +125,7 @@ class ShareGroup(ConsumerGroupCore):
         if updated != member or known is None:
             self._put(updated)
         self._refresh(now_ms, changed=known is None or set(updated.topics) != set(member.topics))
+        self.fresh = [] if self._before is None else self._newly_shared()
         current = self._reconcile(self.members[request.member_id], None)
         self._keep_session(current)
         result = HeartbeatResult(current.member_id, current.epoch, self._config.share_heartbeat_interval_ms)

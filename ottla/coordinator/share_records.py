@@ -1,5 +1,5 @@
-"""The records of a share group in `__consumer_offsets`, byte for byte Kafka's: as those of a consumer group, but without
-epochs per partition, and with the list of partitions whose state is kept.
+"""The records of a share group in `__consumer_offsets`, byte for byte Kafka's: as those of a consumer group, but
+without epochs per partition, and with the list of partitions whose state is kept.
 """
 
 from __future__ import annotations

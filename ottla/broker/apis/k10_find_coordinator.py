@@ -3,7 +3,8 @@
 Behaviour
 - A group is kept by the leader of its partition of `__consumer_offsets`; the topic is created when the first
   client asks.
-- Transactional ids and share groups have no coordinator here yet: INVALID_REQUEST.
+- A share key (group, topic id and partition) is kept by the leader of its partition of `__share_group_state`.
+- Transactional ids have no coordinator here yet: INVALID_REQUEST.
 
 Version notes
 - 1 key types and error messages; 3 flexible; 4 several keys; 6 share groups.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.share_state import SHARE_STATE_TOPIC
 from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.find_coordinator import (
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
 
 _GROUP = 0
-_KEY_TYPES = {1: "transactional ids", 2: "share groups"}
+_SHARE = 2
+_KEY_TYPES = {1: "transactional ids"}
 
 
 async def handle(
@@ -48,11 +51,18 @@ async def handle(
 
 async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coordinator:
     try:
-        if key_type != _GROUP:
+        if key_type == _SHARE:
+            if len(key.split(":")) < 3:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "A share key is GROUP:TOPIC_ID:PARTITION.")
+            await broker.sharing.ensure_topic()
+            name = SHARE_STATE_TOPIC
+        elif key_type == _GROUP:
+            await broker.ensure_internal_topic(CONSUMER_OFFSETS_TOPIC)
+            name = CONSUMER_OFFSETS_TOPIC
+        else:
             kind = _KEY_TYPES.get(key_type, f"keys of type {key_type}")
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"This broker does not coordinate {kind}.")
-        await broker.ensure_internal_topic(CONSUMER_OFFSETS_TOPIC)
-        topic = broker.image.topics[CONSUMER_OFFSETS_TOPIC]
+        topic = broker.image.topics[name]
         leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
         node = broker.node(leader, listener)
         if node is None:
