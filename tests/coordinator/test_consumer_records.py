@@ -97,5 +97,5 @@ def test_tombstones_leave_nothing() -> None:
 @pytest.mark.parametrize("name", WRITTEN)
 def test_records_that_end_early_are_refused(name: str) -> None:
     key, value = WRITTEN[name]
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         read((key, value[:-2][:8]))
