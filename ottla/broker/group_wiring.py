@@ -91,6 +91,14 @@ class PartitionStateLog:
         held.append(batch, now_ms, from_client=False)
         return None
 
+    def end_offset(self, partition: int) -> int:
+        return self._replicas.leader(self._topic, partition).log.log_end_offset
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        held = self._replicas.leader(self._topic, partition)
+        if offset > held.log.log_start_offset:
+            held.delete_records(offset)
+
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
         held = self._replicas.leader(self._topic, partition)
         offset, end = held.log.log_start_offset, held.log.log_end_offset

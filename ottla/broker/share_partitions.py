@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ottla.coordinator.share_partition import (
     Acknowledgement,
     AcquiredBatch,
+    DeliveryState,
     SharePartition,
     StateBatch,
 )
@@ -52,7 +53,12 @@ class LiveSharePartition:
         self._broker = broker
         self._states = states
         self._timer: asyncio.TimerHandle | None = None
+        self.origin = states.get(key)
         self.share = self._read_state()
+
+    def is_current(self, partition: Partition) -> bool:
+        """Neither the partition nor the state has been exchanged for another since."""
+        return self.partition is partition and self.origin is self._states.get(self.key)
 
     @property
     def lock_ms(self) -> int:
@@ -66,7 +72,7 @@ class LiveSharePartition:
         upto = self.partition.high_watermark
         if self._group_config(ISOLATION_LEVEL) == "read_committed":
             upto = self.partition.last_stable_offset
-        most = min(most, self._broker.config.get_int("group.share.partition.max.record.locks") - share.locked)
+        most = min(most, self._lock_limit - share.locked)
         first = share.next_offset
         if most <= 0 or first >= upto:
             return Handed(b"", [])
@@ -109,6 +115,10 @@ class LiveSharePartition:
     def _count_limit(self) -> int:
         return self._broker.config.get_int("group.share.delivery.count.limit")
 
+    @property
+    def _lock_limit(self) -> int:
+        return self._broker.config.get_int("group.share.partition.max.record.locks")
+
     def _group_config(self, name: str) -> str | None:
         return self._broker.image.group_configs.get(self.key.group_id, {}).get(name)
 
@@ -133,6 +143,7 @@ class LiveSharePartition:
         if not changed:
             return
         share = self.share
+        was_full = share.locked + sum(b.last - b.first + 1 for b in changed) >= self._lock_limit
         try:
             self._states.write(
                 self.key, self.partition.leader_epoch, share.start_offset, share.delivery_complete, changed
@@ -143,8 +154,9 @@ class LiveSharePartition:
             raise
         share.settle()
         self._watch_locks()
-        for waiter in tuple(self.waiters):
-            waiter.freed()
+        if was_full or any(batch.state == DeliveryState.AVAILABLE for batch in changed):
+            for waiter in tuple(self.waiters):
+                waiter.freed()
 
     def _watch_locks(self) -> None:
         if self._timer is not None:
@@ -178,7 +190,9 @@ class SharePartitions:
         partition = self._broker.replicas.leader_by_id(topic_id, index)
         key = ShareKey(group_id, topic_id, index)
         live = self._live.get(key)
-        if live is None or live.partition is not partition:
+        if live is None or not live.is_current(partition):
+            if live is not None:
+                self._live.pop(key).close()
             if self._states.get(key) is None:
                 # The heartbeat that subscribes begins to keep the state; who comes before it waits.
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

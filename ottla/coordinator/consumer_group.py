@@ -157,7 +157,10 @@ class ConsumerGroup(ClassicMembers):
         if (
             request.member_epoch == JOIN_EPOCH
             or request.is_full
-            or partitions_of(reconciled.assigned) != partitions_of(member.assigned)
+            or (
+                reconciled.assigned is not member.assigned
+                and partitions_of(reconciled.assigned) != partitions_of(member.assigned)
+            )
         ):
             result.assignment = partitions_of(reconciled.assigned)
         return result

@@ -73,8 +73,6 @@ class OffsetCoordinator:
                 error = ErrorCode.NONE
             except KafkaError as failure:
                 error = failure.code
-        elif isinstance(group, ShareGroup):
-            error = ErrorCode.GROUP_ID_NOT_FOUND
         elif group is not None:
             error, effects = group.commit(member_id, group_instance_id, generation_id)
             if effects:

@@ -85,11 +85,20 @@ class ShareGroup(ConsumerGroupCore):
             initialized.pop(topic_id, None)
         return self._drain()
 
+    def commit(
+        self, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> tuple[ErrorCode, list[Effect]]:
+        """As `ClassicGroup.commit`: a share group has no offsets to commit."""
+        return ErrorCode.GROUP_ID_NOT_FOUND, []
+
     # Steps
 
     def _newly_shared(self) -> list[tuple[bytes, int]]:
         """Partitions that members subscribe to and whose state is not kept yet."""
         fresh = []
+        for topic_id in list(self.state_now.initialized):
+            if self._topics.by_id(topic_id) is None:
+                del self._share_state().initialized[topic_id]
         names = set[str]().union(*(member.topics for member in self.members.values()))
         for topic in filter(None, map(self._topics.by_name, sorted(names))):
             _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))

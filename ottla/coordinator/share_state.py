@@ -24,6 +24,7 @@ from ottla.protocol.codec import Data, Struct, array, int8, int16, int32, int64
 SHARE_STATE_TOPIC = "__share_group_state"
 SNAPSHOT = 0
 UPDATE = 1
+SNAPSHOT_KEY = SNAPSHOT.to_bytes(2, "big")
 # Nobody has fetched yet: `share.auto.offset.reset` decides where to begin.
 UNINITIALIZED = -1
 
@@ -122,15 +123,15 @@ def tombstone(key: ShareKey) -> KeyValue:
     return _key(SNAPSHOT, key), None
 
 
-def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -> None:
-    """Raises ValueError for bytes that are no such record."""
+def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -> ShareKey | None:
+    """Returns whose snapshot it was, if it was one. Raises ValueError for bytes that are no such record."""
     kind = int.from_bytes(key[:2], "big")
     named = decode_key(SharePartitionKey, key)
     share_key = ShareKey(named.group_id, named.topic_id, named.partition)
     if kind == SNAPSHOT:
         if value is None:
             states.pop(share_key, None)
-            return
+            return share_key
         snapshot = decode_value(SnapshotValue, value)
         state = ShareState(
             snapshot.state_epoch,
@@ -141,12 +142,14 @@ def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -
         )
         state.put(snapshot.start_offset, snapshot.delivery_complete_count, _batches(snapshot.state_batches))
         states[share_key] = state
-    elif kind == UPDATE and value is not None and share_key in states:
+        return share_key
+    if kind == UPDATE and value is not None and share_key in states:
         update = decode_value(UpdateValue, value)
         state = states[share_key]
         state.leader_epoch = update.leader_epoch
         state.updates += 1
         state.put(update.start_offset, update.delivery_complete_count, _batches(update.state_batches))
+    return None
 
 
 def _key(kind: int, key: ShareKey) -> bytes:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from ottla.coordinator.share_partition import StateBatch
 from ottla.coordinator.share_state import (
+    SNAPSHOT_KEY,
     ShareKey,
     ShareState,
     apply,
@@ -22,6 +24,12 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 
+class PrunableLog(StateLog, Protocol):
+    def end_offset(self, partition: int) -> int: ...
+
+    def delete_before(self, partition: int, offset: int) -> None: ...
+
+
 class ShareStateStore:
     """Invariant: what is in memory is what the log says. Owned by the event loop.
 
@@ -29,9 +37,12 @@ class ShareStateStore:
     """
 
     def __init__(
-        self, state_log: StateLog, clock: Callable[[], int], updates_per_snapshot: int = 500
+        self, state_log: PrunableLog, clock: Callable[[], int], updates_per_snapshot: int = 500
     ) -> None:
         self._log = state_log
+        # By partition of the topic: where the latest snapshot of each share-partition is. What lies before all of
+        # them is not needed any more.
+        self._snapshots: dict[int, dict[ShareKey, int]] = {}
         self._clock = clock
         self._updates_per_snapshot = updates_per_snapshot
         self._states: dict[ShareKey, ShareState] = {}
@@ -43,7 +54,9 @@ class ShareStateStore:
             async for _, records in self._log.read(partition):
                 for record in records:
                     try:
-                        apply(self._states, record.key or b"", record.value)
+                        key = apply(self._states, record.key or b"", record.value)
+                        if key is not None:
+                            self._snapshot_at(partition, key, record.offset)
                     except ValueError as error:
                         log.warning("record %d of __share_group_state is left out: %s", record.offset, error)
         self.partition_count = len(found)
@@ -64,8 +77,15 @@ class ShareStateStore:
         if before is not None:
             state.snapshot_epoch = before.snapshot_epoch + 1
             state.leader_epoch = before.leader_epoch
-        self._append(key, snapshot_record(key, state))
         self._states[key] = state
+        try:
+            self._append(key, snapshot_record(key, state))
+        except KafkaError:
+            if before is None:
+                del self._states[key]
+            else:
+                self._states[key] = before
+            raise
 
     def write(
         self,
@@ -98,8 +118,12 @@ class ShareStateStore:
     def delete(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:
             if key in self._states:
-                self._append(key, tombstone(key))
-                del self._states[key]
+                state = self._states.pop(key)
+                try:
+                    self._append(key, tombstone(key))
+                except KafkaError:
+                    self._states[key] = state
+                    raise
 
     def delete_topics(self, topic_ids: set[bytes]) -> None:
         self.delete([key for key in self._states if key.topic_id in topic_ids])
@@ -108,7 +132,22 @@ class ShareStateStore:
         if not self.partition_count:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         name = coordinator_key(key, base64.urlsafe_b64encode(key.topic_id).decode().rstrip("="))
+        partition = partition_for(name, self.partition_count)
         try:
-            self._log.append(partition_for(name, self.partition_count), [record], self._clock())
+            self._log.append(partition, [record], self._clock())
+            if record[0][:2] == SNAPSHOT_KEY:
+                self._snapshot_at(partition, key, self._log.end_offset(partition) - 1)
+                self._prune(partition)
         except KafkaError as error:
             raise KafkaError(append_error(error.code), error.message) from error
+
+    def _snapshot_at(self, partition: int, key: ShareKey, offset: int) -> None:
+        snapshots = self._snapshots.setdefault(partition, {})
+        if key in self._states:
+            snapshots[key] = offset
+        else:
+            snapshots.pop(key, None)
+
+    def _prune(self, partition: int) -> None:
+        end = self._log.end_offset(partition)
+        self._log.delete_before(partition, min(self._snapshots[partition].values(), default=end))

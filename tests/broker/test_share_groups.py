@@ -82,6 +82,9 @@ class Workers:
                     self.messages.append((consumer, message))
                     acknowledge(consumer, message)
 
+    def until_seen(self, count: int) -> None:
+        self.until(lambda: len(self.seen) == count)
+
     def close(self) -> None:
         for consumer in self.consumers:
             consumer.close()
@@ -101,7 +104,7 @@ def test_each_record_goes_to_one_member(broker: Broker, workers: Workers) -> Non
     sent: set[bytes] = set()
     for begin in range(0, 300, 10):
         sent |= produce(broker, range(begin, begin + 10))
-        workers.until(lambda expected=len(sent): len(workers.seen) == expected)  # type: ignore[misc]
+        workers.until_seen(begin + 10)
     assert workers.seen == Counter(sent)
     assert len({id(consumer) for consumer, _ in workers.messages}) == 3, "all share one partition"
 

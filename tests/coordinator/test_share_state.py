@@ -91,9 +91,16 @@ def test_a_share_group_that_kafka_wrote_is_read_and_written_byte_for_byte() -> N
 class MemoryLog:
     def __init__(self) -> None:
         self.records: list[tuple[int, KeyValue]] = []
+        self.starts: dict[int, int] = {}
 
     def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> None:
         self.records += [(partition, record) for record in records]
+
+    def end_offset(self, partition: int) -> int:
+        return sum(p == partition for p, _ in self.records)
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        self.starts[partition] = offset
 
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
         found = [r for p, r in self.records if p == partition]
@@ -109,6 +116,7 @@ def test_a_store_reads_back_what_it_wrote_and_begins_anew_with_a_snapshot() -> N
         store.write(KEY, 0, offset, 1, [StateBatch(offset, offset, DeliveryState.ACKNOWLEDGED, 1)])
     kinds = [int.from_bytes(key[:2], "big") for _, (key, _) in log.records]
     assert kinds == [0, 1, 1, 0, 1, 1, 0, 1]
+    assert list(log.starts.values()) == [6], "only the last snapshot and what follows is needed"
     again = ShareStateStore(log, lambda: 8, updates_per_snapshot=2)
     asyncio.run(again.load(range(3)))
     assert again.get(KEY) == store.get(KEY)

@@ -94,11 +94,13 @@ class _ShareFetch:
         self.acknowledged: dict[SharedPartition, KafkaError | None] = {}
         self._answers: dict[SharedPartition, PartitionData] = {}
         self._live: list[LiveSharePartition] = []
+        self._watched: list[LiveSharePartition] = []
         self._served: list[SharedPartition] = []
         self._failed = False
         self._lock_ms = broker.config.get_int("group.share.record.lock.duration.ms")
         self._future: asyncio.Future[ShareFetchResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
 
     @property
     def is_satisfied(self) -> bool:
@@ -139,8 +141,10 @@ class _ShareFetch:
         loop = self._broker.loop
         self._future = loop.create_future()
         self._future.add_done_callback(self._stop_waiting)
-        self._timer = loop.call_later(seconds, self._complete)
-        for live in self._live:
+        self._deadline = loop.time() + seconds
+        self._timer = loop.call_at(self._deadline, self._complete)
+        self._watched = list(self._live)
+        for live in self._watched:
             live.waiters.add(self)
             live.partition.add_waiter(self)
         return self._future
@@ -162,14 +166,20 @@ class _ShareFetch:
 
     def _complete(self) -> None:
         assert self._future is not None
-        if not self._future.done():
-            self.read()
+        if self._future.done():
+            return
+        self.read()
+        loop = self._broker.loop
+        if self._served or self._failed or loop.time() >= self._deadline:
             self._future.set_result(self.response())
+        else:
+            # Somebody else was faster.
+            self._timer = loop.call_at(self._deadline, self._complete)
 
     def _stop_waiting(self, _: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for live in self._live:
+        for live in self._watched:
             live.waiters.discard(self)
             live.partition.remove_waiter(self)
 
