@@ -27,7 +27,7 @@ def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> C
             for member in classic.members:
                 state.members[member.member_id] = _to_consumer_member(classic, member, topics)
         except ValueError:
-            problem = "its embedded consumer protocol is malformed"
+            problem = "the embedded consumer protocol is malformed"
     if problem is not None:
         raise KafkaError(
             ErrorCode.GROUP_ID_NOT_FOUND,
