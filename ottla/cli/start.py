@@ -127,9 +127,14 @@ async def _serve(config_file: Path | None, overrides: dict[str, str], quiet: boo
     try:
         if not quiet:
             _print_welcome(server)
-        await stopping.wait()
+        asked = asyncio.ensure_future(stopping.wait())
+        failed = asyncio.ensure_future(server.failed())
+        await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
     finally:
         await server.stop()
+    if failed.done():
+        raise JobError(failed.result())
+    failed.cancel()
     if not quiet:
         click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
 

@@ -11,9 +11,9 @@ from ottla.coordinator.consumer_state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMe
 from ottla.coordinator.effects import JoinRequest, JoinResult
 from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.group_migration import to_consumer
-from ottla.coordinator.offset_coordinator import OffsetCoordinator
 from ottla.coordinator.records import group_key
 from ottla.coordinator.shards import Shard
+from ottla.coordinator.transactional_offsets import TransactionalOffsetCoordinator
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
@@ -33,7 +33,7 @@ class ConsumerGroupDescription:
 NamedPartitions = list[tuple[str, bytes, list[int]]]
 
 
-class ConsumerGroupCoordinator(OffsetCoordinator):
+class ConsumerGroupCoordinator(TransactionalOffsetCoordinator):
     """Owned by the event loop."""
 
     @property

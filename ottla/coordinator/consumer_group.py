@@ -125,15 +125,19 @@ class ConsumerGroup(ClassicMembers):
                 ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
             )
 
-    def commit(
+    def check_transactional_commit(
         self, member_id: str, group_instance_id: str | None, generation_id: int
-    ) -> tuple[ErrorCode, list[Effect]]:
-        """As `ClassicGroup.commit`, for commits within a transaction: only the current epoch may."""
+    ) -> ErrorCode:
+        """May offsets be committed in a transaction? Only in the current epoch; who names no member is let through."""
+        if generation_id < 0 and not member_id and group_instance_id is None:
+            return ErrorCode.NONE
         try:
             self.check_commit(member_id, generation_id, None, knows_epochs=True)
         except KafkaError as error:
-            return error.code, []
-        return ErrorCode.NONE, []
+            # The API is older than epochs.
+            stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
+            return ErrorCode.ILLEGAL_GENERATION if stale else error.code
+        return ErrorCode.NONE
 
     # Steps
 

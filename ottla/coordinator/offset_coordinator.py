@@ -10,7 +10,7 @@ from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.consumer_records import tombstones
 from ottla.coordinator.consumer_state import Assignment
 from ottla.coordinator.offsets import NO_TOPIC_ID, CommittedOffset, expired_offsets
-from ottla.coordinator.records import group_key, offset_key, offset_value
+from ottla.coordinator.records import OffsetKey, group_key, offset_key, offset_value
 from ottla.coordinator.shards import Group, Shard, Shards
 from ottla.coordinator.share_group import ShareGroup
 from ottla.coordinator.share_records import share_tombstones
@@ -180,7 +180,12 @@ class OffsetCoordinator:
                 # What a share group has read is kept elsewhere: it goes when it is deleted.
                 if isinstance(group, ShareGroup):
                     continue
-                if group.is_empty and not group.offsets and not group.has_pending_members:
+                if (
+                    group.is_empty
+                    and not group.offsets
+                    and not group.has_pending_members
+                    and not shard.pending_offsets.has_group(group.group_id)
+                ):
                     await self._remove_group(shard, group)
 
     # Steps
@@ -208,6 +213,8 @@ class OffsetCoordinator:
             group = shard.groups[group_id] = self._shards.new_group(group_id)
         for topic, partition, committed in accepted:
             group.offsets.put(topic, partition, committed)
+            if shard.pending_offsets.by_producer:
+                shard.pending_offsets.overtake(OffsetKey(group_id, topic, partition))
 
     async def _remove_offsets(self, shard: Shard, group: Group, removable: list[tuple[str, int]]) -> None:
         for i in range(0, len(removable), _TOMBSTONES_AT_ONCE):

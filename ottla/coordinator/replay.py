@@ -11,6 +11,7 @@ from ottla.coordinator.consumer_state import ConsumerState
 from ottla.coordinator.effects import GroupState
 from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.offsets import CommittedOffset, GroupOffsets
+from ottla.coordinator.pending_offsets import PendingOffsets
 from ottla.coordinator.record_codec import GroupKey as AnyGroupKey
 from ottla.coordinator.record_codec import decode_key
 from ottla.coordinator.records import (
@@ -68,6 +69,15 @@ class Replay:
                 self._apply_record(header, record)
             except ValueError as error:
                 log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
+
+    def pending_offsets(self) -> PendingOffsets:
+        """Of the transactions that have not ended."""
+        pending = PendingOffsets()
+        for producer_id, offsets in self._open.items():
+            for key, (position, offset) in offsets.items():
+                overtaken = position < self._positions.get(key, -1)
+                pending.add(producer_id, key, None if overtaken else offset)
+        return pending
 
     def finish(self) -> dict[str, ClassicGroup | ConsumerGroup | ShareGroup]:
         for group in self.groups.values():

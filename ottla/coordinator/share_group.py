@@ -91,6 +91,11 @@ class ShareGroup(ConsumerGroupCore):
         """As `ClassicGroup.commit`: a share group has no offsets to commit."""
         return ErrorCode.GROUP_ID_NOT_FOUND, []
 
+    def check_transactional_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        return ErrorCode.ILLEGAL_GENERATION
+
     # Steps
 
     def _newly_shared(self) -> list[tuple[bytes, int]]:

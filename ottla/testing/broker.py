@@ -30,6 +30,7 @@ _DEFAULTS = {
     "group.share.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "5",
     "share.coordinator.state.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
     "log.cleaner.dedupe.buffer.size": "1048577",
 }
 
@@ -64,9 +65,9 @@ class Broker:
             self._data = Path(self._temporary.name)
         overrides = {
             **_DEFAULTS,
+            "log.dirs": str(self._data),
             **self._config,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
-            "log.dirs": str(self._data),
         }
         started: list[BaseException | None] = []
         ready = threading.Event()

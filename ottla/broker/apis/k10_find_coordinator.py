@@ -1,10 +1,9 @@
-"""FindCoordinator, key 10: which broker keeps a group.
+"""FindCoordinator, key 10: which broker keeps a group or a transactional id.
 
 Behaviour
-- A group is kept by the leader of its partition of `__consumer_offsets`; the topic is created when the first
-  client asks.
-- A share key (group, topic id and partition) is kept by the leader of its partition of `__share_group_state`.
-- Transactional ids have no coordinator here yet: INVALID_REQUEST.
+- A group is kept by the leader of its partition of `__consumer_offsets`, a transactional id by that of
+  `__transaction_state`, a share key (group, topic id and partition) by that of `__share_group_state`; the topics are
+  created when the first client asks.
 
 Version notes
 - 1 key types and error messages; 3 flexible; 4 several keys; 6 share groups.
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.share_state import SHARE_STATE_TOPIC
 from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.coordinator.transaction_records import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
-_GROUP = 0
 _SHARE = 2
-_KEY_TYPES = {1: "transactional ids"}
+_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_STATE_TOPIC}
 
 
 async def handle(
@@ -51,17 +50,17 @@ async def handle(
 
 async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coordinator:
     try:
+        name = _TOPICS.get(key_type)
+        if name is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"This broker does not coordinate keys of type {key_type}."
+            )
         if key_type == _SHARE:
             if len(key.split(":")) < 3:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "A share key is GROUP:TOPIC_ID:PARTITION.")
             await broker.sharing.ensure_topic()
-            name = SHARE_STATE_TOPIC
-        elif key_type == _GROUP:
-            await broker.ensure_internal_topic(CONSUMER_OFFSETS_TOPIC)
-            name = CONSUMER_OFFSETS_TOPIC
         else:
-            kind = _KEY_TYPES.get(key_type, f"keys of type {key_type}")
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"This broker does not coordinate {kind}.")
+            await broker.ensure_internal_topic(name)
         topic = broker.image.topics[name]
         leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
         node = broker.node(leader, listener)
