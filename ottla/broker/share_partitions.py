@@ -21,12 +21,13 @@ from ottla.metadata.group_configs import (
     RECORD_LOCK_DURATION,
     parse_offset_reset,
 )
-from ottla.protocol.batch_header import read_header
+from ottla.protocol.batch_header import BatchHeader, read_header
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.cluster.partition import Partition
+    from ottla.log.transaction_index import AbortedTransaction
 
 # What a lock timeout could not write is tried again after this.
 _RETRY_SECONDS = 1.0
@@ -69,14 +70,16 @@ class LiveSharePartition:
         """Lock records for a member, and return the batches that they are in."""
         share, log = self.share, self.partition.log
         share.log_starts_at(log.log_start_offset)
-        upto = self.partition.high_watermark
-        if self._group_config(ISOLATION_LEVEL) == "read_committed":
-            upto = self.partition.last_stable_offset
+        committed_only = self._group_config(ISOLATION_LEVEL) == "read_committed"
+        upto = self.partition.last_stable_offset if committed_only else self.partition.high_watermark
         most = min(most, self._lock_limit - share.locked)
         first = share.next_offset
         if most <= 0 or first >= upto:
             return Handed(b"", [])
-        data = log.read(first, max_bytes, upto=upto, min_one=min_one).read()
+        region = log.read(first, max_bytes, upto=upto, min_one=min_one)
+        data = region.read()
+        aborted = log.aborted_transactions(first, region) if committed_only else []
+        archived: list[StateBatch] = []
         deadline_ms = self._broker.now_ms() + self.lock_ms
         acquired: list[AcquiredBatch] = []
         position = end = 0
@@ -85,12 +88,16 @@ class LiveSharePartition:
             position += header.size
             if position > len(data):
                 break  # a slice may end inside a batch
-            taken = share.acquire(member_id, first, header.last_offset, most, deadline_ms)
-            first = header.next_offset
+            begin, first = first, header.next_offset
+            if aborted and _is_aborted(header, aborted):
+                archived += share.archive(begin, header.last_offset)
+                continue
+            taken = share.acquire(member_id, begin, header.last_offset, most, deadline_ms)
             if taken:
                 most -= sum(batch.last - batch.first + 1 for batch in taken)
                 acquired += taken
                 end = position
+        self._write(archived)
         if acquired:
             self._watch_locks()
         return Handed(data[:end], acquired)
@@ -175,6 +182,13 @@ class LiveSharePartition:
             self._timer = self._broker.loop.call_later(_RETRY_SECONDS, self._expire)
             return
         self._watch_locks()
+
+
+def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
+    return header.is_transactional and any(
+        each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
+        for each in aborted
+    )
 
 
 class SharePartitions:

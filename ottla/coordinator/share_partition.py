@@ -129,6 +129,17 @@ class SharePartition:
                 taken.append(AcquiredBatch(offset, offset, record.count))
         return taken
 
+    def archive(self, first: int, last: int) -> list[StateBatch]:
+        """These records are not for anybody: what is free of them is done."""
+        changed = []
+        for offset in range(max(first, self.start_offset), last + 1):
+            self._extend(offset + 1)
+            record = self._records[offset]
+            if record.state is DeliveryState.AVAILABLE:
+                record.state = DeliveryState.ARCHIVED
+                changed.append(offset)
+        return self._batches(changed)
+
     # Taking back
 
     def acknowledge(

@@ -30,9 +30,13 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield broker
 
 
-def begin_at(broker: Broker, where: str, group: str = "g") -> None:
-    entry = ConfigEntry("share.auto.offset.reset", where, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
+def begin_at(broker: Broker, where: str) -> None:
+    configure(broker, "share.auto.offset.reset", where)
+
+
+def configure(broker: Broker, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.GROUP, "g", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.incremental_alter_configs([resource]).values():
         future.result()
@@ -168,3 +172,24 @@ def test_a_group_begins_at_the_end_unless_told_otherwise(broker: Broker, workers
     sent = produce(broker, range(4, 8))
     workers.until(lambda: len(workers.seen) == 4)
     assert workers.seen == Counter(sent)
+
+
+def test_a_group_that_reads_committed_records_sees_nothing_of_an_aborted_transaction(
+    broker: Broker, workers: Workers
+) -> None:
+    configure(broker, "share.isolation.level", "read_committed")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "x"})
+    producer.init_transactions()
+    for number in range(6):
+        producer.begin_transaction()
+        producer.produce("jobs", str(number))
+        producer.flush()
+        if number % 2:
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+    workers.add()
+    workers.until(lambda: len(workers.seen) == 3)
+    sent = produce(broker, range(10, 12))
+    workers.until(lambda: len(workers.seen) == 5)
+    assert workers.seen == Counter({b"0", b"2", b"4"} | sent)
