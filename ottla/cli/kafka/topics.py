@@ -75,13 +75,13 @@ def _parser() -> tool.Parser:
     parser.add_flag("--if-not-exists", help="do nothing if the topic is there already (create)")
     parser.add_flag("--exclude-internal", help="leave internal topics out (list, describe)")
     parser.add_flag("--topics-with-overrides", help="only topics that have settings of their own")
-    parser.add_flag("--under-replicated-partitions", help="only partitions whose replicas are not all in sync")
+    parser.add_flag(
+        "--under-replicated-partitions", help="only partitions whose replicas are not all in sync"
+    )
     parser.add_flag("--unavailable-partitions", help="only partitions without a leader")
     parser.add_flag("--under-min-isr-partitions", help="only partitions below min.insync.replicas")
     parser.add_flag("--at-min-isr-partitions", help="only partitions exactly at min.insync.replicas")
-    parser.add_argument(
-        "--partition-size-limit-per-response", type=int, metavar="N", help=argparse.SUPPRESS
-    )
+    parser.add_argument("--partition-size-limit-per-response", type=int, metavar="N", help=argparse.SUPPRESS)
     parser.add_flag("--disable-rack-aware", help=argparse.SUPPRESS)
     parser.add_flag("--force", help=argparse.SUPPRESS)
     return parser
@@ -248,9 +248,7 @@ def _heading(topic: TopicDescription, entries: list[ConfigEntry]) -> str:
     from ottla.cli.kafka.java_order import hash_map_order
 
     values = {entry.name: entry for entry in entries}
-    shown = [
-        f"{name}={values[name].value}" for name in hash_map_order(values) if not values[name].is_default
-    ]
+    shown = [f"{name}={values[name].value}" for name in hash_map_order(values) if not values[name].is_default]
     return (
         f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}\t"
         f"ReplicationFactor: {len(topic.partitions[0].replicas) if topic.partitions else 0}\t"
