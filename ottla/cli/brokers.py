@@ -57,13 +57,13 @@ class Brokers:
         assert self._nodes is not None
         return self._nodes
 
-    def metadata(self, topics: list[str] | None) -> MetadataResponse:
-        """None for all topics. Nothing is ever created by asking."""
+    def metadata(self, topics: list[str] | None, *, create: bool = False) -> MetadataResponse:
+        """None for all topics. Nothing is created by asking unless `create` says so."""
         from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         answer = self.any().request(
-            MetadataRequest(topics=asked, allow_auto_topic_creation=False), MetadataResponse
+            MetadataRequest(topics=asked, allow_auto_topic_creation=create), MetadataResponse
         )
         self._nodes = {
             broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
