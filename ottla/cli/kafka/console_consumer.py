@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int | None:
     security = {
         key: value for key, value in properties.items() if key.startswith(("security.", "sasl.", "ssl."))
     }
-    client = tool.connect(args, client_id=properties.pop("client.id", "console-consumer"), **security)
+    client = tool.connect(args, client_id=properties.pop("client.id", "console-consumer"), extra=security)
     topics = _topics(client, args)
     from ottla.cli.jobs.consume import Consumption
 

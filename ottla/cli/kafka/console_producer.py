@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int | None:
     security = {
         key: value for key, value in properties.items() if key.startswith(("security.", "sasl.", "ssl."))
     }
-    client = tool.connect(args, client_id=properties.pop("client.id", "console-producer"), **security)
+    client = tool.connect(args, client_id=properties.pop("client.id", "console-producer"), extra=security)
     ensure_topic(client, args.topic, "Producer clientId=console-producer")
     production = Production(client, args.topic, _options(args, properties))
     interrupted = False

@@ -54,7 +54,7 @@ def formatter(name: str, properties: Mapping[str, str]) -> Formatter:
     if short == "LoggingMessageFormatter":
         return _logging_formatter(default_formatter(properties))
     if short in ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"):
-        from ottla.cli.jobs.group_records import as_json
+        from ottla.cli.jobs.internal_records import as_json
 
         kinds = (0, 1) if short == "OffsetsMessageFormatter" else (2,)
         return lambda message: as_json(message.key, message.value, kinds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
@@ -66,7 +66,11 @@ def _version() -> str:
 
 
 def connect(
-    args: argparse.Namespace, *, client_id: str = "adminclient-1", timeout: float | None = None, **extra: str
+    args: argparse.Namespace,
+    *,
+    client_id: str = "adminclient-1",
+    timeout: float | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> Client:
     """The cluster that the options name; `extra` are properties that win over the file."""
     from ottla.cli.client import DEFAULT_TIMEOUT, Client
@@ -81,7 +85,7 @@ def connect(
         from ottla.cli.properties import read_client_properties
 
         properties |= read_client_properties(args.command_config)
-    return Client(servers, {**properties, **extra}, timeout or DEFAULT_TIMEOUT)
+    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT)
 
 
 def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> str:
