@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import client_properties, read_file
+from ottla.cli.kafka.properties_options import open_client, read_file
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -28,7 +28,6 @@ def run(argv: list[str]) -> int | None:
     args = _parser().parse_args(argv)
     _check(args)
     from ottla.cli.kafka.formatters import formatter
-    from ottla.cli.kafka.properties_options import servers
 
     if args.property:
         print(
@@ -44,13 +43,9 @@ def run(argv: list[str]) -> int | None:
         if getattr(args, option):
             printing[option.replace("_", ".")] = getattr(args, option)
     render = formatter(args.formatter, printing)
-    properties = client_properties(args.command_config, [*args.consumer_property, *args.command_property])
-    servers(args, properties)
-    args.command_config = None
-    security = {
-        key: value for key, value in properties.items() if key.startswith(("security.", "sasl.", "ssl."))
-    }
-    client = tool.connect(args, client_id=properties.pop("client.id", "console-consumer"), extra=security)
+    client, properties = open_client(
+        args, [*args.consumer_property, *args.command_property], "console-consumer"
+    )
     topics = _topics(client, args)
     from ottla.cli.jobs.consume import Consumption
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError, TopicNotFound
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import client_properties, read_file
+from ottla.cli.kafka.properties_options import open_client, read_file
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -35,7 +35,6 @@ def run(argv: list[str]) -> int | None:
         )
     from ottla.cli.jobs.produce import Production
     from ottla.cli.kafka.line_reader import LineReader
-    from ottla.cli.kafka.properties_options import servers
 
     if args.property:
         print(
@@ -48,13 +47,9 @@ def run(argv: list[str]) -> int | None:
         **tool.key_values([*args.property, *args.reader_property]),
     }
     reader = LineReader.from_properties(reading)
-    properties = client_properties(args.command_config, [*args.producer_property, *args.command_property])
-    servers(args, properties)
-    args.command_config = None
-    security = {
-        key: value for key, value in properties.items() if key.startswith(("security.", "sasl.", "ssl."))
-    }
-    client = tool.connect(args, client_id=properties.pop("client.id", "console-producer"), extra=security)
+    client, properties = open_client(
+        args, [*args.producer_property, *args.command_property], "console-producer"
+    )
     ensure_topic(client, args.topic, "Producer clientId=console-producer")
     production = Production(client, args.topic, _options(args, properties))
     interrupted = False

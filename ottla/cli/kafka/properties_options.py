@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.properties import parse_properties, to_librdkafka
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+
+_REACHING = ("security.", "sasl.", "ssl.")
 
 
 def read_file(path: Path | None) -> dict[str, str]:
@@ -21,13 +27,19 @@ def read_file(path: Path | None) -> dict[str, str]:
         raise JobError(f"Cannot read the properties in {path}: {reason}.") from None
 
 
-def client_properties(file: Path | None, pairs: Iterable[str]) -> dict[str, str]:
-    """For the client library; what the options say wins over the file."""
-    return to_librdkafka({**read_file(file), **tool.key_values(list(pairs))})
+def open_client(
+    args: argparse.Namespace, pairs: Iterable[str], client_id: str
+) -> tuple[Client, dict[str, str]]:
+    """The cluster, and the properties of the producer or consumer beside those that are for reaching it.
 
-
-def servers(args: argparse.Namespace, properties: dict[str, str]) -> None:
-    """A file or property may name the brokers as well."""
+    They come from --command-config and from `pairs`, which win; either may name the brokers as well.
+    """
+    properties = to_librdkafka({**read_file(args.command_config), **tool.key_values(list(pairs))})
     named = properties.pop("bootstrap.servers", None)
     if not args.bootstrap_server and not getattr(args, "broker_list", None):
         args.bootstrap_server = named
+    args.command_config = None  # read here
+    reaching = {key: value for key, value in properties.items() if key.startswith(_REACHING)}
+    client = tool.connect(args, client_id=properties.pop("client.id", client_id), extra=reaching)
+    client.brokers.any()  # fail early and clearly
+    return client, properties
