@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cluster.controller import Alteration
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -25,18 +25,35 @@ class ResourceType(IntEnum):
 Resource = tuple[int, str]  # type and name
 
 
-def repeated(resources: Sequence[Resource]) -> Mapping[Resource, int]:
-    """How often each resource is named; more than once is refused."""
-    return Counter(resources)
+class Outcome(NamedTuple):
+    """What came of one resource, in the order of the request."""
+
+    resource_type: int
+    resource_name: str
+    error_code: int
+    error_message: str | None
 
 
-async def alter(
-    broker: Broker, resource: Resource, alteration: Alteration, *, times: int, validate_only: bool
-) -> None:
+async def alter_each(
+    broker: Broker, wanted: Sequence[tuple[Resource, Alteration]], *, validate_only: bool
+) -> list[Outcome]:
+    """Alter every resource on its own: one that is refused does not keep the others back."""
+    times = Counter(resource for resource, _ in wanted)
+    outcomes = []
+    for resource, alteration in wanted:
+        try:
+            if times[resource] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await _alter(broker, resource, alteration, validate_only)
+            outcomes.append(Outcome(*resource, ErrorCode.NONE, None))
+        except KafkaError as error:
+            outcomes.append(Outcome(*resource, error.code, error.message))
+    return outcomes
+
+
+async def _alter(broker: Broker, resource: Resource, alteration: Alteration, validate_only: bool) -> None:
     """Alter one resource; KafkaError with Kafka's words where that is not possible."""
     kind, name = resource
-    if times > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
     match kind:
         case ResourceType.TOPIC:
             if not name:

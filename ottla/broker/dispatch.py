@@ -102,13 +102,16 @@ class Dispatcher:
         self._broker = broker
         self._modules = served_keys()
         self._apis: dict[int, Api] = {}
+        self._versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameBuffers()
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
     def versions(self) -> dict[int, tuple[int, int]]:
         """Every served key and the versions it accepts."""
-        return {key: request_type(key).versions for key in sorted(self._modules)}
+        if not self._versions:
+            self._versions = {key: request_type(key).versions for key in sorted(self._modules)}
+        return self._versions
 
     def api(self, key: int) -> Api | None:
         """The API with that key; its module is imported when it is first asked for."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.config_resources import alter, repeated
+from ottla.broker.config_resources import alter_each
 from ottla.cluster.config_changes import replaced
-from ottla.protocol.errors import KafkaError
+from ottla.cluster.controller import Alteration
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -30,36 +30,13 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
-    times = repeated([(each.resource_type, each.resource_name) for each in request.resources])
+    wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
+    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only)
     return AlterConfigsResponse(
-        responses=[
-            await _alter(
-                broker,
-                resource,
-                times[resource.resource_type, resource.resource_name],
-                request.validate_only,
-            )
-            for resource in request.resources
-        ]
+        responses=[AlterConfigsResourceResponse(**outcome._asdict()) for outcome in outcomes]
     )
 
 
-async def _alter(
-    broker: Broker, resource: AlterConfigsResource, times: int, validate_only: bool
-) -> AlterConfigsResourceResponse:
-    answer = AlterConfigsResourceResponse(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-    )
+def _alteration(resource: AlterConfigsResource) -> Alteration:
     configs = [(config.name, config.value) for config in resource.configs]
-    try:
-        after = replaced(configs)
-        await alter(
-            broker,
-            (resource.resource_type, resource.resource_name),
-            lambda before: after,
-            times=times,
-            validate_only=validate_only,
-        )
-    except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message
-    return answer
+    return lambda before: replaced(configs)

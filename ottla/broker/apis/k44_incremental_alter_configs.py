@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.config_resources import ResourceType, alter, repeated
+from ottla.broker.config_resources import ResourceType, alter_each
 from ottla.cluster.config_changes import ConfigChange, changed
+from ottla.cluster.controller import Alteration
 from ottla.metadata.broker_configs import broker_config_def
 from ottla.metadata.topic_configs import TOPIC_CONFIGS
-from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -33,36 +33,14 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    times = repeated([(each.resource_type, each.resource_name) for each in request.resources])
+    wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
+    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only)
     return IncrementalAlterConfigsResponse(
-        responses=[
-            await _alter(
-                broker,
-                resource,
-                times[resource.resource_type, resource.resource_name],
-                request.validate_only,
-            )
-            for resource in request.resources
-        ]
+        responses=[AlterConfigsResourceResponse(**outcome._asdict()) for outcome in outcomes]
     )
 
 
-async def _alter(
-    broker: Broker, resource: AlterConfigsResource, times: int, validate_only: bool
-) -> AlterConfigsResourceResponse:
-    answer = AlterConfigsResourceResponse(
-        resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-    )
+def _alteration(resource: AlterConfigsResource) -> Alteration:
     definition_of = TOPIC_CONFIGS.get if resource.resource_type == ResourceType.TOPIC else broker_config_def
     changes = [ConfigChange(each.name, each.config_operation, each.value) for each in resource.configs]
-    try:
-        await alter(
-            broker,
-            (resource.resource_type, resource.resource_name),
-            lambda before: changed(before, changes, definition_of),
-            times=times,
-            validate_only=validate_only,
-        )
-    except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message
-    return answer
+    return lambda before: changed(before, changes, definition_of)

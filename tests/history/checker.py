@@ -1,0 +1,196 @@
+"""Finds what a log must never do in a history of sends and polls.
+
+The anomalies are those that Jepsen looks for in Kafka-like systems. A history is what clients saw, in the order in
+which each of them saw it; the checker knows nothing of brokers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Outcome(Enum):
+    OK = "acknowledged"
+    FAILED = "refused: it must not be there"
+    UNKNOWN = "no answer: it may be there or not"
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One record that a producer sent; `offset` where it was told. Values are unique over the history."""
+
+    producer: str
+    partition: int
+    value: str
+    outcome: Outcome
+    offset: int | None = None
+    transaction: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """What one poll of a consumer returned, in order: (partition, offset, value)."""
+
+    consumer: str
+    records: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reposition:
+    """The consumer was assigned anew or sought: its position may jump."""
+
+    consumer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    name: str
+    outcome: Outcome  # OK: committed; FAILED: aborted; UNKNOWN: it may be either
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    kind: str
+    detail: str
+
+
+@dataclass(slots=True)
+class History:
+    """Events in the order in which they were recorded; only the order of one client's own events counts."""
+
+    events: list[Send | Poll | Reposition | Transaction] = field(default_factory=list)
+
+    def of_kind(self, kind: type) -> Iterator[object]:
+        return (event for event in self.events if isinstance(event, kind))
+
+
+class _Facts:
+    """What the history says, arranged for the questions below."""
+
+    def __init__(self, history: History) -> None:
+        self.sends = [event for event in history.events if isinstance(event, Send)]
+        self.polls = [event for event in history.events if isinstance(event, Poll)]
+        self.transactions = {
+            event.name: event.outcome for event in history.events if isinstance(event, Transaction)
+        }
+        self.seen: dict[tuple[int, str], set[int]] = defaultdict(set)  # (partition, value) → offsets
+        self.at: dict[tuple[int, int], set[str]] = defaultdict(set)  # (partition, offset) → values
+        self.polled: set[tuple[int, str]] = set()
+        for poll in self.polls:
+            for partition, offset, value in poll.records:
+                self.seen[partition, value].add(offset)
+                self.at[partition, offset].add(value)
+                self.polled.add((partition, value))
+        for send in self.sends:
+            if self.outcome_of(send) is Outcome.OK and send.offset is not None:
+                self.seen[send.partition, send.value].add(send.offset)
+                self.at[send.partition, send.offset].add(send.value)
+
+    def outcome_of(self, send: Send) -> Outcome:
+        """A record in a transaction is there if it was written and the transaction committed."""
+        if send.transaction is None or send.outcome is Outcome.FAILED:
+            return send.outcome
+        ended = self.transactions.get(send.transaction, Outcome.UNKNOWN)
+        if ended is Outcome.FAILED:
+            return Outcome.FAILED
+        return send.outcome if ended is Outcome.OK else Outcome.UNKNOWN
+
+
+def check(history: History) -> list[Anomaly]:
+    """Every anomaly of the history; an empty list is what one wants.
+
+    The last polls must have read every partition to its end, else what nobody has read counts as lost.
+    """
+    facts = _Facts(history)
+    return [
+        *_inconsistent_offsets(facts),
+        *_duplicates(facts),
+        *_missing(facts),
+        *_aborted_reads(facts),
+        *_nonmonotonic_sends(facts),
+        *_poll_order(history, facts),
+    ]
+
+
+def _inconsistent_offsets(facts: _Facts) -> Iterator[Anomaly]:
+    for (partition, offset), values in facts.at.items():
+        if len(values) > 1:
+            yield Anomaly(
+                "inconsistent-offsets", f"partition {partition} offset {offset} is {sorted(values)}"
+            )
+
+
+def _duplicates(facts: _Facts) -> Iterator[Anomaly]:
+    for (partition, value), offsets in facts.seen.items():
+        if len(offsets) > 1:
+            yield Anomaly("duplicate", f"{value} is in partition {partition} at {sorted(offsets)}")
+
+
+def _missing(facts: _Facts) -> Iterator[Anomaly]:
+    """Acknowledged and never read: lost if somebody read past it, unseen if nobody got that far."""
+    furthest: dict[int, int] = defaultdict(lambda: -1)
+    for poll in facts.polls:
+        for partition, offset, _ in poll.records:
+            furthest[partition] = max(furthest[partition], offset)
+    for send in facts.sends:
+        if facts.outcome_of(send) is not Outcome.OK or (send.partition, send.value) in facts.polled:
+            continue
+        passed = send.offset is None or send.offset < furthest[send.partition]
+        kind = "lost-write" if passed else "unseen"
+        yield Anomaly(kind, f"{send.value} was acknowledged at {send.partition}/{send.offset}")
+
+
+def _aborted_reads(facts: _Facts) -> Iterator[Anomaly]:
+    for send in facts.sends:
+        if facts.outcome_of(send) is Outcome.FAILED and (send.partition, send.value) in facts.polled:
+            yield Anomaly("aborted-read", f"{send.value} was refused or aborted, and read")
+
+
+def _nonmonotonic_sends(facts: _Facts) -> Iterator[Anomaly]:
+    last: dict[tuple[str, int], int] = {}
+    for send in facts.sends:
+        if send.outcome is not Outcome.OK or send.offset is None:
+            continue
+        key = (send.producer, send.partition)
+        if send.offset <= last.get(key, -1):
+            yield Anomaly(
+                "nonmonotonic-send",
+                f"{send.producer} sent {send.value} to partition {send.partition}: {send.offset} after {last[key]}",
+            )
+        last[key] = max(last.get(key, -1), send.offset)
+
+
+def _poll_order(history: History, facts: _Facts) -> Iterator[Anomaly]:
+    """Each consumer reads forwards and leaves out nothing that is known to be there."""
+    known: dict[int, list[int]] = defaultdict(list)
+    for partition, offset in facts.at:
+        known[partition].append(offset)
+    ordered = {partition: sorted(offsets) for partition, offsets in known.items()}
+    index = {
+        (partition, offset): place
+        for partition, offsets in ordered.items()
+        for place, offset in enumerate(offsets)
+    }
+    position: dict[tuple[str, int], int] = {}
+    for event in history.events:
+        if isinstance(event, Reposition):
+            for key in [key for key in position if key[0] == event.consumer]:
+                del position[key]
+        if not isinstance(event, Poll):
+            continue
+        for partition, offset, value in event.records:
+            key = (event.consumer, partition)
+            before = position.get(key)
+            if before is not None:
+                if offset <= before:
+                    yield Anomaly(
+                        "nonmonotonic-poll",
+                        f"{event.consumer} read {value} at {partition}/{offset} after {before}",
+                    )
+                elif index[partition, offset] != index[partition, before] + 1:
+                    skipped = ordered[partition][index[partition, before] + 1 : index[partition, offset]]
+                    yield Anomaly("poll-skip", f"{event.consumer} read past {partition}/{skipped}")
+            position[key] = offset
