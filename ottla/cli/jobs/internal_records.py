@@ -115,7 +115,7 @@ def _decode(
         return None, None
     kind = int.from_bytes(key[:2], "big", signed=True)
     if kind not in kinds:
-        return f"Unknown record type {kind} at offset, skipping.", None
+        return _dumps({"type": str(kind), "data": "unknown"}), None
     key_type, value_type = kinds[kind]
     shown = _dumps({"type": str(kind), "data": to_json(key_type.decode(key, kind, 2), kind, _protocol)})
     if value is None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
 from ottla.cli.jobs import groups
-from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_at
+from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
 from ottla.cli.jobs.topics import partitions_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class OffsetChange:
     new_offset: int
     # What was asked for, if it lies outside the partition and was clamped.
     clamped_from: int | None = None
+    # A moment was asked for, and the partition has nothing since then: it is the end instead.
+    nothing_since: bool = False
 
 
 def clamp(wanted: int, start: int, end: int) -> int:
@@ -71,7 +73,7 @@ def plan_reset(
         raise JobError(f"Consumer group '{group}' has no committed offsets: name topics with --topic.")
     starts = earliest_offsets(client, partitions)
     ends = latest_offsets(client, partitions)
-    at = offsets_at(client, partitions, target.value) if target.kind == "timestamp" else {}
+    at = offsets_by_time(client, partitions, max(target.value, 0)) if target.kind == "timestamp" else {}
     wanted: dict[Partition, int] = {}
     for partition in partitions:
         current = committed.get(partition)
@@ -80,7 +82,7 @@ def plan_reset(
         elif target.kind == "latest":
             wanted[partition] = ends[partition]
         elif target.kind == "timestamp":
-            wanted[partition] = at[partition]
+            wanted[partition] = at[partition] if at[partition] >= 0 else ends[partition]
         elif target.kind == "offset":
             wanted[partition] = target.value
         elif target.kind == "current":
@@ -92,7 +94,8 @@ def plan_reset(
             )
         else:
             wanted[partition] = current + target.value
-    return _changes(group, wanted, committed, starts, ends)
+    changes = _changes(group, wanted, committed, starts, ends)
+    return [replace(c, nothing_since=at.get((c.topic, c.partition), 0) < 0) for c in changes]
 
 
 def plan_offsets(client: Client, group: str, wanted: Mapping[Partition, int]) -> list[OffsetChange]:

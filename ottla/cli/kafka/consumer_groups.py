@@ -144,7 +144,7 @@ def _list(client: Client, args: argparse.Namespace) -> int:
         for listing in listings
         if (not states or listing.state in states) and (not types or listing.type in types)
     ]
-    width = max(15, *(len(row[0]) for row in rows)) if rows else 15
+    width = max([25, *(len(row[0]) for row in rows)])
     for row in (headings, *rows):
         print(" ".join([row[0].ljust(width), *(cell.ljust(20) for cell in row[1:])]))
     return 0

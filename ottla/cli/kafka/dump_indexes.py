@@ -46,7 +46,10 @@ def dump_index(path: Path, verify_only: bool, sanity: bool, found: Found) -> Non
         return _sane(path, _OFFSET_ENTRY)
     log = path.with_suffix(".log")
     data = read_log(log) if log.exists() else b""
-    for relative, position in _entries(path, _OFFSET_ENTRY):
+    entries = _entries(path, _OFFSET_ENTRY)
+    if not entries:
+        print(f"{path} is empty.")
+    for relative, position in entries:
         for _, header in batches(data, position):
             if header.last_offset != base + relative:
                 found.setdefault(f"Mismatches in :{path.absolute()}", []).append(

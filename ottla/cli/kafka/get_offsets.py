@@ -71,9 +71,8 @@ def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -
         raise JobError("Could not match any topic-partitions with the specified filters")
     found = offsets_by_time(client, partitions, moment)
     for topic, number in partitions:
-        offset = found[topic, number]
-        # A moment after the last record has no offset; Kafka leaves that blank.
-        print(f"{topic}:{number}:{'' if offset < 0 else offset}")
+        if found[topic, number] >= 0:  # an empty partition has no offset at a moment
+            print(f"{topic}:{number}:{found[topic, number]}")
     return 0
 
 

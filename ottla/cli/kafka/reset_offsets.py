@@ -49,13 +49,13 @@ def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
     if not args.execute and not args.dry_run:
         print(_NO_ACTION, file=sys.stderr)
     planned = _plan(client, groups, args)
-    if args.execute:
-        for changes in planned.values():
-            if changes:
-                execute_reset(client, changes)
     changes = [change for of_group in planned.values() for change in of_group]
     for change in changes:
         _warn(change)
+    if args.execute:
+        for of_group in planned.values():
+            if of_group:
+                execute_reset(client, of_group)
     if args.export:
         with_group = len(planned) > 1
         for change in changes:
@@ -142,6 +142,11 @@ def _read(path: str, groups: list[str]) -> dict[str, dict[Partition, int]]:
 
 
 def _warn(change: OffsetChange) -> None:
+    if change.nothing_since:
+        print(
+            f"Warn: Partition {change.partition} from topic {change.topic} is empty. "
+            "Falling back to latest known offset."
+        )
     wanted = change.clamped_from
     if wanted is None:
         return

@@ -215,8 +215,7 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
     filtered = any(getattr(args, name) for name in _FILTERS)
     for topic in described:
         entries = configs[resources[topic.name]]
-        overridden = [entry for entry in entries if entry.source == "DYNAMIC_TOPIC_CONFIG"]
-        if args.topics_with_overrides and not overridden:
+        if args.topics_with_overrides and all(entry.is_default for entry in entries):
             continue
         if not filtered:
             print(_heading(topic, entries))

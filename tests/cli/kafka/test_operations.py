@@ -8,11 +8,7 @@ def test_offsets_of_partitions(tools, kafka_broker, topic):
         kafka_broker.produce(topic, b"x", timestamp=1000 * number)
     assert tools("get-offsets", "--topic", topic).lines == [f"{topic}:0:3", f"{topic}:1:0", f"{topic}:2:0"]
     assert tools("get-offsets", "--topic", topic, "--time", "earliest").lines[0] == f"{topic}:0:0"
-    assert tools("get-offsets", "--topic", topic, "--time", -3).lines == [
-        f"{topic}:0:2",
-        f"{topic}:1:",
-        f"{topic}:2:",
-    ]
+    assert tools("get-offsets", "--topic", topic, "--time", -3).lines == [f"{topic}:0:2"]
     assert tools("get-offsets", "--topic", topic, "--time", 1000, "--partitions", 0).lines == [f"{topic}:0:1"]
     assert tools("get-offsets", "--topic-partitions", f"{topic}:1-").lines == [f"{topic}:1:0", f"{topic}:2:0"]
     failed = tools("get-offsets", "--topic", "nowhere", code=1)
