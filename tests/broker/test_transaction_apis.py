@@ -452,7 +452,7 @@ def test_transactions_are_described_and_listed(client: Any, producer: MakeProduc
     assert listed(transactional_id_pattern=p.transactional_id[:12]) == set()
     unknown = client.call(ListTransactionsRequest(state_filters=["Sleeping"]))
     assert (unknown.unknown_state_filters, unknown.transaction_states) == (["Sleeping"], [])
-    for pattern in ("(*", "(a+)+", "(a|b){9}", "a*a*a*a*b", "x" * 300):
+    for pattern in ("(*", "(a)\\1", "(?=a)"):
         broken = client.call(ListTransactionsRequest(transactional_id_pattern=pattern))
         assert broken.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
     assert p.end(commit=True) is NONE
