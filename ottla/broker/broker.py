@@ -19,6 +19,7 @@ from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.transaction_coordinator import TransactionCoordinator
+from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.store import NodeStore, StoreError
@@ -89,6 +90,7 @@ class Broker:
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.faults: Faults | None = None
+        self.cleaner: LogCleaner | None = None
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
@@ -136,6 +138,8 @@ class Broker:
         """Delete a topic, and what groups have committed for it."""
         topic = self.image.topics.get(name)
         await self.controller.delete_topic(name)
+        if self.cleaner is not None:
+            self.cleaner.forget(name)
         await self.groups.topics_deleted([name])
         if topic is not None:
             self.sharing.topic_deleted(topic.topic_id)

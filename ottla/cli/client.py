@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
 
+    from ottla.cli.brokers import Brokers
+
 T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP_SERVER = "localhost:9092"
@@ -56,6 +58,7 @@ class Client:
         self._all_down_since: float | None = None
         self._denied: str | None = None
         self._reached = False
+        self._brokers: Brokers | None = None
 
     # -- clients ---------------------------------------------------------------------------------------
 
@@ -80,6 +83,15 @@ class Client:
 
             self._admin = self._open(AdminClient, self.config({"error_cb": self._on_error}))
         return self._admin
+
+    @property
+    def brokers(self) -> Brokers:
+        """Plain connections, beside confluent-kafka's."""
+        if self._brokers is None:
+            from ottla.cli.brokers import Brokers
+
+            self._brokers = Brokers(self)
+        return self._brokers
 
     def producer(self, extra: Mapping[str, Any]) -> Producer:
         from confluent_kafka import Producer
@@ -121,7 +133,7 @@ class Client:
                 error: KafkaError = failure.args[0]
                 if error.name() in ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"):
                     self.admin.poll(0)
-                    raise self._unreachable() from None
+                    raise self.unreachable() from None
                 raise from_kafka(error, subject) from None
             else:
                 self._reached = True
@@ -149,12 +161,12 @@ class Client:
 
     def _check_reachable(self) -> None:
         if self._denied is not None:
-            raise self._unreachable()
+            raise self.unreachable()
         down = self._all_down_since
         if down is not None and not self._reached and time.monotonic() - down > _GRACE:
-            raise self._unreachable()
+            raise self.unreachable()
 
-    def _unreachable(self) -> BrokerUnreachable:
+    def unreachable(self) -> BrokerUnreachable:
         if self._denied is not None:
             reason = self._denied.split(": ", 1)[-1].rstrip(".")
             return BrokerUnreachable(

@@ -1,6 +1,6 @@
 """A plain blocking connection to one broker, for the few APIs that confluent-kafka does not offer.
 
-It speaks with the messages of `ottla.protocol`, over PLAINTEXT and TLS.
+It speaks with the messages of `ottla.protocol`, over PLAINTEXT, TLS and SASL.
 """
 
 from __future__ import annotations
@@ -30,15 +30,21 @@ class Connection:
         self._where = f"{host}:{port}"
         self._correlation_id = 0
         protocol = client.properties.get("security.protocol", "PLAINTEXT").upper()
-        if protocol.startswith("SASL"):
-            raise JobError("This cannot be done over SASL yet.", "UNSUPPORTED_SASL_MECHANISM")
         try:
             self._socket = socket.create_connection((host, port), timeout=client.timeout)
-            if protocol == "SSL":
+            if protocol.endswith("SSL"):
                 self._socket = _tls(client).wrap_socket(self._socket, server_hostname=host)
+        except socket.gaierror:
+            raise BrokerUnreachable(f"Cannot reach a broker at {self._where}: no such host name.") from None
+        except ssl.SSLError as error:
+            raise BrokerUnreachable(
+                f"Cannot reach a broker at {self._where} over TLS: {error.reason or error}."
+            ) from None
         except OSError as error:
             raise BrokerUnreachable(f"Cannot reach the broker at {self._where}: {error}.") from None
         self._versions: dict[int, tuple[int, int]] | None = None
+        if protocol.startswith("SASL"):
+            self._authenticate(client)
 
     def __enter__(self) -> Self:
         return self
@@ -48,11 +54,43 @@ class Connection:
     ) -> None:
         self._socket.close()
 
-    def request(self, request: Request, response_type: type[R]) -> R:
+    def _authenticate(self, client: Client) -> None:
+        from ottla.cli.sasl import exchange
+        from ottla.protocol.messages import sasl_authenticate, sasl_handshake
+
+        properties = client.properties
+        mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
+        offered = self._exchange(
+            sasl_handshake.SaslHandshakeRequest(mechanism=mechanism), 1, sasl_handshake.SaslHandshakeResponse
+        )
+        reason = "" if not offered.error_code else f"it does not offer {mechanism}"
+        steps = exchange(mechanism, properties.get("sasl.username", ""), properties.get("sasl.password", ""))
+        token = next(steps)
+        while not reason:
+            answer = self._exchange(
+                sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token),
+                0,
+                sasl_authenticate.SaslAuthenticateResponse,
+            )
+            if answer.error_code:
+                reason = (answer.error_message or "wrong user name or password").rstrip(".")
+                break
+            try:
+                token = steps.send(bytes(answer.auth_bytes))
+            except StopIteration:
+                return
+        raise BrokerUnreachable(f"The broker at {self._where} refused the credentials: {reason}.")
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """Lowest and highest version of each API that the broker knows."""
         if self._versions is None:
             answer = self._exchange(ApiVersionsRequest(), 0, ApiVersionsResponse)
             self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
-        lowest, highest = self._versions.get(request.api_key, (0, -1))
+        return self._versions
+
+    def request(self, request: Request, response_type: type[R]) -> R:
+        lowest, highest = self.versions.get(request.api_key, (0, -1))
         version = min(highest, request.versions[1])
         if version < max(lowest, request.versions[0]):
             name = type(request).__name__.removesuffix("Request")

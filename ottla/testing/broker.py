@@ -14,6 +14,7 @@ import uvloop
 
 from ottla.broker.faults import Fault, Faults
 from ottla.broker.server import Server
+from ottla.log.cleaner.status import CleanerStatus
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, build_batch, read_records
 
@@ -204,6 +205,12 @@ class Broker:
             return broker.replicas.leader(topic, partition).waiting
 
         return self._run(count())
+
+    def cleaner_status(self) -> CleanerStatus:
+        """What the log cleaner has done, does and cannot do."""
+        cleaner = self._running().broker.cleaner
+        assert cleaner is not None
+        return cleaner.status
 
     # Faults
 

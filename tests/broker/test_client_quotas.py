@@ -272,15 +272,18 @@ def test_other_clients_do_not_notice(broker, client):
 
 def test_an_address_that_connects_too_often_is_turned_away(broker, client):
     alter(client, {"ip": "127.0.0.1"}, {"connection_creation_rate": 1})
-    refused = 0
-    for _ in range(14):
+    for _ in range(5):  # a burst is fine
         with WireClient(broker.bootstrap_servers) as again:
-            again.socket.settimeout(0.05)
+            again.call(ApiVersionsRequest())
+    refused = 0
+    for _ in range(9):
+        with WireClient(broker.bootstrap_servers) as again:
+            again.socket.settimeout(0.3)
             try:
                 again.call(ApiVersionsRequest())
             except (TimeoutError, ConnectionError):
                 refused += 1
-    assert 1 <= refused <= 5
+    assert refused
     client.call(ApiVersionsRequest())
 
 

@@ -150,6 +150,19 @@ def test_a_directory_that_was_removed_is_noticed(tmp_path):
         assert all(produce(client, index) == 0 for index in range(PARTITIONS) if index not in broken)
 
 
+def test_a_log_that_was_removed_takes_no_other_with_it(tmp_path, caplog):
+    with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        broker.create_topic("t", PARTITIONS, config={"segment.ms": "1"})
+        assert all(produce(client, index) == 0 for index in range(PARTITIONS))
+        gone, *_ = partitions_in(tmp_path / "b")
+        shutil.rmtree(tmp_path / "b" / f"t-{gone}")
+        time.sleep(0.01)
+        assert soon(lambda: produce(client, gone) == ErrorCode.KAFKA_STORAGE_ERROR)
+        assert all(produce(client, index) == 0 for index in range(PARTITIONS) if index != gone)
+        assert log_dirs(client) == {"a": 0, "b": 0}
+    assert sum(f"t-{gone} is offline" in record.getMessage() for record in caplog.records) == 1
+
+
 def test_a_broker_starts_without_a_directory_and_makes_nothing_in_its_place(tmp_path):
     with two_disks(tmp_path) as broker:
         broker.create_topic("t", PARTITIONS)

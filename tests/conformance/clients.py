@@ -17,6 +17,7 @@ from .capabilities import (
     GROUPS,
     POSITIONS,
     TRAITS,
+    TRANSACTIONS,
     assignors,
     codecs,
 )
@@ -43,6 +44,7 @@ class ConfluentClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "cooperative-sticky", *BROKER_ASSIGNORS)
@@ -66,6 +68,7 @@ class KafkaPythonClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs("none", "gzip")
         # The other codecs need packages that kafka-python does not bring.
@@ -97,6 +100,7 @@ class AiokafkaClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "sticky")
@@ -114,6 +118,7 @@ class JavaClient(AgentClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN - {"alter_configs"}  # the client has the incremental call only
         | codecs(*CODECS)
         | assignors(*ASSIGNORS, *BROKER_ASSIGNORS)
