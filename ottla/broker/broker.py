@@ -7,18 +7,26 @@ import logging
 import time
 from typing import NamedTuple
 
+from ottla.broker.client_quotas import ClientQuotas
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.group_wiring import GroupLeadership, PartitionStateLog, group_config
+from ottla.broker.group_wiring import CoordinatorLeadership, PartitionStateLog, group_config
+from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
 from ottla.cluster.controller import Controller
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.coordinator.coordinator import GroupCoordinator
+from ottla.coordinator.transaction_coordinator import TransactionCoordinator
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.store import NodeStore, StoreError
-from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ottla.metadata.topic_names import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    validate_topic_name,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -52,10 +60,28 @@ class Broker:
         self.controller = controller
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(group_config(config), PartitionStateLog(replicas))
-        self._group_leadership = GroupLeadership(self.groups, replicas, image)
+        self.markers = PartitionMarkers(replicas, self.groups, self.now_ms)
+        self.transactions = TransactionCoordinator(
+            transaction_config(config),
+            PartitionStateLog(replicas, TRANSACTION_STATE_TOPIC),
+            self.markers,
+            producer_ids.allocate,
+        )
+        # The groups first: transactions that are ended at the start may have committed offsets.
+        self._leadership = {
+            GROUP_METADATA_TOPIC: CoordinatorLeadership(self.groups, GROUP_METADATA_TOPIC, replicas, image),
+            TRANSACTION_STATE_TOPIC: CoordinatorLeadership(
+                self.transactions, TRANSACTION_STATE_TOPIC, replicas, image
+            ),
+        }
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
+        self.quotas = ClientQuotas(
+            config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds")
+        )
+        self.quotas.set_quotas(image.client_quotas)
         self.auto_create_topics = config.get_bool("auto.create.topics.enable")
+        self.verify_transactions = config.get_bool("transaction.partition.verification.enable")
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.faults: Faults | None = None
@@ -64,10 +90,13 @@ class Broker:
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        await self._group_leadership.start()
+        for leadership in self._leadership.values():
+            await leadership.start()
         self.groups.start()
+        self.transactions.start()
 
     def close(self) -> None:
+        self.transactions.close()
         self.groups.close()
         for task in self._creating.values():
             task.cancel()
@@ -106,7 +135,7 @@ class Broker:
             await asyncio.shield(self._create_in_background(name))
             if name not in self.image.topics:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        await self._group_leadership.settle()
+        await self._leadership[name].settle()
 
     def _create_in_background(self, name: str) -> asyncio.Task[None]:
         task = self._creating.get(name)
@@ -133,7 +162,19 @@ class Broker:
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
         """Partitions, replication factor and configs of an internal topic."""
         config = self.config
-        if name != "__consumer_offsets":
+        if name == TRANSACTION_STATE_TOPIC:
+            return (
+                config.get_int("transaction.state.log.num.partitions"),
+                config.get_int("transaction.state.log.replication.factor"),
+                {
+                    "cleanup.policy": "compact",
+                    "compression.type": "uncompressed",
+                    "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
+                    "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
+                    "unclean.leader.election.enable": "false",
+                },
+            )
+        if name != GROUP_METADATA_TOPIC:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
         return (
             config.get_int("offsets.topic.num.partitions"),

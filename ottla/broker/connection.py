@@ -1,7 +1,8 @@
 """One client's socket: frames in, responses out, in order.
 
 Requests of a connection are handled one after another, as Kafka does: while one waits (a fetch for data, a join for
-its group), what follows stays unread. Several requests that arrive together are answered with one write.
+its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
+read what it was answered. Several requests that arrive together are answered with one write.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections.abc import Callable
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.page_cache import is_in_memory, read_through
 from ottla.log.file_region import FileRegion
+from ottla.log.page_cache import is_in_memory, read_now, read_through
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
@@ -31,6 +32,8 @@ RECEIVE_BYTES = 256 * 1024
 _READ_AHEAD = 64 * 1024
 # One turn of one connection: then others have theirs.
 _BYTES_PER_TURN = 128 * 1024
+# Responses that wait for a client to read them: beyond it nothing more is handled for that client.
+_MAX_QUEUED = 4 * 1024 * 1024
 # Below this a read and one joint write are cheaper than a sendfile of its own.
 _SENDFILE_FROM = 32 * 1024
 
@@ -39,24 +42,29 @@ class Connection:
     """A socket and the bytes in flight on it. Owned by the event loop; never used after `close`."""
 
     __slots__ = (
+        "_busy",
         "_dispatcher",
         "_filled",
         "_loop",
         "_max_request_bytes",
+        "_muted",
         "_on_close",
         "_out",
         "_paused",
         "_pending",
+        "_queued",
         "_socket",
         "_stash",
         "_warmed",
         "_warming",
         "_writing",
+        "active",
         "client_host",
         "client_id",
         "client_id_raw",
         "closed",
         "fd",
+        "idle_since",
         "listener",
         "waiting",
     )
@@ -84,6 +92,12 @@ class Connection:
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
         self._filled = 0
         self._pending: asyncio.Future[Any] | None = None
+        self._muted: asyncio.TimerHandle | None = None
+        # No request is handled: one is pending, the client is throttled, or it does not read its responses.
+        self._busy = False
+        self._queued = 0  # bytes in `_out`
+        self.active = True  # since the listener last looked for idle connections
+        self.idle_since = 0.0
         self._out: deque[Any] = deque()  # bytes and file regions still to be sent
         self._writing = False
         self._warming = False
@@ -107,13 +121,22 @@ class Connection:
         if self._pending is not None:
             self._pending.cancel()
             self._pending = None
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
         self._on_close(self)
+
+    @property
+    def is_served(self) -> bool:
+        """It is the broker and not the client that keeps the connection silent."""
+        return self._pending is not None or self._muted is not None
 
     # Receiving
 
     def _on_readable(self) -> None:
+        self.active = True
         try:
-            if self._filled or self._pending is not None:
+            if self._filled or self._busy:
                 self._receive_into_stash()
             else:
                 view = self._dispatcher.receive_view
@@ -129,7 +152,7 @@ class Connection:
 
     def _receive_into_stash(self) -> None:
         if self._filled == len(self._stash):
-            if self._pending is not None and self._filled >= _READ_AHEAD:
+            if self._busy and self._filled >= _READ_AHEAD:
                 self._pause()
                 return
             self._keep(self._stash, 0, self._filled)
@@ -138,7 +161,7 @@ class Connection:
             self.close()
             return
         self._filled += received
-        if self._pending is None:
+        if not self._busy:
             self._take_stashed_frames()
 
     def _take_stashed_frames(self) -> None:
@@ -168,7 +191,15 @@ class Connection:
                 return
             if pending is not None:
                 self._pending = pending
+                self._busy = True
                 pending.add_done_callback(self._on_answered)
+                break
+            if self._queued > _MAX_QUEUED:
+                self._send()
+                if self.closed:
+                    return
+                self._busy = self._busy or self._queued > _MAX_QUEUED
+            if self._busy:
                 break
         if position < end:
             self._keep(view, position, end)
@@ -177,7 +208,7 @@ class Connection:
     def _keep(self, view: memoryview, position: int, end: int) -> None:
         """Stash `view[position:end]`, with room for the rest of the frame that begins there."""
         left = end - position
-        room = _READ_AHEAD if self._pending is not None else 4
+        room = _READ_AHEAD if self._busy else 4
         if left >= 4:
             room = max(room, 4 + _LENGTH(view, position)[0])
         if left >= room:
@@ -205,21 +236,42 @@ class Connection:
             return
         self._pending = None
         self._dispatcher.finish(self, pending)
+        if not self.closed:
+            self._go_on()
+            self._send()
+
+    def mute(self, seconds: float) -> None:
+        """Handle nothing more of this client for so long; what it is owed is sent."""
         if self.closed:
             return
+        self._busy = True
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted = self._loop.call_later(seconds, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._go_on()
+        self._send()
+
+    def _go_on(self) -> None:
+        """Take up what came meanwhile, unless something else still stands in the way."""
+        if self._pending is not None or self._muted is not None or self._queued > _MAX_QUEUED:
+            return
+        self._busy = False
         if self._paused:
             self._paused = False
             self._loop.add_reader(self.fd, self._on_readable)
         if self._filled:
             self._take_stashed_frames()
-        self._send()
 
     # Sending: `_out` drains in order; at most one of `_writing` (the socket is full) and `_warming` (a region is
     # not in memory and is being read by a thread) holds it up.
 
-    def write(self, parts: list[Any]) -> None:
-        """Queue one response; `_send` follows at the end of the turn."""
+    def write(self, parts: list[Any], size: int) -> None:
+        """Queue one response of so many bytes; `_send` follows at the end of the turn."""
         self._out.extend(parts)
+        self._queued += size
 
     def _send(self) -> None:
         if self._writing or self._warming or not self._out or self.closed:
@@ -236,6 +288,7 @@ class Connection:
             self._loop.add_writer(self.fd, self._on_writable)
 
     def _on_writable(self) -> None:
+        self.active = True
         try:
             drained = self._send_some()
         except (BlockingIOError, InterruptedError):
@@ -246,6 +299,8 @@ class Connection:
         if drained or self._warming:
             self._writing = False
             self._loop.remove_writer(self.fd)
+        if self._busy:
+            self._go_on()
 
     def _send_some(self) -> bool:
         """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
@@ -269,16 +324,28 @@ class Connection:
                 else:
                     out[0] = FileRegion(head.file, head.position + sent, head.size - sent)
                 budget -= sent
+                self._queued -= sent
                 continue
             batch, more = self._gather()
-            sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
+            if not batch:
+                self._warm(out[0], out[0].size)
+                return False
+            try:
+                sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
             budget -= sent
+            self._queued -= sent
             if sent < len(batch):
                 out.appendleft(memoryview(batch)[sent:])
+                return False  # the socket is full
         return True
 
     def _gather(self) -> tuple[Any, bool]:
-        """Take everything up to the next sendfile off the queue as one piece; and whether a sendfile follows."""
+        """Take everything up to the next sendfile off the queue as one piece; and whether something follows.
+
+        Nothing, if the first is a region that is not in memory.
+        """
         out = self._out
         pieces: list[Any] = []
         while out:
@@ -286,7 +353,13 @@ class Connection:
             if isinstance(head, FileRegion):
                 if head.size >= _SENDFILE_FROM:
                     break
-                pieces.append(head.read())
+                data = read_now(head.fd, head.position, head.size)
+                if data is None:
+                    if pieces or not self._warmed:
+                        break
+                    data = head.read()
+                self._warmed = False
+                pieces.append(data)
             else:
                 pieces.append(head)
             out.popleft()
@@ -302,3 +375,5 @@ class Connection:
         self._warming = False
         self._warmed = True  # once is enough, even if memory is so short that it is gone again
         self._send()
+        if self._busy and not self.closed:
+            self._go_on()

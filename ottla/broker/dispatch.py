@@ -17,8 +17,10 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker import apis
+from ottla.broker.client_quotas import RequestCost
 from ottla.broker.connection import RECEIVE_BYTES, Connection
 from ottla.broker.frame_buffers import FrameBuffers
+from ottla.metadata.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
@@ -42,7 +44,7 @@ _MAX_DECODED_BYTES = 16 * 1024 * 1024
 class RequestContext:
     """Who asks, and in which version."""
 
-    __slots__ = ("connection", "correlation_id", "unsupported", "version")
+    __slots__ = ("connection", "correlation_id", "cost", "unsupported", "version")
 
     def __init__(
         self, connection: Connection, version: int, correlation_id: int, unsupported: bool = False
@@ -52,6 +54,7 @@ class RequestContext:
         self.correlation_id = correlation_id
         # Set for ApiVersions only: the client asked in a version that is not ours.
         self.unsupported = unsupported
+        self.cost: RequestCost | None = None  # counted only while there are quotas
 
     @property
     def client_id(self) -> str:
@@ -69,6 +72,11 @@ class RequestContext:
     @property
     def principal(self) -> str:
         return "User:ANONYMOUS"
+
+    @property
+    def user(self) -> str:
+        """Whose quotas count."""
+        return self.principal.partition(":")[2]
 
 
 class CloseConnection(Exception):
@@ -100,6 +108,7 @@ class Dispatcher:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._quotas = broker.quotas
         self._modules = served_keys()
         self._apis: dict[int, Api] = {}
         self._versions: dict[int, tuple[int, int]] = {}
@@ -156,6 +165,8 @@ class Dispatcher:
             position = _skip_tags(frame, position)
         request = api.request.decode(frame, version, position)
         context = RequestContext(connection, version, correlation_id)
+        if self._quotas.active:
+            context.cost = RequestCost(len(frame))
         if self._broker.faults is not None:
             return self._broker.faults.handle(self, api, request, context)
         return self.call(api, request, context)
@@ -167,6 +178,8 @@ class Dispatcher:
             answer = self._error_response(api, error)
         except CloseConnection:
             raise
+        except (OSError, StoreError) as error:
+            answer = self._error_response(api, _storage_error(api, error))
         except Exception:
             logger.exception("%s v%d failed: %r", api.name, context.version, request)
             answer = self._error_response(api, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -174,11 +187,15 @@ class Dispatcher:
             self.respond(api, answer, context)
             return None
         if answer is None:
+            if context.cost is not None:
+                self._quotas.settle(api.key, None, context)
             return None
         if inspect.iscoroutine(answer):
             answer = asyncio.ensure_future(answer)
         future: asyncio.Future[Any] = answer  # type: ignore[assignment]
         context.connection.waiting = (api, request, context)
+        if context.cost is not None:
+            context.cost.pause()
         return future
 
     def finish(self, connection: Connection, future: asyncio.Future[Any]) -> None:
@@ -188,21 +205,34 @@ class Dispatcher:
         if future.cancelled():
             connection.close()
             return
+        try:
+            self._finish(api, request, context, future)
+        except CloseConnection as error:
+            self._hang_up(connection, str(error))
+
+    def _finish(
+        self, api: Api, request: Request, context: RequestContext, future: asyncio.Future[Any]
+    ) -> None:
         error = future.exception()
         if error is None:
             answer = future.result()
         elif isinstance(error, KafkaError):
             answer = self._error_response(api, error)
         elif isinstance(error, CloseConnection):
-            self._hang_up(connection, str(error))
-            return
+            raise error
+        elif isinstance(error, OSError | StoreError):
+            answer = self._error_response(api, _storage_error(api, error))
         else:
             logger.error("%s v%d failed: %r", api.name, context.version, request, exc_info=error)
             answer = self._error_response(api, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         if answer is not None:
             self.respond(api, answer, context)
+        elif context.cost is not None:
+            self._quotas.settle(api.key, None, context)
 
     def respond(self, api: Api, response: Response, context: RequestContext) -> None:
+        if context.cost is not None:
+            self._quotas.settle(api.key, response, context)
         parts: list[Any] = [b""]
         response.encode_parts(context.version, parts.append)
         size = sum(map(len, parts))
@@ -210,7 +240,7 @@ class Dispatcher:
             parts[0] = _FLEXIBLE_RESPONSE_HEADER(size + 5, context.correlation_id)
         else:
             parts[0] = _RESPONSE_HEADER(size + 4, context.correlation_id)
-        context.connection.write(parts)
+        context.connection.write(parts, size + len(parts[0]))
 
     def _error_response(self, api: Api, error: KafkaError) -> Response:
         """An answer that says only what went wrong, where the API has a place for it."""
@@ -225,6 +255,12 @@ class Dispatcher:
     def _hang_up(self, connection: Connection, reason: str) -> None:
         logger.info("Closing the connection from %s: %s", connection.client_host, reason)
         connection.close()
+
+
+def _storage_error(api: Api, error: Exception) -> KafkaError:
+    """A disk that is full or broken is the operator's business and no bug."""
+    logger.error("%s failed: %s", api.name, error)
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:

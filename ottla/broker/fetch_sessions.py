@@ -127,6 +127,10 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
+    def close(self, session: FetchSession) -> None:
+        """The client will never hear of it."""
+        self._sessions.pop(session.id, None)
+
     def _update(self, session: FetchSession, request: FetchRequest, by_id: bool) -> None:
         for topic in request.topics:
             name: str | bytes = topic.topic_id if by_id else topic.topic

@@ -5,27 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ottla.log.log_directory import LogDirectory
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.cluster.partition import Partition
 
 logger = logging.getLogger(__name__)
 
 _LOOK_FOR_FLUSHES_MS = 1000
+_LOOK_FOR_ROOM_MS = 1000
 _REMOVE_DELETED_MS = 30_000
-_EXPIRE_PRODUCERS_MS = 600_000
 
 
 class Housekeeping:
-    """One task per duty, each on its own interval. Owner: the event loop."""
+    """One task per duty, each on its own interval. What fails for one log or directory is told once and tried again
+    with the next round; the others have their turn all the same. Owner: the event loop.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         self._marks: dict[tuple[str, int], int] = {}
+        self._told: set[str] = set()  # what failed, until it works again
 
     def start(self) -> None:
         config = self._broker.config
@@ -34,9 +39,11 @@ class Housekeeping:
         self._every(
             config.get_int("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint_high_watermarks
         )
-        self._every(_EXPIRE_PRODUCERS_MS, self._expire_producers)
+        self._every(config.get_int("producer.id.expiration.check.interval.ms"), self._expire_producers)
         self._every(_LOOK_FOR_FLUSHES_MS, self._flush)
-        self._every(_REMOVE_DELETED_MS, self._remove_deleted)
+        self._every(_LOOK_FOR_ROOM_MS, self._after_full_disk)
+        delay_ms = config.get_int("log.segment.delete.delay.ms")
+        self._every(max(100, min(_REMOVE_DELETED_MS, delay_ms)), self._remove_deleted)
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -49,15 +56,60 @@ class Housekeeping:
                 await asyncio.sleep(interval_ms / 1000)
                 try:
                     await duty()
-                except (OSError, KafkaError) as error:
-                    logger.error("Housekeeping failed and will be tried again: %s", error)
+                except Exception:
+                    # A bug; but a broker without retention or checkpoints would be one more.
+                    logger.exception("Housekeeping failed and will be tried again")
 
         self._tasks.append(asyncio.get_running_loop().create_task(run()))
+
+    # Trying
+
+    def _try(self, duty: str, partition: Partition, work: Callable[..., Any], *arguments: Any) -> None:
+        """Do it now, for one partition."""
+        name = f"{duty} of {partition.topic}-{partition.index}"
+        try:
+            work(*arguments)
+        except (OSError, KafkaError) as error:
+            self._failed(name, partition, error)
+        else:
+            self._told.discard(name)
+
+    async def _try_in_thread(
+        self, duty: str, partition: Partition, work: Callable[..., Any], *arguments: Any
+    ) -> None:
+        name = f"{duty} of {partition.topic}-{partition.index}"
+        try:
+            await asyncio.to_thread(work, *arguments)
+        except (OSError, KafkaError) as error:
+            self._failed(name, partition, error)
+        else:
+            self._told.discard(name)
+
+    async def _try_directory(
+        self, directory: LogDirectory, work: Callable[..., Any], *arguments: Any
+    ) -> bool:
+        if not directory.online:
+            return True
+        try:
+            await asyncio.to_thread(work, *arguments)
+        except OSError as error:
+            self._broker.replicas.directory_failed(directory, error)
+            return False
+        return True
+
+    def _failed(self, name: str, partition: Partition, error: Exception) -> None:
+        if not self._broker.replicas.storage_failed(partition.log, error) and name not in self._told:
+            self._told.add(name)
+            logger.error("The %s failed and will be tried again: %s", name, error)
+
+    # Duties
 
     async def _delete_old_segments(self) -> None:
         now_ms = self._broker.now_ms()
         for partition in list(self._broker.replicas.partitions()):
-            partition.log.delete_old_segments(now_ms, partition.high_watermark)
+            self._try(
+                "retention", partition, partition.log.delete_old_segments, now_ms, partition.high_watermark
+            )
             await asyncio.sleep(0)  # renames are quick, thousands of them are not
 
     async def _checkpoint(self) -> None:
@@ -65,18 +117,22 @@ class Housekeeping:
         for partition in list(self._broker.replicas.partitions()):
             sealed = partition.log.active.base_offset
             if partition.log.recovery_point < sealed:
-                await asyncio.to_thread(partition.log.flush, sealed)
+                await self._try_in_thread("flush", partition, partition.log.flush, sealed)
         for directory in self._broker.replicas.log_directories:
-            await asyncio.to_thread(directory.checkpoint)
+            await self._try_directory(directory, directory.checkpoint)
 
     async def _checkpoint_high_watermarks(self) -> None:
         marks = {(p.topic, p.index): p.high_watermark for p in self._broker.replicas.partitions()}
         if marks == self._marks:
             return
-        self._marks = marks
+        written = True
         for directory in self._broker.replicas.log_directories:
             of_directory = {name: mark for name, mark in marks.items() if name in directory.logs}
-            await asyncio.to_thread(directory.checkpoint_high_watermarks, of_directory)
+            written &= await self._try_directory(
+                directory, directory.checkpoint_high_watermarks, of_directory
+            )
+        if written:
+            self._marks = marks
 
     async def _expire_producers(self) -> None:
         now_ms = self._broker.now_ms()
@@ -88,9 +144,20 @@ class Housekeeping:
         now_ms = self._broker.now_ms()
         for partition in list(self._broker.replicas.partitions()):
             if partition.log.flush_due(now_ms):
-                await asyncio.to_thread(partition.log.flush)
+                await self._try_in_thread("flush", partition, partition.log.flush)
 
     async def _remove_deleted(self) -> None:
         now_ms = self._broker.now_ms()
         for directory in self._broker.replicas.log_directories:
-            await asyncio.to_thread(directory.remove_deleted, now_ms)
+            await self._try_directory(directory, directory.remove_deleted, now_ms)
+
+    async def _after_full_disk(self) -> None:
+        """Notice that there is room again, and make what could not be made without."""
+        replicas = self._broker.replicas
+        for directory in replicas.log_directories:
+            if directory.full and await self._try_directory(directory, directory.probe):
+                replicas.directory_works(directory)
+        try:
+            await self._broker.controller.open_unopened()
+        except KafkaError as error:
+            logger.debug("%s", error)  # it was told when it happened first

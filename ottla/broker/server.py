@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.broker.broker import Broker
+from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.listener import Listener
 from ottla.broker.startup import register, restore_topics
@@ -18,7 +19,7 @@ from ottla.cluster.log_config import log_config
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.log.config import LogConfig
-from ottla.log.errors import LogDirectoryError
+from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.cluster_image import ClusterImage
@@ -44,6 +45,7 @@ class Server:
         self._directories: list[LogDirectory] = []
         self._store: EmbeddedStore | None = None
         self._housekeeping: Housekeeping | None = None
+        self._failed: asyncio.Future[str] | None = None
 
     @classmethod
     def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
@@ -84,13 +86,14 @@ class Server:
             raise StartupError(
                 "zookeeper.connect is set, but clusters are not supported yet: take it out to run a single broker."
             )
+        limits = ConnectionLimits(config)
         for endpoint in config.listeners:
             if endpoint.security_protocol != "PLAINTEXT":
                 raise StartupError(
                     f"Listener {endpoint.name} asks for {endpoint.security_protocol}, but only PLAINTEXT is "
                     "supported yet."
                 )
-            self._bind(endpoint.name, endpoint.host, endpoint.port)
+            self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
         store = self._store = EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
@@ -105,13 +108,21 @@ class Server:
         meta = self._directories[0].meta
         await register(store, image, config, endpoints, meta.cluster_id if meta else None, Broker.now_ms())
         for directory in self._directories:
-            directory.claim(config.broker_id, image.cluster_id)
+            try:
+                directory.claim(config.broker_id, image.cluster_id)
+            except OSError as error:
+                raise StartupError(
+                    f"{directory.path} cannot be written: {error.strerror or error}."
+                ) from None
         replicas = Replicas(config.broker_id, config, image, self._directories)
+        self._failed = asyncio.get_running_loop().create_future()
+        replicas.on_all_failed = self._fail
         await restore_topics(store, image, config, replicas, self._directories)
         controller = Controller(store, image, config, replicas, config.broker_id)
         await controller.resume_deletions()
         producer_ids = ProducerIds(store, config.broker_id)
         broker = self.broker = Broker(config, store, image, replicas, controller, producer_ids)
+        limits.ip_rate = broker.quotas.ip_rate
         await broker.start()
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
@@ -119,8 +130,30 @@ class Server:
             listener.open(broker.dispatcher)
 
     def _open_directories(self) -> None:
+        """Take every directory. A disk that fails is done without, unless it holds what cannot be."""
+        failures: list[UnusableDirectoryError] = []
         for path in self.config.log_dirs:
-            self._directories.append(LogDirectory.open(path))
+            try:
+                self._directories.append(LogDirectory.open(path))
+            except UnusableDirectoryError as error:
+                failures.append(error)
+                self._directories.append(LogDirectory.unusable(path))
+        if len(failures) == len(self._directories):
+            raise failures[0]
+        if not self._directories[0].online:
+            raise StartupError(f"{failures[0]}; the first of log.dirs holds the metadata of the broker.")
+        for failure in failures:
+            logger.error("%s. The broker starts without it, and the partitions in it are offline.", failure)
+
+    def _fail(self, sentence: str) -> None:
+        assert self._failed is not None
+        if not self._failed.done():
+            self._failed.set_result(sentence)
+
+    async def failed(self) -> str:
+        """Wait until the broker cannot go on; what to tell the operator."""
+        assert self._failed is not None, "the broker was not started"
+        return await asyncio.shield(self._failed)
 
     def _keep_broker_id(self) -> None:
         """Who gives no broker.id gets the one that the directory was written with, as in Kafka."""
@@ -134,7 +167,18 @@ class Server:
             return log_config(self.config, known.configs if known else {})
 
         for directory in self._directories:
-            directory.load_logs(settings)
+            try:
+                directory.load_logs(settings)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                if directory is self._directories[0]:
+                    raise StartupError(f"{directory.path} cannot be read: {reason}.") from None
+                logger.error(
+                    "%s cannot be read: %s. The broker starts without it, and the partitions in it are offline.",
+                    directory.path,
+                    reason,
+                )
+                directory.fail(reason)
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
@@ -157,8 +201,15 @@ class Server:
         if self._store is not None:
             await self._store.close()
 
-    def _bind(self, name: str, host: str, port: int) -> None:
-        listener = Listener(name, host, port, self.config.get_int("socket.request.max.bytes"))
+    def _bind(self, name: str, host: str, port: int, limits: ConnectionLimits) -> None:
+        listener = Listener(
+            name,
+            host,
+            port,
+            self.config.get_int("socket.request.max.bytes"),
+            limits,
+            self.config.get_int("connections.max.idle.ms"),
+        )
         try:
             listener.bind()
         except OSError as error:

@@ -15,6 +15,7 @@ from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImag
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
 from ottla.metadata.store import Create, NodeStore, Operation, Set, ensure_paths
 from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -75,17 +76,33 @@ async def restore_topics(
             _start_epochs(image, topic, config.broker_id, logs, operations)
     if operations:
         await store.multi(operations)
-    for topic in image.topics.values():
+    all_online = all(directory.online for directory in directories)
+    offline = {name for directory in directories for name in directory.offline_logs}
+    lacking = 0
+    for topic in list(image.topics.values()):
         if topic.name in image.deleting:
             continue
+        missing = False
         settings = log_config(config, topic.configs)
         for index in topic.partitions:
             log = logs.get((topic.name, index))
             if log is not None:
                 log.config = settings
                 replicas.adopt(topic, index, log)
-        # A crash between the decision to create a topic and its logs leaves some of them to be made.
-        await replicas.open_topic(topic)
+            elif all_online and (topic.name, index) not in offline:
+                missing = True
+            else:
+                # Its data may be where it cannot be reached now: an empty log would take its place for good.
+                replicas.take_offline(topic.name, index)
+                lacking += 1
+        if missing:
+            # A crash between the decision to create a topic and its logs leaves some of them to be made.
+            try:
+                await replicas.open_topic(topic)
+            except KafkaError as error:
+                logger.error("The logs of topic %s could not be made yet: %s", topic.name, error)
+    if lacking:
+        logger.error("%d partitions are offline, because their logs cannot be used", lacking)
 
 
 def _start_epochs(

@@ -143,9 +143,14 @@ async def _serve(
     try:
         if announce is not None:
             announce(server)
-        await stopping.wait()
+        asked = asyncio.ensure_future(stopping.wait())
+        failed = asyncio.ensure_future(server.failed())
+        await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
     finally:
         await server.stop()
+    if failed.done():
+        raise JobError(failed.result())
+    failed.cancel()
 
 
 def _spare_the_collector() -> None:

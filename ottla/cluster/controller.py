@@ -47,6 +47,8 @@ class LocalReplicas(Protocol):
 
     async def delete_topic(self, name: str) -> None: ...
 
+    async def open_unopened(self) -> None: ...
+
     def config_changed(self, topic: TopicImage) -> None: ...
 
 
@@ -135,7 +137,15 @@ class Controller:
         """Finish what was being deleted when the broker stopped."""
         for name in sorted(self._image.deleting):
             logger.info("Finishing the deletion of topic %s", name)
-            await self._delete(name)
+            try:
+                await self._delete(name)
+            except (KafkaError, OSError) as error:
+                logger.error("Topic %s cannot be deleted yet: %s", name, error)
+
+    async def open_unopened(self) -> None:
+        """Make the logs that a full disk did not allow when their topic was created."""
+        async with self._logs_lock:
+            await self._replicas.open_unopened()
 
     async def alter_topic_configs(
         self, name: str, alteration: Alteration, *, validate_only: bool = False

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
+from ottla.protocol.end_txn_marker import MARKER_BYTES
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 NO_LEADER = -1
@@ -36,6 +39,7 @@ class Partition:
         "leader",
         "leader_epoch",
         "log",
+        "on_storage_error",
         "partition_epoch",
         "replicas",
         "topic",
@@ -55,6 +59,7 @@ class Partition:
         self.isr: tuple[int, ...] = ()
         self.high_watermark = log.log_start_offset
         self._waiters: set[Waiter] = set()
+        self.on_storage_error: Callable[[PartitionLog, StorageError], object] | None = None
 
     def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
         self.leader = self.broker_id
@@ -80,13 +85,45 @@ class Partition:
         """Write one batch as the leader and let those who wait know."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        info = self.log.append(
-            records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
-        )
+        try:
+            info = self.log.append(
+                records, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=from_client
+            )
+        except StorageError as error:
+            self.storage_failed(error)
+            raise
         self._advance()
         if self._waiters:
             for waiter in tuple(self._waiters):
                 waiter.grew(self, len(records))
+        return info
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> AppendInfo:
+        """End a producer's transaction here; consumers that wait for it are told."""
+        if self.leader != self.broker_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        info = self.log.append_marker(
+            producer_id,
+            producer_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+        )
+        self._advance()
+        self.log.producers.first_unstable_offset(self.high_watermark)  # forgets those that have ended
+        for waiter in tuple(self._waiters):
+            waiter.grew(self, MARKER_BYTES)
         return info
 
     def _advance(self) -> None:
@@ -95,7 +132,11 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        return self.high_watermark
+        """Below it every transaction has ended: as far as read_committed consumers get."""
+        first = self.log.producers.first_unstable_offset(self.high_watermark)
+        if first is None or first >= self.high_watermark:
+            return self.high_watermark
+        return max(first, self.log.log_start_offset)
 
     def delete_records(self, offset: int) -> int:
         """Forget everything before `offset` (-1: before the high watermark); returns the new log start offset."""
@@ -105,6 +146,10 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.advance_log_start_offset(offset)
         return self.log.log_start_offset
+
+    def storage_failed(self, error: StorageError) -> None:
+        if self.on_storage_error is not None:
+            self.on_storage_error(self.log, error)
 
     # Waiting
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from ottla.cluster.log_config import log_config
 from ottla.cluster.partition import NO_LEADER, Partition
 from ottla.log.config import LogConfig
+from ottla.log.errors import StorageError, is_of_disk, is_passing
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.broker_config import BrokerConfig
@@ -33,6 +34,10 @@ class Replicas:
         # Coordinators follow the leadership of their internal topics.
         self.on_leading: list[Callable[[Partition], None]] = []
         self.on_leaving: list[Callable[[Partition], None]] = []
+        # Called with one sentence when no directory is left.
+        self.on_all_failed: Callable[[str], None] | None = None
+        self._offline: set[tuple[str, int]] = set()  # there is data, but it cannot be reached
+        self._unopened: set[str] = set()  # topics with logs that could not be made yet
 
     # Looking up
 
@@ -83,29 +88,60 @@ class Replicas:
         missing = [
             index
             for index, partition in topic.partitions.items()
-            if self._broker_id in partition.replicas and index not in self._topics.get(topic.name, {})
+            if self._broker_id in partition.replicas
+            and index not in self._topics.get(topic.name, {})
+            and (topic.name, index) not in self._offline
         ]
-        if missing:
-            config = log_config(self._config, topic.configs)
-            logs = await asyncio.to_thread(self._create_logs, topic, missing, config)
-            for index, log in zip(missing, logs, strict=True):
+        config = log_config(self._config, topic.configs)
+        self._unopened.discard(topic.name)
+        while missing:
+            logs, failure = await asyncio.to_thread(self._create_logs, topic, missing, config)
+            for index, log in zip(missing, logs, strict=False):
                 self.adopt(topic, index, log)
+            missing = missing[len(logs) :]
+            if failure is None:
+                return
+            directory, error = failure
+            self.directory_failed(directory, error.cause)
+            if directory.online or not any(each.online for each in self.log_directories):
+                self._unopened.add(topic.name)
+                raise error
 
-    def _create_logs(self, topic: TopicImage, indexes: list[int], config: LogConfig) -> list[PartitionLog]:
-        logs = []
+    async def open_unopened(self) -> None:
+        """Try again what a full disk did not allow."""
+        for name in list(self._unopened):
+            topic = self._image.topics.get(name)
+            if topic is None:
+                self._unopened.discard(name)
+            else:
+                await self.open_topic(topic)
+
+    def _create_logs(
+        self, topic: TopicImage, indexes: list[int], config: LogConfig
+    ) -> tuple[list[PartitionLog], tuple[LogDirectory, StorageError] | None]:
+        """The logs in order, as far as the directories allow; and which one did not."""
+        logs: list[PartitionLog] = []
         for index in indexes:
-            directory = self._emptiest()
-            logs.append(directory.create_log(topic.name, index, topic_id=topic.topic_id, config=config))
-        return logs
+            directory = self._directory_for(topic.name, index)
+            try:
+                logs.append(directory.create_log(topic.name, index, topic_id=topic.topic_id, config=config))
+            except StorageError as error:
+                return logs, (directory, error)
+        return logs, None
 
-    def _emptiest(self) -> LogDirectory:
+    def _directory_for(self, topic: str, index: int) -> LogDirectory:
         """New partitions go where the fewest are, as Kafka does it."""
-        return min((d for d in self.log_directories if d.online), key=lambda d: len(d.logs))
+        online = [directory for directory in self.log_directories if directory.online]
+        if not online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is left")
+        having = (directory for directory in online if (topic, index) in directory.logs)
+        return next(having, None) or min(online, key=lambda directory: len(directory.logs))
 
     def adopt(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
         """Serve a log that is open."""
         state = topic.partitions[index]
         partition = Partition(topic.name, topic.topic_id, index, self._broker_id, log)
+        partition.on_storage_error = self.storage_failed
         if state.leader == self._broker_id:
             partition.become_leader(state.leader_epoch, state.replicas, state.isr)
         partitions = self._topics.setdefault(topic.name, {})
@@ -127,6 +163,12 @@ class Replicas:
     def _delete_logs(self, name: str) -> None:
         """Every log of the topic, also those that are not served: a deletion may be resumed after a crash."""
         for directory in self.log_directories:
+            if not directory.online:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{directory.path} is offline and may hold a part of {name}: it will be deleted when the "
+                    "directory is back",
+                )
             for topic, index in [*directory.logs, *directory.offline_logs]:
                 if topic == name:
                     directory.delete_log(topic, index)
@@ -135,3 +177,71 @@ class Replicas:
         config = log_config(self._config, topic.configs)
         for partition in self._topics.get(topic.name, {}).values():
             partition.log.config = config
+
+    # Failing
+
+    def storage_failed(self, log: PartitionLog, error: Exception) -> bool:
+        """A log could not be read or written. Find out what is to blame; whether that is dealt with."""
+        cause = error.cause if isinstance(error, StorageError) else error
+        name = (log.topic, log.partition)
+        directory = next((each for each in self.log_directories if each.logs.get(name) is log), None)
+        if directory is None:
+            return True  # gone already
+        if not isinstance(cause, OSError):
+            return False
+        if is_passing(cause) or is_of_disk(cause):
+            self.directory_failed(directory, cause)
+            return True
+        try:
+            directory.probe()
+        except OSError as fault:
+            if not is_passing(fault):
+                self.directory_failed(directory, fault)
+                return True
+        logger.error("%s-%d is offline until the broker is restarted: %s", *name, error)
+        directory.fail_log(*name, str(error))
+        self.take_offline(*name)
+        return True
+
+    def directory_failed(self, directory: LogDirectory, error: OSError) -> None:
+        """A full disk is waited for; any other failure takes everything in the directory offline."""
+        reason = error.strerror or str(error)
+        if not directory.online:
+            return
+        if is_passing(error):
+            if not directory.full:
+                logger.error(
+                    "%s takes no records: %s. They are refused until it does.", directory.path, reason
+                )
+            directory.full = True
+            return
+        lost = list(directory.logs)
+        directory.fail(reason)
+        logger.error(
+            "%s failed: %s. Its %d partitions are offline until the broker is restarted.",
+            directory.path,
+            reason,
+            len(lost),
+        )
+        for name in lost:
+            self.take_offline(*name)
+        if not any(each.online for each in self.log_directories) and self.on_all_failed is not None:
+            self.on_all_failed(f"No log directory is left, the last one ({directory.path}) failed: {reason}.")
+
+    def directory_works(self, directory: LogDirectory) -> None:
+        if directory.full:
+            directory.full = False
+            logger.warning("%s takes records again", directory.path)
+
+    def take_offline(self, topic: str, index: int) -> None:
+        """The partition's data is out of reach: it is not served, and nothing is made in its place."""
+        self._offline.add((topic, index))
+        partition = self._topics.get(topic, {}).pop(index, None)
+        if partition is not None:
+            partition.leader = NO_LEADER
+            partition.tell_changed()
+            for listener in self.on_leaving:
+                listener(partition)
+        known = self._image.partitions.get((topic, index))
+        if known is not None:
+            self._image.put_partition(known._replace(leader=NO_LEADER))

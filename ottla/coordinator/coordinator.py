@@ -22,11 +22,11 @@ from ottla.coordinator.effects import (
     SyncResult,
 )
 from ottla.coordinator.group import ClassicGroup
-from ottla.coordinator.offset_coordinator import OffsetCoordinator
 from ottla.coordinator.records import group_key, new_group_value, offset_key
 from ottla.coordinator.shards import Shard, Shards
 from ottla.coordinator.state_log import StateLog
 from ottla.coordinator.timers import Timers
+from ottla.coordinator.transactional_offsets import TransactionalOffsetCoordinator
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 GROUP_TYPE = "classic"
@@ -63,7 +63,7 @@ class GroupListing:
     group_type: str = GROUP_TYPE
 
 
-class GroupCoordinator(OffsetCoordinator):
+class GroupCoordinator(TransactionalOffsetCoordinator):
     """Owned by the event loop: no method may be called from another thread."""
 
     def __init__(

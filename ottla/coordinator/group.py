@@ -147,6 +147,19 @@ class ClassicGroup(GroupMetadata):
         self._keep_session(self.members.members[member_id])
         return ErrorCode.NONE, self._drain()
 
+    def check_transactional_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """May offsets be committed in a transaction? Old producers name no member, and are let through."""
+        if self.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if generation_id < 0 and (self.state is EMPTY or (not member_id and group_instance_id is None)):
+            return ErrorCode.NONE
+        error = self._check_member(member_id, group_instance_id)
+        if error:
+            return error
+        return ErrorCode.NONE if generation_id == self.generation_id else ErrorCode.ILLEGAL_GENERATION
+
     # Events
 
     def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ottla.coordinator.effects import GroupState
 from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.offsets import NO_TOPIC_ID, CommittedOffset, expired_offsets
-from ottla.coordinator.records import group_key, offset_key, offset_value
+from ottla.coordinator.records import OffsetKey, group_key, offset_key, offset_value
 from ottla.coordinator.shards import Shard, Shards
 from ottla.coordinator.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -147,7 +147,12 @@ class OffsetCoordinator:
                 expired = expired_offsets(group, self._shards.clock(), retention_ms)
                 if expired:
                     await self._remove_offsets(shard, group, expired)
-                if group.state is GroupState.EMPTY and not group.offsets and not group.members.pending:
+                if (
+                    group.state is GroupState.EMPTY
+                    and not group.offsets
+                    and not group.members.pending
+                    and not shard.pending_offsets.has_group(group.group_id)
+                ):
                     await self._remove_group(shard, group)
 
     # Steps
@@ -175,6 +180,8 @@ class OffsetCoordinator:
             group = shard.groups[group_id] = self._shards.new_group(group_id)
         for topic, partition, committed in accepted:
             group.offsets.put(topic, partition, committed)
+            if shard.pending_offsets.by_producer:
+                shard.pending_offsets.overtake(OffsetKey(group_id, topic, partition))
 
     async def _remove_offsets(
         self, shard: Shard, group: ClassicGroup, removable: list[tuple[str, int]]

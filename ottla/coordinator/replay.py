@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ottla.coordinator.effects import GroupState
 from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.offsets import CommittedOffset
+from ottla.coordinator.pending_offsets import PendingOffsets
 from ottla.coordinator.records import (
     GroupKey,
     GroupValue,
@@ -50,6 +51,15 @@ class Replay:
                 self._apply_record(header, record)
             except ValueError as error:
                 log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
+
+    def pending_offsets(self) -> PendingOffsets:
+        """Of the transactions that have not ended."""
+        pending = PendingOffsets()
+        for producer_id, offsets in self._open.items():
+            for key, (position, offset) in offsets.items():
+                overtaken = position < self._positions.get(key, -1)
+                pending.add(producer_id, key, None if overtaken else offset)
+        return pending
 
     def finish(self) -> dict[str, ClassicGroup]:
         for group in self.groups.values():

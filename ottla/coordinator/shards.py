@@ -14,6 +14,7 @@ from typing import Any
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
 from ottla.coordinator.group import ClassicGroup
+from ottla.coordinator.pending_offsets import PendingOffsets, ProducerEpoch
 from ottla.coordinator.records import group_key, group_value
 from ottla.coordinator.replay import Replay
 from ottla.coordinator.state_log import KeyValue, StateLog, append_error, partition_for
@@ -29,13 +30,14 @@ _RECORDS_AT_ONCE = 500
 class Shard:
     """One partition of `__consumer_offsets`: while `loading`, its groups are not known yet."""
 
-    __slots__ = ("groups", "leader_epoch", "loading", "partition")
+    __slots__ = ("groups", "leader_epoch", "loading", "partition", "pending_offsets")
 
     def __init__(self, partition: int, leader_epoch: int) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.loading = True
         self.groups: dict[str, ClassicGroup] = {}
+        self.pending_offsets = PendingOffsets()
 
 
 class Shards:
@@ -73,6 +75,9 @@ class Shards:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
 
+    def find(self, partition: int) -> Shard | None:
+        return self._by_partition.get(partition)
+
     def new_group(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self.config, self._new_uuid, self.clock())
 
@@ -106,6 +111,7 @@ class Shards:
         if self._by_partition.get(partition) is not shard:
             return  # another broker leads it by now, or a later load replaced this one
         shard.groups = replay.finish()
+        shard.pending_offsets = replay.pending_offsets()
         shard.loading = False
         for group in list(shard.groups.values()):
             self.run(shard, group, group.start_sessions(self.clock()))
@@ -147,8 +153,13 @@ class Shards:
         for persist in appends:
             self._persist(shard, group, persist)
 
-    def append(self, shard: Shard, records: Sequence[KeyValue]) -> Awaitable[None] | None:
+    def append(
+        self, shard: Shard, records: Sequence[KeyValue], producer: ProducerEpoch | None = None
+    ) -> Awaitable[None] | None:
+        """With a producer the records are part of its transaction."""
         try:
+            if producer is not None:
+                return self._log.append_transactional(shard.partition, records, self.clock(), *producer)
             return self._log.append(shard.partition, records, self.clock())
         except KafkaError as error:
             raise KafkaError(append_error(error.code), error.message) from error

@@ -15,7 +15,7 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 class StateLog(Protocol):
-    """The partitions of `__consumer_offsets` that this broker leads."""
+    """The partitions of one internal topic that this broker leads."""
 
     def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> Awaitable[None] | None:
         """Write one batch with these records and this timestamp, as a producer with acks=all would.
@@ -24,6 +24,17 @@ class StateLog(Protocol):
         None: it is on every in-sync replica already. Else the awaitable ends when it is, in the order of
         the calls. What fails is a KafkaError with the code that Produce would answer, raised or awaited.
         """
+        ...
+
+    def append_transactional(
+        self,
+        partition: int,
+        records: Sequence[KeyValue],
+        now_ms: int,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> Awaitable[None] | None:
+        """The same, as part of a transaction: a marker decides later whether the records count."""
         ...
 
     def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 TopicPartition = tuple[str, int]
 
@@ -24,9 +25,15 @@ def replace_file(path: str, data: bytes, *, sync: bool = True) -> None:
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, data)
+        written = os.write(fd, data)
+        while written < len(data):  # a disk that is about to be full takes a part first
+            written += os.write(fd, data[written:])
         if sync:
             os.fsync(fd)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
     finally:
         os.close(fd)
     os.replace(temporary, path)

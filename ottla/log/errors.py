@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+# What goes away by itself or by an operator's hand, and says nothing of the disk.
+_PASSING = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.EINTR,
+        errno.EAGAIN,
+    }
+)
+# What only a disk or a file system that fails can say.
+_DISK = frozenset(
+    {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.ENOTCONN}
+)
 
 
 class CorruptSegmentError(KafkaError):
@@ -16,9 +36,31 @@ class CorruptSegmentError(KafkaError):
         self.position = position
 
 
+class StorageError(KafkaError):
+    """A file could not be read or written; `cause` is what the system said."""
+
+    def __init__(self, message: str, cause: OSError) -> None:
+        super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
+        self.cause = cause
+
+
 class LogDirectoryError(Exception):
     """A log directory that cannot be used; the text says why and what to do."""
 
 
-def storage_error(action: str, error: OSError) -> KafkaError:
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{action}: {error.strerror or error}")
+class UnusableDirectoryError(LogDirectoryError):
+    """A log directory whose disk is to blame: a broker that has others can do without it."""
+
+
+def storage_error(action: str, error: OSError) -> StorageError:
+    return StorageError(f"{action}: {error.strerror or error}", error)
+
+
+def is_passing(error: OSError) -> bool:
+    """Whether trying again later makes sense: a full disk, above all."""
+    return error.errno in _PASSING
+
+
+def is_of_disk(error: OSError) -> bool:
+    """Whether the whole disk is to blame, and not the one file."""
+    return error.errno in _DISK

@@ -47,7 +47,9 @@ def _read_last(path: str, entry_size: int) -> bytes:
 def _write_at(path: str, data: bytes, position: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        os.pwrite(fd, data, position)
+        written = os.pwrite(fd, data, position)
+        while written < len(data):  # a disk that is about to be full takes a part first
+            written += os.pwrite(fd, data[written:], position + written)
     finally:
         os.close(fd)
 
@@ -90,6 +92,10 @@ class OffsetIndex:
         return offsets
 
     @property
+    def is_loaded(self) -> bool:
+        return self._offsets is not None
+
+    @property
     def entries(self) -> list[tuple[int, int]]:
         offsets = self._load() if self._offsets is None else self._offsets
         return [(self.base_offset + o, p) for o, p in zip(offsets, self._positions, strict=True)]
@@ -126,6 +132,12 @@ class OffsetIndex:
                 return position
             self._load()
         return self._positions[-1] if self._positions else 0
+
+    def offset_behind(self, position: int) -> int | None:
+        """The offset of the first entry at or behind a position; None if there is no such entry."""
+        offsets = self._load() if self._offsets is None else self._offsets
+        at = bisect_left(self._positions, position)
+        return self.base_offset + offsets[at] + 1 if at < len(offsets) else None
 
     def positions_from_end(self, count: int) -> list[int]:
         if self._offsets is None:

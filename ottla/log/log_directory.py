@@ -25,7 +25,7 @@ from ottla.log.checkpoint import (
 )
 from ottla.log.config import LogConfig
 from ottla.log.directory_lock import DirectoryLock
-from ottla.log.errors import LogDirectoryError
+from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
 from ottla.log.partition_metadata import ZERO_UUID, read_partition_metadata
@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
+_PROBE_FILE = ".ottla-probe"
+_PROBE_BYTES = 256 * 1024
 _FOREIGN_SUFFIXES = ("-future", "-stray")
 _NAME_MAX = 255
 _THREADS = 4
@@ -48,9 +50,10 @@ class LogDirectory:
     in a thread, one at a time.
     """
 
-    def __init__(self, path: str, lock: DirectoryLock) -> None:
+    def __init__(self, path: str, lock: DirectoryLock | None) -> None:
         self.path = Path(path)
-        self.online = True
+        self.online = lock is not None
+        self.full = False  # appends were refused for want of space, and nothing was written since
         self._loaded = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline_logs: dict[TopicPartition, str] = {}
@@ -58,7 +61,16 @@ class LogDirectory:
         self._lock = lock
         self._doomed: list[str] = []
         self._checkpointing = Lock()  # housekeeping and DeleteRecords may both ask for it, in threads
-        self.meta: MetaProperties | None = read_meta_properties(path)
+        self.meta: MetaProperties | None = None
+        self.clean_shutdown = False
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        if lock is not None:
+            self._read_all()
+
+    def _read_all(self) -> None:
+        self.meta = read_meta_properties(self._directory)
         self.clean_shutdown = os.path.exists(self._file(CLEAN_SHUTDOWN_FILE))
         self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
         self._log_starts = self._read(LOG_START_CHECKPOINT)
@@ -72,7 +84,7 @@ class LogDirectory:
             os.makedirs(directory, exist_ok=True)
             lock = DirectoryLock(directory)
         except OSError as error:
-            raise LogDirectoryError(
+            raise UnusableDirectoryError(
                 f"{directory} cannot be used as a log directory: {error.strerror or error}"
             ) from None
         try:
@@ -80,8 +92,15 @@ class LogDirectory:
         except BaseException as error:
             lock.release()
             if isinstance(error, OSError):
-                raise LogDirectoryError(f"{directory} cannot be read: {error.strerror or error}") from None
+                raise UnusableDirectoryError(
+                    f"{directory} cannot be read: {error.strerror or error}"
+                ) from None
             raise
+
+    @classmethod
+    def unusable(cls, path: str | os.PathLike[str]) -> LogDirectory:
+        """What stands for a directory that could not be opened."""
+        return cls(os.path.abspath(os.fspath(path)), None)
 
     def _file(self, name: str) -> str:
         return os.path.join(self._directory, name)
@@ -97,6 +116,8 @@ class LogDirectory:
 
     def claim(self, broker_id: int, cluster_id: str) -> None:
         """Make sure that the directory is this broker's; a new one becomes so."""
+        if not self.online:
+            return
         if self.meta is None:
             write_meta_properties(self._directory, broker_id, cluster_id)
             self.meta = MetaProperties(broker_id, cluster_id)
@@ -116,6 +137,8 @@ class LogDirectory:
 
     def load_logs(self, config_for: Callable[[str], LogConfig]) -> None:
         """Open every log of the directory, recovering those that need it; from here on a crash is noticed."""
+        if not self.online:
+            return
         clean = self.clean_shutdown
         with suppress(FileNotFoundError):
             os.unlink(self._file(CLEAN_SHUTDOWN_FILE))
@@ -166,14 +189,14 @@ class LogDirectory:
             return self.logs[name]
         if name in self.offline_logs:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_logs[name])
-        log = PartitionLog.open(
-            self._file(f"{topic}-{partition}"),
-            topic,
-            partition,
-            config,
-            topic_id=topic_id,
-            clean_shutdown=False,
-        )
+        path = self._file(f"{topic}-{partition}")
+        existed = os.path.exists(path)
+        try:
+            log = PartitionLog.open(path, topic, partition, config, topic_id=topic_id, clean_shutdown=False)
+        except KafkaError:
+            if not existed:
+                shutil.rmtree(path, ignore_errors=True)  # so that the next attempt finds nothing half made
+            raise
         self.logs[name] = log
         return log
 
@@ -198,6 +221,28 @@ class LogDirectory:
             shutil.rmtree(path, ignore_errors=True)
         for log in list(self.logs.values()):
             log.unlink_deleted(now_ms)
+
+    # Failing
+
+    def probe(self) -> None:
+        """Raises the OSError that a file of some size in this directory meets now."""
+        replace_file(self._file(_PROBE_FILE), bytes(_PROBE_BYTES))
+        os.unlink(self._file(_PROBE_FILE))
+
+    def fail(self, reason: str) -> None:
+        """The disk is gone: let go of every log, and keep only why."""
+        self.online = False
+        for name, log in self.logs.items():
+            log.abandon()
+            self.offline_logs[name] = reason
+        self.logs.clear()
+
+    def fail_log(self, topic: str, partition: int, reason: str) -> None:
+        """One log cannot be used any more, the others can."""
+        log = self.logs.pop((topic, partition), None)
+        if log is not None:
+            log.abandon()
+        self.offline_logs[topic, partition] = reason
 
     # Checkpoints and the end
 
@@ -229,7 +274,7 @@ class LogDirectory:
 
     def close(self) -> None:
         """Close every log and, if all went well, leave the mark that spares the next start the recovery."""
-        if not self._loaded:
+        if not self._loaded or not self.online:
             self.abandon()  # the checkpoints on disk know more than this object
             return
         try:
@@ -244,7 +289,8 @@ class LogDirectory:
             logger.error("%s could not be closed cleanly: %s", self._directory, error.strerror or error)
         finally:
             self.remove_deleted(0)
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
             self.online = False
 
     def _close(self, log: PartitionLog) -> bool:
@@ -259,7 +305,8 @@ class LogDirectory:
         """Let go of everything as a crash would: no checkpoint, no mark."""
         for log in self.logs.values():
             log.abandon()
-        self._lock.release()
+        if self._lock is not None:
+            self._lock.release()
         self.online = False
 
 

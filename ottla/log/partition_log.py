@@ -35,14 +35,16 @@ from ottla.log.batch import (
 )
 from ottla.log.checkpoint import sync_path
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.errors import storage_error
+from ottla.log.errors import StorageError, is_passing, storage_error
 from ottla.log.partition_metadata import ZERO_UUID, write_partition_metadata
 from ottla.log.producer_state import SEQUENCE_MAX
 from ottla.log.readable_log import ReadableLog
 from ottla.log.recovery import LoadedLog, lengthen_memory, load_log, replay_producers
 from ottla.log.retention import deletable_segments
 from ottla.log.segment import LogSegment
+from ottla.log.transaction_index import CompletedTransaction
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 __all__ = ["AppendInfo", "PartitionLog"]
@@ -66,6 +68,7 @@ class PartitionLog(ReadableLog):
         self, path: str, topic: str, partition: int, config: LogConfig, topic_id: bytes, loaded: LoadedLog
     ) -> None:
         super().__init__(path, topic, partition, topic_id, loaded)
+        self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
         self._flush_lock = Lock()
         self._truncations = 0
@@ -161,7 +164,17 @@ class PartitionLog(ReadableLog):
         last_sequence = -1
         if producer_id >= 0:
             last_sequence = (first_sequence + delta) & SEQUENCE_MAX
-            repeated = self.producers.check(producer_id, producer_epoch, first_sequence, last_sequence)
+            repeated = None
+            if from_client:
+                repeated = self.producers.check(
+                    producer_id,
+                    producer_epoch,
+                    first_sequence,
+                    last_sequence,
+                    attributes & TRANSACTIONAL_FLAG != 0,
+                )
+            else:
+                self.producers.check_epoch(producer_id, producer_epoch)
             if repeated is not None:
                 _, _, first_offset, last_offset, timestamp = repeated
                 append_time = timestamp if self._log_append_time else -1
@@ -208,12 +221,45 @@ class PartitionLog(ReadableLog):
         recent[first_offset] = position
         if len(recent) > _RECENT_BATCHES:
             del recent[next(iter(recent))]
-        if producer_id >= 0:
+        if producer_id >= 0 and not attributes & CONTROL_FLAG:
             batch = (first_sequence, last_sequence, first_offset, last_offset, max_timestamp)
             self.producers.update(producer_id, producer_epoch, batch, attributes & TRANSACTIONAL_FLAG != 0)
         if last_offset - self.recovery_point >= self._flush_messages - 1:
             self.flush()
         return AppendInfo(first_offset, last_offset, append_time, self.log_start_offset, max_timestamp)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        leader_epoch: int,
+        now_ms: int,
+    ) -> AppendInfo:
+        """End the producer's transaction as leader: what it wrote becomes readable, or aborted."""
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        batch = build_marker(
+            producer_id,
+            producer_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+            timestamp=now_ms,
+        )
+        info = self.append(batch, leader_epoch=leader_epoch, now_ms=now_ms, from_client=False)
+        completed = self.producers.end_transaction(header_at(batch), coordinator_epoch, not commit)
+        if completed is not None and completed.aborted:
+            self._index_aborted(self.active, completed)
+        return info
+
+    def _index_aborted(self, segment: LogSegment, completed: CompletedTransaction) -> None:
+        try:
+            segment.transaction_index.append(self.producers.aborted(completed))
+        except OSError as error:
+            # Without the entry a consumer would take the aborted records for committed ones.
+            self._go_offline("told of an aborted transaction", error)
 
     def append_as_follower(self, records: Buffer) -> AppendInfo:
         """Append what a leader sent: any number of batches, offsets and epochs kept, a cut one left out."""
@@ -257,13 +303,15 @@ class PartitionLog(ReadableLog):
             raise
         for at, header in batches:
             segment.note(header, base_position + at - start)
-            self.producers.replay(header, partial(bytes, view[at : at + header.size]))
+            completed = self.producers.replay(header, partial(bytes, view[at : at + header.size]))
+            if completed is not None and completed.aborted:
+                self._index_aborted(segment, completed)
         self.log_end_offset = last[1].last_offset + 1
 
     def _after_failed_write(self, error: KafkaError) -> None:
-        logger.error("%s", error)
         if self.active.file is None:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
+            logger.error("%s", self.offline_reason)
 
     def _roll_for_append(self, base_offset: int) -> LogSegment:
         try:
@@ -358,7 +406,7 @@ class PartitionLog(ReadableLog):
         """What is on disk is no longer known: going on would be a promise without ground."""
         self.offline_reason = f"{self.path} could not be {what}: {error.strerror or error}"
         logger.error("%s", self.offline_reason)
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason) from error
+        raise StorageError(self.offline_reason, error) from error
 
     def advance_log_start_offset(self, offset: int) -> None:
         """Delete the records below `offset`; segments that are wholly below go with them."""
@@ -416,8 +464,17 @@ class PartitionLog(ReadableLog):
             return
         try:
             self.epochs.write(sync=True)
+        except OSError as error:
+            if not is_passing(error):
+                self._go_offline("flushed", error)
+            # No data is lost by it: a full disk may have room again with the next flush.
+            raise storage_error(f"cannot write the leader epochs of {self.path}", error) from error
+        try:
             self.segments.sync(self.recovery_point, end)
             sync_path(os.fspath(self.path))
+            if not self._entry_synced:
+                sync_path(os.path.dirname(self.path))  # a new log has to be found, too
+                self._entry_synced = True
         except OSError as error:
             self._go_offline("flushed", error)
         with self._flush_lock:

@@ -1,4 +1,4 @@
-"""What a partition remembers of its idempotent producers, and the `.snapshot` files that keep it."""
+"""What a partition remembers of its producers and their transactions, and the `.snapshot` files that keep it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from crc32c import crc32c
 
 from ottla.log.batch import BatchHeader
 from ottla.log.checkpoint import replace_file
+from ottla.log.transaction_index import AbortedTransaction, CompletedTransaction
+from ottla.protocol.end_txn_marker import read_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records import read_batch
 
 logger = logging.getLogger(__name__)
 
@@ -81,8 +82,90 @@ class ProducerStates:
         self._directory = directory
         self.snapshots = sorted(snapshots)
         self.producers: dict[int, ProducerEntry] = {}
+        # First offsets of the transactions that have not ended, by producer, in the order of the log.
+        self.open_transactions: dict[int, int] = {}
+        # Marker and first offset of those that have ended, until the marker is committed.
+        self.ended_transactions: deque[tuple[int, int]] = deque()
 
-    def check(self, producer_id: int, epoch: int, first: int, last: int) -> BatchMetadata | None:
+    # Transactions
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """Where the first transaction begins whose end is not known, or not committed yet."""
+        ended = self.ended_transactions
+        while ended and ended[0][0] < high_watermark:
+            ended.popleft()
+        first = next(iter(self.open_transactions.values()), None)
+        if ended:
+            earliest = min(offset for _, offset in ended)
+            return earliest if first is None else min(first, earliest)
+        return first
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.epoch == epoch and entry.txn_first_offset >= 0
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, version: int) -> None:
+        """Refuse a marker of another transaction than the one that is open (KIP-890, KIP-1228).
+
+        From transaction version 2 on every transaction ends with a raised epoch, so a marker without one is late;
+        only where nothing is open it may be a repetition, and does no harm.
+        """
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            return
+        late = epoch < entry.epoch
+        if version >= 2 and epoch == entry.epoch:
+            late = entry.txn_first_offset >= 0
+        if late:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker of producer {producer_id} has epoch {epoch}, the producer has {entry.epoch}",
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of producer {producer_id} comes from coordinator epoch {coordinator_epoch}, "
+                f"epoch {entry.coordinator_epoch} has written since",
+            )
+
+    def end_transaction(
+        self, header: BatchHeader, coordinator_epoch: int, aborted: bool
+    ) -> CompletedTransaction | None:
+        """Take in a marker; None if the producer had no open transaction here."""
+        entry = self._entry(header.producer_id, header.producer_epoch)
+        entry.last_timestamp = header.max_timestamp
+        entry.coordinator_epoch = coordinator_epoch
+        entry.txn_first_offset = -1
+        first_offset = self.open_transactions.pop(header.producer_id, None)
+        if first_offset is None:
+            return None
+        self.ended_transactions.append((header.base_offset, first_offset))
+        return CompletedTransaction(header.producer_id, first_offset, header.base_offset, aborted)
+
+    def aborted(self, completed: CompletedTransaction) -> AbortedTransaction:
+        """The index entry of a transaction that has just been aborted."""
+        stable = next(iter(self.open_transactions.values()), completed.last_offset + 1)
+        return AbortedTransaction(
+            completed.producer_id, completed.first_offset, completed.last_offset, stable
+        )
+
+    def _find_open_transactions(self) -> None:
+        """After a snapshot was read."""
+        found = [(e.txn_first_offset, pid) for pid, e in self.producers.items() if e.txn_first_offset >= 0]
+        self.open_transactions = {producer_id: offset for offset, producer_id in sorted(found)}
+        self.ended_transactions.clear()
+
+    # Batches
+
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """All that is asked of a coordinator's own batches."""
+        entry = self.producers.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise _fenced(producer_id, epoch, entry.epoch)
+
+    def check(
+        self, producer_id: int, epoch: int, first: int, last: int, transactional: bool = False
+    ) -> BatchMetadata | None:
         """Accept the batch with these sequences (None), recognise it as a repetition, or refuse it."""
         entry = self.producers.get(producer_id)
         if entry is None:
@@ -92,6 +175,11 @@ class ProducerStates:
             batches = entry.batches
             expected = sequence_after(batches[-1][1], 1) if batches else 0
             if first == expected:
+                if entry.txn_first_offset >= 0 and not transactional:
+                    raise KafkaError(
+                        ErrorCode.INVALID_TXN_STATE,
+                        f"producer {producer_id} wrote outside of the transaction that it has open here",
+                    )
                 return None
             for batch in batches:
                 if batch[0] == first and batch[1] == last:
@@ -101,10 +189,7 @@ class ProducerStates:
                 f"producer {producer_id} sent sequence {first} where {expected} was expected",
             )
         if epoch < entry.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {epoch}, but epoch {entry.epoch} has written since",
-            )
+            raise _fenced(producer_id, epoch, entry.epoch)
         if first != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -113,24 +198,29 @@ class ProducerStates:
         return None
 
     def update(self, producer_id: int, epoch: int, batch: BatchMetadata, transactional: bool) -> None:
+        entry = self._entry(producer_id, epoch)
+        entry.batches.append(batch)
+        entry.last_timestamp = batch[4]
+        if transactional and entry.txn_first_offset < 0:
+            entry.txn_first_offset = self.open_transactions[producer_id] = batch[2]
+
+    def _entry(self, producer_id: int, epoch: int) -> ProducerEntry:
+        """What is known of a producer that writes with this epoch."""
         entry = self.producers.get(producer_id)
         if entry is None:
             entry = self.producers[producer_id] = ProducerEntry(epoch)
         elif entry.epoch != epoch:
             entry.epoch = epoch
             entry.batches.clear()
-        entry.batches.append(batch)
-        entry.last_timestamp = batch[4]
-        if transactional and entry.txn_first_offset < 0:
-            entry.txn_first_offset = batch[2]
+        return entry
 
-    def replay(self, header: BatchHeader, load: Callable[[], bytes]) -> None:
+    def replay(self, header: BatchHeader, load: Callable[[], bytes]) -> CompletedTransaction | None:
         """Take in a batch that is in the log already, or was checked by the leader."""
         if header.producer_id < 0:
-            return
+            return None
         if header.is_control:
-            self._end_transaction(header, load)
-            return
+            marker = read_marker(load())
+            return None if marker is None else self.end_transaction(header, *marker)
         first, delta = header.base_sequence, header.last_offset_delta
         batch = (
             first,
@@ -140,19 +230,7 @@ class ProducerStates:
             header.max_timestamp,
         )
         self.update(header.producer_id, header.producer_epoch, batch, header.is_transactional)
-
-    def _end_transaction(self, header: BatchHeader, load: Callable[[], bytes]) -> None:
-        entry = self.producers.get(header.producer_id)
-        if entry is None:
-            entry = self.producers[header.producer_id] = ProducerEntry(header.producer_epoch)
-        elif entry.epoch != header.producer_epoch:
-            entry.epoch = header.producer_epoch
-            entry.batches.clear()
-        entry.txn_first_offset = -1
-        entry.last_timestamp = header.max_timestamp
-        coordinator_epoch = _marker_coordinator_epoch(load())
-        if coordinator_epoch is not None:
-            entry.coordinator_epoch = coordinator_epoch
+        return None
 
     def remember_older(self, header: BatchHeader) -> None:
         """Lengthen the memory of a producer that a snapshot brought back with its last batch only."""
@@ -209,11 +287,13 @@ class ProducerStates:
     def load_latest(self, offset: int, start: int) -> int:
         """Become the newest readable snapshot at or below `offset`; says from which offset on to replay."""
         self.producers = {}
+        self._find_open_transactions()
         for snapshot in reversed(self.snapshots[: bisect_right(self.snapshots, offset)]):
             path = self._path(snapshot)
             try:
                 with open(path, "rb") as file:
                     self.producers = decode_snapshot(file.read())
+                self._find_open_transactions()
                 return snapshot
             except (OSError, CorruptSnapshotError) as error:
                 logger.warning("%s is not usable (%s): producers are read from the log instead", path, error)
@@ -228,6 +308,7 @@ class ProducerStates:
     def clear(self) -> None:
         self.remove_snapshots_after(-1)
         self.producers = {}
+        self._find_open_transactions()
 
     def remove_snapshots_after(self, offset: int) -> None:
         for snapshot in self.snapshots[bisect_right(self.snapshots, offset) :]:
@@ -288,9 +369,8 @@ def decode_snapshot(data: bytes) -> dict[int, ProducerEntry]:
     return producers
 
 
-def _marker_coordinator_epoch(batch: bytes) -> int | None:
-    """From the value of a commit or abort marker; control batches of other kinds have none."""
-    records = read_batch(batch)
-    if not records or records[0].value is None or len(records[0].value) < 6:
-        return None
-    return int.from_bytes(records[0].value[2:6], "big", signed=True)
+def _fenced(producer_id: int, epoch: int, newer: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {producer_id} has epoch {epoch}, but epoch {newer} has written since",
+    )

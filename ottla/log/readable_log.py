@@ -14,6 +14,7 @@ from ottla.log.recovery import LoadedLog
 from ottla.log.segment import LogSegment
 from ottla.log.segments import LogSegments
 from ottla.log.time_lookup import TimestampOffset
+from ottla.log.transaction_index import AbortedTransaction
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,10 @@ class ReadableLog:
 
     def describe_producers(self) -> list[ProducerDescription]:
         return self.producers.describe()
+
+    def reads_tail(self, offset: int) -> bool:
+        """Whether a read from `offset` on needs nothing but what was written a moment ago, if anything."""
+        return offset in self._recent or offset >= self.log_end_offset or offset < self.log_start_offset
 
     def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool) -> FileRegion:
         """The bytes from the batch with `offset` on, of one segment and below the offset `upto`.
@@ -103,6 +108,18 @@ class ReadableLog:
             if not size:
                 raise CorruptSegmentError(segment.path, position, "the checksum does not match")
         return FileRegion(segment.open_file(), position, size)
+
+    def aborted_transactions(self, offset: int, region: FileRegion) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a region that was read from `offset` on."""
+        found: list[AbortedTransaction] = []
+        upto = -1
+        for segment in self.segments.at_or_after(offset):
+            if upto < 0 and region.file is not None and region.file.path == segment.path:
+                end = self.log_end_offset if segment is self.active else self.segments.end_of(segment)
+                upto = segment.offset_after(region.position + region.size, end)
+            if upto >= 0 and segment.transaction_index.collect(offset, upto, found):
+                break
+        return found
 
     def _check_open(self) -> None:
         if self._closed:

@@ -23,7 +23,7 @@ from ottla.log.batch import (
     read_batch_bytes,
 )
 from ottla.log.checkpoint import CheckpointError
-from ottla.log.config import LogConfig
+from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, LogDirectoryError
 from ottla.log.leader_epoch import LeaderEpochCache
 from ottla.log.producer_state import REMEMBERED_BATCHES, SNAPSHOT_SUFFIX, ProducerStates
@@ -33,6 +33,7 @@ from ottla.log.segment import (
     LOG_SUFFIX,
     RELATIVE_OFFSET_MAX,
     TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
     LogSegment,
     segment_path,
 )
@@ -61,6 +62,7 @@ class LoadedLog:
 class _Files:
     logs: list[int] = field(default_factory=list)
     indexed: dict[int, int] = field(default_factory=dict)
+    transactions: list[int] = field(default_factory=list)
     snapshots: list[int] = field(default_factory=list)
 
 
@@ -82,9 +84,15 @@ def _list_files(directory: str) -> _Files:
             files.indexed[int(stem)] = files.indexed.get(int(stem), 0) + 1
         elif suffix == SNAPSHOT_SUFFIX:
             files.snapshots.append(int(stem))
+        elif suffix == TRANSACTION_INDEX_SUFFIX:
+            files.transactions.append(int(stem))
     files.logs.sort()
-    for base in files.indexed.keys() - set(files.logs):
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):  # their segment was being deleted
+    for base in (files.indexed.keys() | set(files.transactions)) - set(files.logs):
+        for suffix in (
+            INDEX_SUFFIX,
+            TIME_INDEX_SUFFIX,
+            TRANSACTION_INDEX_SUFFIX,
+        ):  # their segment was being deleted
             with suppress(FileNotFoundError):
                 os.unlink(segment_path(directory, base, suffix))
     return files
@@ -115,6 +123,7 @@ def load_log(
     recover_from = len(segments)
     if not clean_shutdown:
         recover_from = max(0, bisect_right(files.logs, recovery_point) - 1)
+    recover_from = min(recover_from, _first_bad_transaction_index(segments, files.transactions))
     for at, segment in enumerate(segments[:recover_from]):
         if segment.size and files.indexed.get(segment.base_offset) != 2:
             logger.warning("an index of %s is missing and is built again", segment.path)
@@ -137,6 +146,18 @@ def load_log(
         log_end_offset,
         log_end_offset if clean_shutdown else min(recovery_point, log_end_offset),
     )
+
+
+def _first_bad_transaction_index(segments: list[LogSegment], present: list[int]) -> int:
+    """From which segment on the log must be read again to know which transactions were aborted."""
+    for at, segment in enumerate(segments):
+        if segment.base_offset in present:
+            end = segments[at + 1].base_offset if at + 1 < len(segments) else LONG_MAX
+            fault = segment.transaction_index.fault(segment.base_offset, end)
+            if fault is not None:
+                logger.warning("%s is built again: %s", segment.transaction_index.path, fault)
+                return at
+    return len(segments)
 
 
 def _open_segment(directory: str, base_offset: int, config: LogConfig) -> LogSegment:
@@ -171,6 +192,8 @@ def _scan(
     """Check every batch and build the indexes anew; where the valid part stopped, and its end offset."""
     segment.offset_index.start_empty()
     segment.time_index.start_empty()
+    if producers is not None:
+        segment.transaction_index.start_empty()
     segment.max_timestamp, segment.offset_of_max_timestamp = -1, segment.base_offset
     segment.bytes_since_index = 0
     invalid: Invalid | None = None
@@ -184,7 +207,9 @@ def _scan(
         if epochs is not None:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         if producers is not None:
-            producers.replay(header, partial(read_batch_bytes, file.fd, position, header))
+            completed = producers.replay(header, partial(read_batch_bytes, file.fd, position, header))
+            if completed is not None and completed.aborted:
+                segment.transaction_index.append(producers.aborted(completed))
         next_offset = header.last_offset + 1
     invalid = invalid or scan.invalid
     segment.time_index.maybe_append(segment.max_timestamp, segment.offset_of_max_timestamp)

@@ -34,6 +34,10 @@ class SealedFiles:
         self.keep(segment, file)
         return file
 
+    def peek(self, segment: LogSegment) -> SegmentFile | None:
+        """The file, if it is open."""
+        return self._files.get(segment)
+
     def keep(self, segment: LogSegment, file: SegmentFile) -> None:
         with self._lock:
             self._files[segment] = file

@@ -1,4 +1,4 @@
-"""One segment of a partition: a `.log` file and its two indexes."""
+"""One segment of a partition: a `.log` file and its indexes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ottla.log.errors import CorruptSegmentError, storage_error
 from ottla.log.file_region import SegmentFile
 from ottla.log.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from ottla.log.sealed_files import sealed_files
+from ottla.log.transaction_index import TransactionIndex
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ TRANSACTION_INDEX_SUFFIX = ".txnindex"
 DELETED_SUFFIX = ".deleted"
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
-_LOCATE_BYTES = 4096 + 1024
+LOCATE_BYTES = 4096 + 1024
 
 
 class BatchAt(NamedTuple):
@@ -67,6 +68,7 @@ class LogSegment:
         "roll_after_timestamp",
         "size",
         "time_index",
+        "transaction_index",
         "unverified_end",
     )
 
@@ -78,6 +80,9 @@ class LogSegment:
         self.file: SegmentFile | None = None
         self.offset_index = OffsetIndex(segment_path(directory, base_offset, INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(
+            segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX)
+        )
         self.max_timestamp = -1
         self.offset_of_max_timestamp = base_offset
         self.bytes_since_index = 0
@@ -94,8 +99,9 @@ class LogSegment:
         return segment_path(self.directory, self.base_offset, LOG_SUFFIX)
 
     @property
-    def paths(self) -> tuple[str, str, str]:
-        return self.path, self.offset_index.path, self.time_index.path
+    def paths(self) -> tuple[str, str, str, str]:
+        """Of all its files; those of the indexes need not be there."""
+        return self.path, self.offset_index.path, self.time_index.path, self.transaction_index.path
 
     def configure(self, config: LogConfig, jitter_ms: int) -> None:
         self.index_interval = config.index_interval_bytes
@@ -115,6 +121,7 @@ class LogSegment:
                 os.unlink(path)
         self.offset_index.start_empty()
         self.time_index.start_empty()
+        self.transaction_index.start_empty()
 
     def activate(self) -> None:
         """Take appends (again), after a log was opened or truncated."""
@@ -201,6 +208,7 @@ class LogSegment:
 
     def seal(self) -> None:
         self.write_indexes()
+        self.transaction_index.sync()
         if self.file is not None:
             sealed_files.keep(self, self.file)
             self.file = None
@@ -209,6 +217,7 @@ class LogSegment:
         """Forget what can be read again from disk."""
         self.offset_index.unload()
         self.time_index.unload()
+        self.transaction_index.unload()
 
     # Reading
 
@@ -239,7 +248,7 @@ class LogSegment:
         while position < size:
             at = position - chunk_start
             if at + BATCH_OVERHEAD > len(chunk):
-                chunk = os.pread(fd, min(_LOCATE_BYTES, size - position), position)
+                chunk = os.pread(fd, min(LOCATE_BYTES, size - position), position)
                 chunk_start, at = position, 0
                 if len(chunk) < BATCH_OVERHEAD:
                     raise CorruptSegmentError(self.path, position, "the batch header is cut short")
@@ -266,6 +275,10 @@ class LogSegment:
                 since = 0
             since += header.size
         self.offset_index.rewrite()
+
+    def offset_after(self, position: int, end_offset: int) -> int:
+        """An offset that no batch before `position` reaches; `end_offset` is that of the segment."""
+        return self.offset_index.offset_behind(position) or end_offset
 
     def batches(self, position: int = 0) -> BatchScan:
         return BatchScan(self.open_file().fd, position, self.size, check_crc=False)
@@ -321,6 +334,7 @@ class LogSegment:
         found = self.locate(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
         if found is None:
             return offset
         file = self.file or SegmentFile(self.path, writable=True)
@@ -354,7 +368,7 @@ class LogSegment:
         """Take the files out of the log; they are unlinked later, when nobody is likely to read them."""
         sealed_files.drop(self)
         renamed = []
-        for path in (*self.paths, segment_path(self.directory, self.base_offset, TRANSACTION_INDEX_SUFFIX)):
+        for path in self.paths:
             with suppress(FileNotFoundError):
                 os.rename(path, path + DELETED_SUFFIX)
                 renamed.append(path + DELETED_SUFFIX)

@@ -386,6 +386,14 @@ GROUP_CONFIGS = [
         CLUSTER_WIDE,
     ),
     ConfigDef(
+        "producer.id.expiration.check.interval.ms",
+        INT,
+        "600000",
+        "How often idle producers are looked for.",
+        Range(1),
+        internal=True,
+    ),
+    ConfigDef(
         "transactional.id.expiration.ms",
         INT,
         "604800000",

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.metadata import nodes
+from ottla.metadata.client_quotas import Entity, load_client_quotas
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
 from ottla.metadata.store import NodeStore, NoNode
 from ottla.metadata.topic_names import INTERNAL_TOPICS, collision_key
@@ -67,6 +68,7 @@ class ClusterImage:
         self.deleting: set[str] = set()  # topics that are marked for deletion
         self.version = 0
         self._names_by_key: dict[str, set[str]] = {}
+        self.client_quotas: dict[Entity, dict[str, float]] = {}
 
     # Brokers
 
@@ -86,6 +88,13 @@ class ClusterImage:
 
     def set_broker_configs(self, broker_id: int | None, configs: Mapping[str, str]) -> None:
         self.broker_configs[broker_id] = dict(configs)
+        self.version += 1
+
+    def set_client_quotas(self, entity: Entity, quotas: Mapping[str, float]) -> None:
+        if quotas:
+            self.client_quotas[entity] = dict(quotas)
+        else:
+            self.client_quotas.pop(entity, None)
         self.version += 1
 
     # Topics
@@ -161,6 +170,7 @@ class ClusterImage:
         await image._load_brokers(store)
         await image._load_topics(store)
         image.deleting = set(await _children(store, nodes.DELETE_TOPICS))
+        image.client_quotas = await load_client_quotas(store)
         return image
 
     async def _load_brokers(self, store: NodeStore) -> None:

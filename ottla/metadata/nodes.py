@@ -30,6 +30,9 @@ CONFIG_CHANGES = "/config/changes"
 ISR_CHANGE_NOTIFICATION = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
 LATEST_PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+CONFIG_CLIENTS = "/config/clients"
+CONFIG_USERS = "/config/users"
+CONFIG_IPS = "/config/ips"
 DEFAULT_ENTITY = "<default>"
 
 # What a broker creates before anything else, as Kafka does.

@@ -23,6 +23,7 @@ T = TypeVar("T")
 _DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
+    "transaction.state.log.num.partitions": "5",
     "log.cleaner.dedupe.buffer.size": "1048577",
 }
 
@@ -57,9 +58,9 @@ class Broker:
             self._data = Path(self._temporary.name)
         overrides = {
             **_DEFAULTS,
+            "log.dirs": str(self._data),
             **self._config,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
-            "log.dirs": str(self._data),
         }
         started: list[BaseException | None] = []
         ready = threading.Event()

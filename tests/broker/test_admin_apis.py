@@ -165,7 +165,7 @@ def test_a_producer_that_had_an_id_gets_a_new_one(client: WireClient) -> None:
         ("", -1, -1, ErrorCode.INVALID_REQUEST),
         (None, 5, -1, ErrorCode.INVALID_REQUEST),
         (None, -1, 5, ErrorCode.INVALID_REQUEST),
-        ("payments", -1, -1, ErrorCode.UNSUPPORTED_VERSION),
+        ("payments", -1, -1, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
 def test_who_gets_no_id(

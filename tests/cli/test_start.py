@@ -14,7 +14,7 @@ from ottla.cli.start import broker_settings, parse_listen
 
 # The seam between the command and the broker, with nothing behind it.
 STAND_IN = """
-import sys, types
+import asyncio, sys, types
 
 class StartupError(Exception): pass
 
@@ -27,6 +27,7 @@ class Server:
         server.data_dirs = [overrides["log.dirs"]]
         return server
     async def start(self): pass
+    async def failed(self): await asyncio.Event().wait()
     async def stop(self): print("stop() was called")
 
 module = types.ModuleType("ottla.broker.server")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator, Awaitable, Sequence
 
+from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
@@ -21,16 +23,49 @@ class FakeStateLog:
     def append(
         self, partition: int, records: Sequence[tuple[bytes, bytes | None]], now_ms: int
     ) -> Awaitable[None] | None:
+        batch = build_batch(
+            [Record(0, now_ms, key, value) for key, value in records], base_offset=self._end(partition)
+        )
+        return self._append(partition, batch)
+
+    def _end(self, partition: int) -> int:
+        written = self.partitions.setdefault(partition, bytearray())
+        return sum(header.record_count for header, _ in read_records(written))
+
+    def _append(self, partition: int, batch: bytearray) -> Awaitable[None] | None:
         if self.error is not None:
             raise self.error
-        written = self.partitions.setdefault(partition, bytearray())
-        end = sum(header.record_count for header, _ in read_records(written))
-        written += build_batch([Record(0, now_ms, key, value) for key, value in records], base_offset=end)
+        self.partitions[partition] += batch
         if not self.slow:
             return None
         future = asyncio.get_running_loop().create_future()
         self.pending.append(future)
         return future
+
+    def append_transactional(
+        self,
+        partition: int,
+        records: Sequence[tuple[bytes, bytes | None]],
+        now_ms: int,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> Awaitable[None] | None:
+        return self._append(
+            partition,
+            build_batch(
+                [Record(0, now_ms, key, value) for key, value in records],
+                base_offset=self._end(partition),
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=0,
+                transactional=True,
+            ),
+        )
+
+    def append_marker(self, partition: int, producer_id: int, producer_epoch: int, *, commit: bool) -> None:
+        batch = build_marker(producer_id, producer_epoch, commit=commit, coordinator_epoch=0, timestamp=1)
+        struct.pack_into(">q", batch, 0, self._end(partition))
+        self._append(partition, batch)
 
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
         for header, records in read_records(bytes(self.partitions.get(partition, b""))):

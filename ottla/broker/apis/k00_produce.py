@@ -6,17 +6,21 @@ Behaviour
 - acks=0 is not answered; where it fails the connection is closed, as Kafka does, so that the client refreshes its
   metadata. acks=1 and acks=all are answered when the batch is written; with one replica that is committed.
 - Each partition succeeds or fails on its own.
+- A transactional batch is appended only if the partition is part of the transaction: from version 12 on it becomes one
+  by being written to, before that it has to have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
 
 Version notes
 - 3 the first that is accepted (record batch v2); 5 log start offset; 7 zstd; 8 record errors; 9 flexible;
-  10 leader hints (KIP-951); 12 transactions v2; 13 topic ids.
+  10 leader hints (KIP-951); 11 TRANSACTION_ABORTABLE; 12 transactions v2 (KIP-890); 13 topic ids.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ottla.broker.dispatch import CloseConnection
+from ottla.broker.transaction_admission import Refused, admit_produce
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
@@ -37,10 +41,36 @@ _TOPIC_IDS = 13
 _ZSTD = 4
 _ZSTD_SINCE = 7
 _ATTRIBUTES_LOW = 22  # the byte of a batch header that holds the codec
+_TRANSACTIONAL = 0x10  # in the same byte
+_NOTHING: Refused = {}
 
 
-def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
+def handle(
+    broker: Broker, request: ProduceRequest, context: RequestContext
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if request.transactional_id is None:
+        return _append(broker, request, context.version, _NOTHING)
+    refused = admit_produce(broker, request, context.version)
+    if isinstance(refused, dict):
+        return _append(broker, request, context.version, refused)
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:  # the buffer they arrived in is used again while this waits
+                data.records = memoryview(bytearray(data.records))
+    return _append_when_admitted(broker, request, context.version, refused)
+
+
+async def _append_when_admitted(
+    broker: Broker, request: ProduceRequest, version: int, refused: Awaitable[Refused]
+) -> ProduceResponse | None:
+    return _append(broker, request, version, await refused)
+
+
+def _append(
+    broker: Broker, request: ProduceRequest, version: int, refused: Refused
+) -> ProduceResponse | None:
     now_ms = broker.now_ms()
+    plain = request.transactional_id is None
     acks_error = None
     if not -1 <= request.acks <= 1:
         acks_error = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -51,8 +81,14 @@ def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> 
             try:
                 if acks_error is not None:
                     raise acks_error
-                partition = _partition(broker, topic, data, context.version)
-                info = partition.append(_records(data, context.version), now_ms)
+                partition = _partition(broker, topic, data, version)
+                records = _records(data, version)
+                if plain:
+                    if len(records) > _ATTRIBUTES_LOW and records[_ATTRIBUTES_LOW] & _TRANSACTIONAL:
+                        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                elif (partition.topic, partition.index) in refused:
+                    raise refused[partition.topic, partition.index]
+                info = partition.append(records, now_ms)
                 answer = PartitionProduceResponse(
                     index=data.index,
                     base_offset=info.first_offset,

@@ -4,7 +4,11 @@ Behaviour
 - Records leave as the bytes that are on disk; a slice may end inside a batch, which clients expect.
 - The first partition with data gives at least one whole batch, however small the limits are.
 - Where fewer than min_bytes are there, the request waits: an append to one of its partitions wakes it, nothing polls.
+- What is not in memory is read by a thread first, so that nobody else waits for the disk.
+- A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
+- read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
+  what they get: they leave those records out themselves.
 
 Version notes
 - 5 log start offset; 7 sessions; 9 leader epochs; 10 zstd; 11 rack; 12 flexible, diverging epochs; 13 topic ids;
@@ -14,12 +18,16 @@ Version notes
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
 from ottla.cluster.partition import Partition
+from ottla.log.cold_reads import ColdRange, cold_range
+from ottla.log.errors import StorageError
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -33,17 +41,20 @@ if TYPE_CHECKING:
 
 _TOPIC_IDS = 13
 _READ_COMMITTED = 1
+_PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
 
 
 def handle(
     broker: Broker, request: FetchRequest, context: RequestContext
-) -> FetchResponse | asyncio.Future[FetchResponse]:
+) -> FetchResponse | Awaitable[FetchResponse]:
     try:
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
-    fetch = _Fetch(broker, request, plan, context.version >= _TOPIC_IDS)
-    fetch.read()
+    fetch = _Fetch(broker, request, plan, context)
+    fetch.read(look_for_cold=True)
+    if fetch.cold:
+        return fetch.read_from_disk(request.max_wait_ms / 1000)
     if fetch.is_satisfied or request.max_wait_ms <= 0:
         return fetch.response()
     return fetch.wait(request.max_wait_ms / 1000)
@@ -57,27 +68,41 @@ class _Fetch:
         "_broker",
         "_by_id",
         "_bytes",
+        "_bytes_held_back",
         "_committed_only",
+        "_context",
         "_failed",
         "_future",
+        "_look_for_cold",
         "_max_bytes",
         "_min_bytes",
         "_partitions",
         "_plan",
+        "_stable",
         "_timer",
+        "cold",
     )
 
-    def __init__(self, broker: Broker, request: FetchRequest, plan: FetchPlan, by_id: bool) -> None:
+    def __init__(
+        self, broker: Broker, request: FetchRequest, plan: FetchPlan, context: RequestContext
+    ) -> None:
         self._broker = broker
         self._plan = plan
-        self._by_id = by_id
+        self._context = context
+        self._by_id = context.version >= _TOPIC_IDS
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        if context.cost is not None:
+            self._max_bytes = min(self._max_bytes, broker.quotas.fetch_bytes(context) or self._max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed_only = request.isolation_level == _READ_COMMITTED
         self._answers: list[PartitionData] = []
         self._partitions: list[Partition] = []
         self._bytes = 0
+        self._bytes_held_back = 0
+        self._stable: dict[Partition, int] = {}
         self._failed = False
+        self._look_for_cold = False
+        self.cold: list[ColdRange] = []
         self._future: asyncio.Future[FetchResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -85,8 +110,11 @@ class _Fetch:
     def is_satisfied(self) -> bool:
         return self._failed or self._bytes >= self._min_bytes or not self._plan.targets
 
-    def read(self) -> None:
+    def read(self, *, look_for_cold: bool = False) -> None:
+        """Read every target; with `look_for_cold`, those that would wait for the disk go to `cold` instead."""
         left = self._max_bytes
+        self._look_for_cold = look_for_cold
+        self.cold = []
         self._answers = answers = []
         self._partitions = []
         self._bytes = 0
@@ -117,11 +145,12 @@ class _Fetch:
         partition.check_epoch(target.current_leader_epoch)
         self._partitions.append(partition)
         log = partition.log
-        upto = partition.last_stable_offset if self._committed_only else partition.high_watermark
+        stable = partition.last_stable_offset
+        upto = stable if self._committed_only else partition.high_watermark
         answer = PartitionData(
             partition_index=target.index,
             high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
+            last_stable_offset=stable,
             log_start_offset=log.log_start_offset,
             aborted_transactions=[] if self._committed_only else None,
             records=b"",
@@ -132,14 +161,38 @@ class _Fetch:
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self._failed = True  # answered at once, like an error
                 return answer
-        region = log.read(
-            target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
-        )
+        if self._look_for_cold:
+            cold = cold_range(log, target.fetch_offset, min(target.max_bytes, left))
+            if cold is not None:
+                self.cold.append(cold)
+                return answer
+        try:
+            region = log.read(
+                target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
+            )
+        except StorageError as error:
+            partition.storage_failed(error)
+            raise
         if region.size:
             answer.records = region
+        if self._committed_only:
+            self._stable[partition] = stable
+            if region.size:
+                answer.aborted_transactions = [
+                    AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                    for aborted in log.aborted_transactions(target.fetch_offset, region)
+                ]
         return answer
 
     # Waiting
+
+    async def read_from_disk(self, max_wait: float) -> FetchResponse:
+        """Let a thread wait for the disk, and go on as if all had been in memory."""
+        await asyncio.to_thread(_read_all, self.cold)
+        self.read()
+        if self.is_satisfied or max_wait <= 0:
+            return self.response()
+        return await self.wait(max_wait)
 
     def wait(self, seconds: float) -> asyncio.Future[FetchResponse]:
         loop = self._broker.loop
@@ -151,6 +204,11 @@ class _Fetch:
         return self._future
 
     def grew(self, partition: Partition, count: int) -> None:
+        if self._committed_only:
+            if partition.last_stable_offset == self._stable.get(partition):
+                self._bytes_held_back += count  # until their transaction ends
+                return
+            self._bytes += self._bytes_held_back
         self._bytes += count
         if self._bytes >= self._min_bytes:
             self._wake()
@@ -182,6 +240,8 @@ class _Fetch:
 
     def response(self) -> FetchResponse:
         plan = self._plan
+        if self._context.cost is not None and (throttled := self._throttled()) is not None:
+            return throttled
         topics: list[FetchableTopicResponse] = []
         current: FetchableTopicResponse | None = None
         served = []
@@ -201,3 +261,20 @@ class _Fetch:
         if len(plan.targets) > 1:
             plan.session.served(served)
         return FetchResponse(session_id=plan.session.id, responses=topics)
+
+    def _throttled(self) -> FetchResponse | None:
+        """An empty answer for a client over its quota: what was read is read again when it may have it."""
+        size = self._bytes + _PARTITION_OVERHEAD * len(self._answers)
+        wait = self._broker.quotas.throttle_fetch(self._context, size)
+        if not wait:
+            return None
+        session = self._plan.session
+        if session is not None and not self._plan.incremental:
+            self._broker.fetch_sessions.close(session)  # clients do not take one from an empty answer
+            session = None
+        return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)
+
+
+def _read_all(cold: list[ColdRange]) -> None:
+    for each in cold:
+        each.read()

@@ -97,6 +97,8 @@ def _describe(topic: TopicImage, operations: int) -> MetadataResponseTopic:
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
+                # While there is one broker, a partition without a leader is one whose disk has failed.
+                offline_replicas=partition.replicas if partition.leader < 0 else (),
             )
             for index, partition in topic.partitions.items()
         ],

@@ -3,7 +3,7 @@
 Behaviour
 - Every partition that is asked for is answered, with offset -1 where nothing is committed; null topics ask
   for all that is committed.
-- `require_stable` is accepted; there are no transactional commits yet that could be pending.
+- With `require_stable` a partition whose offset waits for the end of a transaction is UNSTABLE_OFFSET_COMMIT.
 
 Version notes
 - 1 has no place for an error of the whole group, it goes to every partition; 5 leader epochs; 6 flexible;
@@ -39,7 +39,26 @@ _NOTHING = CommittedOffset(-1)
 def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.version < 8:
         return _one_group(broker, request, context.version)
-    return OffsetFetchResponse(groups=[_group(broker, group, context.version) for group in request.groups])
+    response = OffsetFetchResponse(
+        groups=[_group(broker, group, context.version) for group in request.groups]
+    )
+    if request.require_stable:
+        for group in response.groups:
+            _mark_unstable(broker, group)
+    return response
+
+
+def _mark_unstable(broker: Broker, group: OffsetFetchResponseGroup) -> None:
+    if group.error_code:
+        return
+    for topic in group.topics:
+        known = broker.image.topics_by_id.get(topic.topic_id)
+        name = topic.name or (known.name if known else "")
+        for partition in topic.partitions:
+            if broker.groups.is_pending(group.group_id, name, partition.partition_index):
+                partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                partition.committed_offset = partition.committed_leader_epoch = -1
+                partition.metadata = ""
 
 
 def _one_group(broker: Broker, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
@@ -51,7 +70,15 @@ def _one_group(broker: Broker, request: OffsetFetchRequest, version: int) -> Off
             return OffsetFetchResponse(error_code=error.code)
         nothing = [(name, [(index, None) for index in indexes]) for name, indexes in asked or ()]
         return OffsetFetchResponse(topics=_old_topics(nothing, error.code))
-    return OffsetFetchResponse(topics=_old_topics(found, ErrorCode.NONE))
+    response = OffsetFetchResponse(topics=_old_topics(found, ErrorCode.NONE))
+    if request.require_stable:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if broker.groups.is_pending(request.group_id, topic.name, partition.partition_index):
+                    partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                    partition.committed_offset = partition.committed_leader_epoch = -1
+                    partition.metadata = ""
+    return response
 
 
 def _old_topics(

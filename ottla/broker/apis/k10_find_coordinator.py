@@ -1,9 +1,9 @@
-"""FindCoordinator, key 10: which broker keeps a group.
+"""FindCoordinator, key 10: which broker keeps a group or a transactional id.
 
 Behaviour
-- A group is kept by the leader of its partition of `__consumer_offsets`; the topic is created when the first
-  client asks.
-- Transactional ids and share groups have no coordinator here yet: INVALID_REQUEST.
+- A group is kept by the leader of its partition of `__consumer_offsets`, a transactional id by that of
+  `__transaction_state`; the topics are created when the first client asks.
+- Share groups have no coordinator here yet: INVALID_REQUEST.
 
 Version notes
 - 1 key types and error messages; 3 flexible; 4 several keys; 6 share groups.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.coordinator.transaction_records import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
-_GROUP = 0
-_KEY_TYPES = {1: "transactional ids", 2: "share groups"}
+_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}
+_KEY_TYPES = {2: "share groups"}
 
 
 async def handle(
@@ -48,11 +49,12 @@ async def handle(
 
 async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coordinator:
     try:
-        if key_type != _GROUP:
+        name = _TOPICS.get(key_type)
+        if name is None:
             kind = _KEY_TYPES.get(key_type, f"keys of type {key_type}")
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"This broker does not coordinate {kind}.")
-        await broker.ensure_internal_topic(CONSUMER_OFFSETS_TOPIC)
-        topic = broker.image.topics[CONSUMER_OFFSETS_TOPIC]
+        await broker.ensure_internal_topic(name)
+        topic = broker.image.topics[name]
         leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
         node = broker.node(leader, listener)
         if node is None:

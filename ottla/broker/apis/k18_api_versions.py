@@ -4,6 +4,7 @@ Behaviour
 - Answers every API that has a module here, with the versions its messages declare.
 - Produce is listed from version 0 although versions below 3 are refused: librdkafka 2.0 takes a higher minimum as
   "no compression".
+- The feature `transaction.version` is finalized at 2, which lets clients use transactions v2 (KIP-890).
 - A request in a version above ours is answered in version 0 with UNSUPPORTED_VERSION and the full list, and the
   connection stays open.
 
@@ -17,13 +18,21 @@ import re
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
 _PRODUCE = 0
+_TRANSACTION_VERSION = "transaction.version"
+_LATEST_TRANSACTIONS = 2
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -35,7 +44,25 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=_served(broker))
+    return ApiVersionsResponse(
+        api_keys=_served(broker),
+        supported_features=[
+            SupportedFeatureKey(
+                name=_TRANSACTION_VERSION,
+                # Clients of version 3 take a feature that begins at 0 for a mistake (KIP-1022).
+                min_version=0 if context.version >= 4 else 1,
+                max_version=_LATEST_TRANSACTIONS,
+            )
+        ],
+        finalized_features_epoch=0,
+        finalized_features=[
+            FinalizedFeatureKey(
+                name=_TRANSACTION_VERSION,
+                max_version_level=_LATEST_TRANSACTIONS,
+                min_version_level=_LATEST_TRANSACTIONS,
+            )
+        ],
+    )
 
 
 def _served(broker: Broker) -> list[ApiVersion]:

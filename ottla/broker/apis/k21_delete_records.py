@@ -45,7 +45,8 @@ async def handle(
     )
     # Answered when it is written down: what was deleted does not come back after a crash.
     for directory in broker.replicas.log_directories:
-        await asyncio.to_thread(directory.checkpoint)
+        if directory.online:
+            await asyncio.to_thread(directory.checkpoint)
     return response
 
 

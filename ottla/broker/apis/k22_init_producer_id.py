@@ -1,19 +1,25 @@
-"""InitProducerId, key 22: an id for an idempotent producer.
+"""InitProducerId, key 22: an id for an idempotent or transactional producer.
 
 Behaviour
-- Every call gets a new id with epoch 0, also that of a producer which names the id it had: its sequences begin anew.
-- There are no transactions yet: a transactional id is refused with UNSUPPORTED_VERSION, which no client retries.
+- Without a transactional id every call gets a new id with epoch 0, also that of a producer which names the id it had:
+  its sequences begin anew.
+- With one, the id is remembered in `__transaction_state` and every call raises its epoch, which fences the producer
+  before. An open transaction is aborted first; where Kafka answers CONCURRENT_TRANSACTIONS meanwhile and lets the
+  client come again, this goes on as soon as the markers are written, which is usually at once.
+- A producer that names its id and epoch goes on after an error, unless it has been fenced.
+- When the epochs of an id are used up, another id takes its place.
 
 Version notes
-- 0 the first; 1 the same; 2 flexible; 3 the producer's own id and epoch; 4 PRODUCER_FENCED;
-  5 errors that end a transaction only.
+- 0 the first; 1 the same; 2 flexible; 3 the producer's own id and epoch; 4 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH
+  before); 5 errors that end a transaction only.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import ErrorCode
+from ottla.coordinator.transaction import ProducerIdAndEpoch
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
 
 _NONE = -1
+_PRODUCER_FENCED_SINCE = 4
 
 
 async def handle(
@@ -29,9 +36,18 @@ async def handle(
     has_id, has_epoch = request.producer_id != _NONE, request.producer_epoch != _NONE
     if request.transactional_id == "" or has_id != has_epoch:
         return _refuse(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _refuse(ErrorCode.UNSUPPORTED_VERSION)
-    return InitProducerIdResponse(producer_id=await broker.producer_ids.allocate(), producer_epoch=0)
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=await broker.producer_ids.allocate(), producer_epoch=0)
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if has_id else None
+    try:
+        given = await broker.transactions.init_producer_id(
+            request.transactional_id, request.transaction_timeout_ms, expected
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:
+            return _refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
+        return _refuse(error.code)
+    return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.producer_epoch)
 
 
 def _refuse(code: ErrorCode) -> InitProducerIdResponse:

@@ -38,24 +38,27 @@ def handle(
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        results=[_describe(directory, wanted) for directory in broker.replicas.log_directories]
+        results=[_describe(broker, directory, wanted) for directory in broker.replicas.log_directories]
     )
 
 
-def _describe(directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _describe(
+    broker: Broker, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResult:
     result = DescribeLogDirsResult(log_dir=str(directory.path))
+    try:
+        volume = os.statvfs(directory.path)
+    except OSError as error:
+        broker.replicas.directory_failed(directory, error)
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
     if not directory.online:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
     logs = directory.logs.items()
     result.topics = _topics(log for name, log in logs if wanted is None or name in wanted)
-    try:
-        volume = os.statvfs(directory.path)
-    except OSError:
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-    else:
-        result.total_bytes = volume.f_frsize * volume.f_blocks
-        result.usable_bytes = volume.f_frsize * volume.f_bavail
+    result.total_bytes = volume.f_frsize * volume.f_blocks
+    result.usable_bytes = volume.f_frsize * volume.f_bavail
     return result
 
 

@@ -1,7 +1,9 @@
-"""DescribeProducers, key 61: which idempotent producers a partition remembers.
+"""DescribeProducers, key 61: which producers a partition remembers.
 
 Behaviour
 - Only the leader of a partition answers for it.
+- A transaction that is open in the partition shows by its first offset: one that stays is what `kafka-transactions
+  find-hanging` looks for.
 
 Version notes
 - 0 the only one, flexible.

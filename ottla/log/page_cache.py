@@ -12,7 +12,6 @@ _supported = hasattr(os, "RWF_NOWAIT")
 
 def is_in_memory(fd: int, position: int, size: int) -> bool:
     """Look at the first and the last byte; files that cannot be asked are taken to be in memory."""
-    global _supported
     if not _supported:
         return True
     try:
@@ -21,9 +20,27 @@ def is_in_memory(fd: int, position: int, size: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
-            _supported = False
+        _note(error)
     return True
+
+
+def read_now(fd: int, position: int, size: int) -> bytes | bytearray | None:
+    """The bytes, or None if the disk would have to be waited for."""
+    if _supported:
+        data = bytearray(size)
+        try:
+            return data if os.preadv(fd, [data], position, os.RWF_NOWAIT) == size else None
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            _note(error)
+    return os.pread(fd, size, position)
+
+
+def _note(error: OSError) -> None:
+    global _supported
+    if error.errno in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+        _supported = False
 
 
 def read_through(fd: int, position: int, size: int) -> None:

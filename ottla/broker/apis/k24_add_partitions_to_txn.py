@@ -1,0 +1,130 @@
+"""AddPartitionsToTxn, key 24: which partitions a transaction writes to.
+
+Behaviour
+- All partitions of a transaction are added, or none: where one does not exist the others are OPERATION_NOT_ATTEMPTED.
+- The first partition begins the transaction, and its timeout.
+- Brokers ask in versions 4 and 5, for several transactions at once, to add or (`verify_only`) to check partitions.
+
+Version notes
+- 2 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before); 3 flexible; 4 for brokers, in batches; 5 TRANSACTION_ABORTABLE for
+  a partition that was not added (INVALID_TXN_STATE before), and transactions v2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_PRODUCER_FENCED_SINCE = 2
+_BATCHES_SINCE = 4
+_VERSION_2_SINCE = 5
+
+Errors = dict[tuple[str, int], ErrorCode]
+
+
+async def handle(
+    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    if context.version >= _BATCHES_SINCE:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                AddPartitionsToTxnResult(
+                    transactional_id=transaction.transactional_id,
+                    topic_results=await _one(broker, transaction, context.version),
+                )
+                for transaction in request.transactions
+            ]
+        )
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=await _one(broker, transaction, context.version)
+    )
+
+
+async def _one(
+    broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    asked = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    if transaction.verify_only:
+        errors: Errors = {name: _verify(broker, transaction, name, version) for name in asked}
+    else:
+        errors = _missing(broker, asked)
+        if errors:
+            errors = {name: errors.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in asked}
+        else:
+            errors = dict.fromkeys(asked, await _add(broker, transaction, asked, version))
+    return _results(transaction.topics, errors)
+
+
+def _missing(broker: Broker, asked: list[tuple[str, int]]) -> Errors:
+    topics = broker.image.topics
+    return {
+        (topic, index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for topic, index in asked
+        if topic not in topics or index not in topics[topic].partitions
+    }
+
+
+async def _add(
+    broker: Broker, transaction: AddPartitionsToTxnTransaction, asked: list[tuple[str, int]], version: int
+) -> ErrorCode:
+    try:
+        waiting = broker.transactions.add_partitions(
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.producer_epoch,
+            asked,
+            2 if version >= _VERSION_2_SINCE else 0,
+        )
+        if waiting is not None:
+            await waiting
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and version < _PRODUCER_FENCED_SINCE:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        return error.code
+    return ErrorCode.NONE
+
+
+def _verify(
+    broker: Broker, transaction: AddPartitionsToTxnTransaction, name: tuple[str, int], version: int
+) -> ErrorCode:
+    code = broker.transactions.verify_partition(
+        transaction.transactional_id, transaction.producer_id, transaction.producer_epoch, name
+    )
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < _VERSION_2_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _results(topics: list[AddPartitionsToTxnTopic], errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=errors[topic.name, index]
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,45 @@
+"""AddOffsetsToTxn, key 25: the transaction will commit offsets of a group.
+
+Behaviour
+- The group's partition of `__consumer_offsets` becomes part of the transaction.
+
+Version notes
+- 2 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before); 3 flexible; 4 TRANSACTION_ABORTABLE. Clients of transactions v2 do
+  not send it: TxnOffsetCommit adds the partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_PRODUCER_FENCED_SINCE = 2
+
+
+async def handle(
+    broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
+) -> AddOffsetsToTxnResponse:
+    try:
+        await broker.ensure_internal_topic(CONSUMER_OFFSETS_TOPIC)
+        count = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
+        waiting = broker.transactions.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [(CONSUMER_OFFSETS_TOPIC, partition_for(request.group_id, count))],
+            0,
+        )
+        if waiting is not None:
+            await waiting
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:
+            return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH)
+        return AddOffsetsToTxnResponse(error_code=error.code)
+    return AddOffsetsToTxnResponse()

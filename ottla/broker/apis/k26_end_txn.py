@@ -1,0 +1,41 @@
+"""EndTxn, key 26: commit or abort.
+
+Behaviour
+- Answered when the decision is written and the markers are, as far as the partitions can be reached; the rest is told
+  later, and until then a producer that wants to go on gets CONCURRENT_TRANSACTIONS.
+- A repetition of the last end is answered like the first.
+
+Version notes
+- 2 PRODUCER_FENCED (INVALID_PRODUCER_EPOCH before); 3 flexible; 4 TRANSACTION_ABORTABLE; 5 transactions v2 (KIP-890):
+  every end raises the epoch and answers with it, an abort may come before anything was added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_PRODUCER_FENCED_SINCE = 2
+_VERSION_2_SINCE = 5
+
+
+async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    try:
+        producer = await broker.transactions.end(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            client_version=2 if context.version >= _VERSION_2_SINCE else 0,
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.PRODUCER_FENCED and context.version < _PRODUCER_FENCED_SINCE:
+            return EndTxnResponse(error_code=ErrorCode.INVALID_PRODUCER_EPOCH)
+        return EndTxnResponse(error_code=error.code)
+    return EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)

@@ -1,0 +1,54 @@
+"""WriteTxnMarkers, key 27: end a transaction in the partitions that this broker leads.
+
+Behaviour
+- Sent by other coordinators, and by an admin (`kafka-transactions abort`) to end a transaction that nobody else will.
+- A marker with an older epoch than the producer's is INVALID_PRODUCER_EPOCH, one of an older coordinator
+  TRANSACTION_COORDINATOR_FENCED.
+
+Version notes
+- 1 the first that Kafka 4 has, flexible; 2 the transaction's version (KIP-1228): from 2 on a marker must have a higher
+  epoch than the transaction, so that it cannot end a later one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.transaction_coordinator import Marker
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
+) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(markers=[_write(broker, asked) for asked in request.markers])
+
+
+def _write(broker: Broker, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+    marker = Marker(
+        asked.producer_id,
+        asked.producer_epoch,
+        asked.transaction_result,
+        asked.coordinator_epoch,
+        asked.transaction_version,
+    )
+    topics = []
+    for topic in asked.topics:
+        errors = broker.markers.write(marker, [(topic.name, index) for index in topic.partition_indexes])
+        results = [
+            WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
+            for index, error in zip(topic.partition_indexes, errors, strict=True)
+        ]
+        topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=results))
+    return WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics)

@@ -1,0 +1,135 @@
+"""TxnOffsetCommit, key 28: offsets that count when the transaction commits.
+
+Behaviour
+- They are written to `__consumer_offsets` at once and wait there for the marker; until then OffsetFetch with
+  `require_stable` answers UNSTABLE_OFFSET_COMMIT for their partitions.
+- The producer may say for which member and generation of the group it commits; a member that was replaced is refused.
+
+Version notes
+- 2 leader epochs, COORDINATOR_LOAD_IN_PROGRESS (COORDINATOR_NOT_AVAILABLE before); 3 flexible, member and generation;
+  4 TRANSACTION_ABORTABLE; 5 transactions v2 (KIP-890): adds the group's partition to the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from ottla.broker.transaction_admission import admit_offsets
+from ottla.coordinator.offset_coordinator import OffsetToCommit
+from ottla.coordinator.pending_offsets import ProducerEpoch
+from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_LOAD_IN_PROGRESS_SINCE = 2
+
+
+def handle(
+    broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    try:
+        waiting = _admit(broker, request, context.version)
+    except KafkaError as error:
+        return _refuse(request, error.code, context.version)
+    if waiting is not None:
+        return _commit_when_admitted(broker, request, context.version, waiting)
+    return _commit(broker, request, context.version)
+
+
+def _admit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Awaitable[None] | None:
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    topic = broker.image.topics.get(CONSUMER_OFFSETS_TOPIC)
+    if topic is None:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)  # who looks for the coordinator has the topic created
+    index = partition_for(request.group_id, len(topic.partitions))
+    try:
+        partition = broker.replicas.leader(CONSUMER_OFFSETS_TOPIC, index)
+    except KafkaError:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
+    return admit_offsets(
+        broker, partition, request.transactional_id, request.producer_id, request.producer_epoch, version
+    )
+
+
+async def _commit_when_admitted(
+    broker: Broker, request: TxnOffsetCommitRequest, version: int, waiting: Awaitable[None]
+) -> TxnOffsetCommitResponse:
+    try:
+        await waiting
+    except KafkaError as error:
+        return _refuse(request, error.code, version)
+    return _commit(broker, request, version)
+
+
+def _commit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
+    response = TxnOffsetCommitResponse()
+    offsets: list[OffsetToCommit] = []
+    answers: list[TxnOffsetCommitResponsePartition] = []
+    for asked in request.topics:
+        topic = broker.image.topics.get(asked.name)
+        answered = TxnOffsetCommitResponseTopic(name=asked.name)
+        response.topics.append(answered)
+        for partition in asked.partitions:
+            answer = TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
+            answered.partitions.append(answer)
+            if topic is None or partition.partition_index not in topic.partitions:
+                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            answers.append(answer)
+            offsets.append(
+                OffsetToCommit(
+                    topic.name,
+                    partition.partition_index,
+                    partition.committed_offset,
+                    partition.committed_leader_epoch,
+                    partition.committed_metadata,
+                    topic.topic_id,
+                )
+            )
+    errors = broker.groups.commit_transactional_offsets(
+        request.group_id,
+        ProducerEpoch(request.producer_id, request.producer_epoch),
+        offsets,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        generation_id=request.generation_id,
+    )
+    for answer, error in zip(answers, errors, strict=True):
+        answer.error_code = _in_version(error, version)
+    return response
+
+
+def _refuse(request: TxnOffsetCommitRequest, code: ErrorCode, version: int) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=_in_version(code, version)
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _in_version(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOAD_IN_PROGRESS_SINCE:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code

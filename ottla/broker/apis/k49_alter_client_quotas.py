@@ -1,0 +1,81 @@
+"""AlterClientQuotas, key 49: set and take away quotas.
+
+Behaviour
+- Each entry succeeds or fails as a whole and on its own. A quota is in force before it is acknowledged.
+- controller_mutation_rate is kept and shown, and limits nothing.
+- An address has to be one: names of hosts, which Kafka resolves, are refused.
+
+Version notes
+- 0 the first (KIP-546); 1 flexible.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ottla.cluster.quota_changes import alter_client_quotas, check_changes, check_entity
+from ottla.metadata.client_quotas import Entity, QuotaChange
+from ottla.metadata.store import StoreError
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntryData,
+    EntryDataInResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+logger = logging.getLogger(__name__)
+
+
+async def handle(
+    broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
+) -> AlterClientQuotasResponse:
+    checked = [_check(entry) for entry in request.entries]
+    entities = [entity for entity, _ in checked]
+    results = []
+    for entry, (entity, changes) in zip(request.entries, checked, strict=True):
+        error: KafkaError | None = None
+        if isinstance(entity, KafkaError):
+            error = entity
+        elif entities.count(entity) > 1 or len({change.key for change in changes}) < len(changes):
+            error = KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {_shown(entity)}")
+        elif not request.validate_only:
+            error = await _apply(broker, entity, changes)
+        results.append(
+            EntryDataInResponse(
+                error_code=error.code if error else 0,
+                error_message=error.message if error else None,
+                entity=entry.entity,
+            )
+        )
+    return AlterClientQuotasResponse(entries=results)
+
+
+def _check(entry: EntryData) -> tuple[Entity | KafkaError, list[QuotaChange]]:
+    changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
+    try:
+        entity = check_entity((part.entity_type, part.entity_name) for part in entry.entity)
+        check_changes(entity, changes)
+    except KafkaError as error:
+        return error, changes
+    return entity, changes
+
+
+async def _apply(broker: Broker, entity: Entity, changes: list[QuotaChange]) -> KafkaError | None:
+    try:
+        await alter_client_quotas(broker.store, broker.image, entity, changes)
+    except StoreError as error:
+        logger.error("The metadata store failed: %s", error)
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    broker.quotas.set_quotas(broker.image.client_quotas)
+    return None
+
+
+def _shown(entity: Entity) -> str:
+    names = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
+    return f"ClientQuotaEntity(entries={{{names}}})"

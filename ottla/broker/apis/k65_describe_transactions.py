@@ -1,0 +1,53 @@
+"""DescribeTransactions, key 65: the state of transactional ids.
+
+Behaviour
+- Every id that is asked for is answered; one that nobody uses is TRANSACTIONAL_ID_NOT_FOUND.
+
+Version notes
+- 0 the only one, flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: DescribeTransactionsRequest, context: RequestContext
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            _describe(broker, transactional_id) for transactional_id in request.transactional_ids
+        ]
+    )
+
+
+def _describe(broker: Broker, transactional_id: str) -> TransactionState:
+    try:
+        transaction = broker.transactions.describe(transactional_id)
+    except KafkaError as error:
+        return TransactionState(error_code=error.code, transactional_id=transactional_id)
+    topics: dict[str, TopicData] = {}
+    for topic, partition in sorted(transaction.partitions):
+        topics.setdefault(topic, TopicData(topic=topic)).partitions.append(partition)
+    return TransactionState(
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.title,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=list(topics.values()),
+    )

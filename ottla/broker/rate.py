@@ -1,0 +1,56 @@
+"""How fast something happens, measured over Kafka's sliding windows (quota.window.num, quota.window.size.seconds)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Rate:
+    """A rate per second over at most `windows` windows, the newest of which is still filling.
+
+    Invariant: windows are in order of time, and none began longer ago than `windows` of them take. As long as fewer
+    have passed, the missing ones count as empty: a burst at the very beginning is not taken for the rule. Owner: the
+    event loop; the clock is the caller's.
+    """
+
+    __slots__ = ("_length", "_samples", "_windows")
+
+    def __init__(self, windows: int, seconds: float) -> None:
+        self._windows = windows
+        self._length = seconds
+        self._samples: deque[list[float]] = deque()  # begin of the window, what happened in it
+
+    def record(self, amount: float, now: float) -> None:
+        samples = self._samples
+        if not samples or now - samples[-1][0] >= self._length:
+            samples.append([now, 0.0])
+            if len(samples) > self._windows:
+                samples.popleft()
+        samples[-1][1] += amount
+
+    def measure(self, now: float) -> float:
+        return self._total(now) / self._elapsed(now)
+
+    def _total(self, now: float) -> float:
+        samples, oldest = self._samples, now - self._windows * self._length
+        while samples and samples[0][0] <= oldest:
+            samples.popleft()
+        return sum(amount for _, amount in samples)
+
+    def _elapsed(self, now: float) -> float:
+        """The seconds that the measured windows span, empty ones that did not happen yet included."""
+        elapsed = now - self._samples[0][0] if self._samples else 0.0
+        missing = self._windows - 1 - int(elapsed / self._length)
+        if missing > 0:
+            elapsed += missing * self._length
+        return max(elapsed, 0.001)
+
+    def excess(self, limit: float, now: float) -> float:
+        """For how many seconds nothing may happen until the rate is back at `limit`."""
+        rate = self.measure(now)
+        if rate <= limit:
+            return 0.0
+        return (rate - limit) / limit * self._elapsed(now) if limit > 0 else self._windows * self._length
+
+    def is_idle(self, now: float) -> bool:
+        return not self._samples or now - self._samples[-1][0] > self._windows * self._length

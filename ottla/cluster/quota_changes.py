@@ -1,0 +1,79 @@
+"""Changing client quotas: what Kafka refuses, in its words, and the way into the store."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Sequence
+
+from ottla.metadata import client_quotas
+from ottla.metadata.client_quotas import CLIENT_KEYS, IP_KEYS, WHOLE_KEYS, Entity, QuotaChange
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.store import NodeStore
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+_TYPES = (client_quotas.USER, client_quotas.CLIENT_ID, client_quotas.IP)
+_LONG_MAX = 2**63 - 1
+
+
+def check_entity(names: Iterable[tuple[str, str | None]]) -> Entity:
+    """The entity of a request, if there can be one like that."""
+    found = dict(names)
+    if not found:
+        raise _refused("Invalid empty client quota entity")
+    for kind, name in found.items():
+        if kind not in _TYPES:
+            raise _refused(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _refused(f"Empty {kind} not supported")
+    if client_quotas.IP in found:
+        if len(found) > 1:
+            raise _refused(
+                "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+            )
+        _check_address(found[client_quotas.IP])
+    return client_quotas.entity(found)
+
+
+def _check_address(name: str | None) -> None:
+    if name is None:
+        return
+    try:
+        socket.getaddrinfo(name, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        # Kafka looks names up once; here they would never match, since connections are known by address.
+        raise _refused(f"{name} is not a valid IP address.") from None
+
+
+def check_changes(entity: Entity, changes: Sequence[QuotaChange]) -> None:
+    keys = IP_KEYS if dict(entity).keys() == {client_quotas.IP} else CLIENT_KEYS
+    for key, value in changes:
+        if value is None:
+            continue
+        if key not in keys:
+            raise _refused(f"Invalid configuration key {key}")
+        if not value > 0:
+            raise _refused(f"Quota {key} must be greater than 0")
+        if key in WHOLE_KEYS:
+            if value > _LONG_MAX:
+                raise _refused(f"Proposed value for {key} is too large for a LONG.")
+            if abs(value - round(value)) > 1e-6:
+                raise _refused(f"{key} cannot be a fractional value.")
+
+
+async def alter_client_quotas(
+    store: NodeStore, image: ClusterImage, entity: Entity, changes: Sequence[QuotaChange]
+) -> None:
+    """Apply checked changes, in the store first."""
+    after = dict(image.client_quotas.get(entity, {}))
+    for key, value in changes:
+        if value is None:
+            after.pop(key, None)
+        else:
+            after[key] = float(round(value)) if key in WHOLE_KEYS else value
+    if after != image.client_quotas.get(entity, {}):
+        await client_quotas.write_client_quotas(store, entity, after)
+        image.set_client_quotas(entity, after)
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

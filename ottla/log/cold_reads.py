@@ -1,0 +1,57 @@
+"""Reads that would have to wait for the disk: recognised on the event loop, waited for in a thread.
+
+A read finds its place with the index, looks at a batch header or two, and checks what was never checked since the
+start. All of it is quick in memory; on a disk that is busy each of these steps can take longer than everything else a
+broker does in a second.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from ottla.log.index import OffsetIndex
+from ottla.log.page_cache import is_in_memory, read_through
+from ottla.log.readable_log import ReadableLog
+from ottla.log.sealed_files import sealed_files
+from ottla.log.segment import LOCATE_BYTES
+
+
+class ColdRange(NamedTuple):
+    """What a thread has to read. It knows files by name only, so that it shares nothing with the log's owner."""
+
+    path: str
+    index_path: str
+    base_offset: int
+    offset: int
+    size: int
+
+    def read(self) -> None:
+        """Bring index and data into memory. May wait; runs in a thread. What fails is left to the read itself."""
+        try:
+            _, position = OffsetIndex(self.index_path, self.base_offset).lookup(self.offset)
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            read_through(fd, position, self.size)
+        except OSError:
+            pass
+        finally:
+            os.close(fd)
+
+
+def cold_range(log: ReadableLog, offset: int, max_bytes: int) -> ColdRange | None:
+    """What is not in memory of a read from `offset` on; None, as nearly always, if the read will not wait."""
+    if log.reads_tail(offset):
+        return None
+    segment = log.segments.at_or_after(offset)[0]
+    size = min(max_bytes, segment.size)
+    file = segment.file or sealed_files.peek(segment)
+    if file is not None and segment.offset_index.is_loaded:
+        _, position = segment.offset_index.lookup(offset)
+        needed = max_bytes if position < segment.unverified_end else LOCATE_BYTES
+        needed = min(needed, segment.size - position)
+        if needed <= 0 or is_in_memory(file.fd, position, needed):
+            return None
+    return ColdRange(segment.path, segment.offset_index.path, segment.base_offset, offset, size)

@@ -1,0 +1,103 @@
+"""Client quotas as the cluster keeps them: entities, keys, and their nodes under /config, as Kafka writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from ottla.metadata import nodes
+from ottla.metadata.config_defs import format_value
+from ottla.metadata.store import Node, NodeStore, NoNode, ensure_paths
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+
+PRODUCER_BYTE_RATE = "producer_byte_rate"
+CONSUMER_BYTE_RATE = "consumer_byte_rate"
+REQUEST_PERCENTAGE = "request_percentage"
+CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+WHOLE_KEYS = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE})
+CLIENT_KEYS = frozenset(
+    {PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE}
+)
+IP_KEYS = frozenset({CONNECTION_CREATION_RATE})
+
+# Type → name, None being the default of that type; in the order of the types.
+Entity = tuple[tuple[str, str | None], ...]
+Quotas = Mapping[str, float]
+
+
+def entity(names: Mapping[str, str | None]) -> Entity:
+    return tuple(sorted(names.items()))
+
+
+class QuotaChange(NamedTuple):
+    key: str
+    value: float | None  # None takes it away
+
+
+# Nodes
+
+
+def _to_name(name: str | None) -> str:
+    """As Kafka makes names safe for ZooKeeper."""
+    return nodes.DEFAULT_ENTITY if name is None else quote(name, safe="-_.~").replace("~", "%7E")
+
+
+def _from_name(text: str) -> str | None:
+    return None if text == nodes.DEFAULT_ENTITY else unquote(text)
+
+
+def entity_path(of: Entity) -> str:
+    names = dict(of)
+    if IP in names:
+        return f"{nodes.CONFIG_IPS}/{_to_name(names[IP])}"
+    if USER not in names:
+        return f"{nodes.CONFIG_CLIENTS}/{_to_name(names[CLIENT_ID])}"
+    path = f"{nodes.CONFIG_USERS}/{_to_name(names[USER])}"
+    return f"{path}/clients/{_to_name(names[CLIENT_ID])}" if CLIENT_ID in names else path
+
+
+def _quotas(node: Node | None) -> dict[str, float]:
+    """What a node says of quotas; a user's node has other things as well."""
+    found = {}
+    for key, text in nodes.decode_config(node.data if node else b"").items():
+        if key in CLIENT_KEYS or key in IP_KEYS:
+            try:
+                found[key] = float(text)
+            except ValueError:
+                raise nodes.BadNode(f"The quota {key} is not a number: {text!r}") from None
+    return found
+
+
+async def load_client_quotas(store: NodeStore) -> dict[Entity, dict[str, float]]:
+    entities: list[Entity] = [entity({IP: _from_name(n)}) for n in await _children(store, nodes.CONFIG_IPS)]
+    entities += [entity({CLIENT_ID: _from_name(n)}) for n in await _children(store, nodes.CONFIG_CLIENTS)]
+    for user in await _children(store, nodes.CONFIG_USERS):
+        entities.append(entity({USER: _from_name(user)}))
+        for client in await _children(store, f"{nodes.CONFIG_USERS}/{user}/clients"):
+            entities.append(entity({USER: _from_name(user), CLIENT_ID: _from_name(client)}))
+    found = await store.get_many([entity_path(each) for each in entities])
+    return {each: quotas for each, node in zip(entities, found, strict=True) if (quotas := _quotas(node))}
+
+
+async def write_client_quotas(store: NodeStore, of: Entity, quotas: Quotas) -> None:
+    """Set the quotas of an entity, and leave what else its node holds."""
+    path = entity_path(of)
+    await ensure_paths(store, [path])
+    before = nodes.decode_config((await store.get(path)).data)
+    kept = {key: value for key, value in before.items() if key not in CLIENT_KEYS and key not in IP_KEYS}
+    await store.set(path, nodes.encode_config({**kept, **{k: _text(k, v) for k, v in quotas.items()}}))
+
+
+def _text(key: str, value: float) -> str:
+    return str(int(value)) if key in WHOLE_KEYS else str(format_value(float(value)))
+
+
+async def _children(store: NodeStore, path: str) -> list[str]:
+    try:
+        return await store.children(path)
+    except NoNode:
+        return []
