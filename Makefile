@@ -22,15 +22,20 @@ start: install ## Start a broker on 127.0.0.1:9092
 
 .PHONY: test
 test: install ## Run the tests
-	$(BIN)/python -m pytest -m "not peers and not slow" -n 2
+	$(BIN)/python -m pytest -m "not peers and not slow and not spark" -n 2
 
 .PHONY: test-slow
 test-slow: install ## Run the tests that take minutes: crash rounds, hostile input
-	$(BIN)/python -m pytest -m "slow and not peers"
+	$(BIN)/python -m pytest -m "slow and not peers and not spark"
 
 .PHONY: test-peers
 test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka
-	$(BIN)/python -m pytest -m peers
+	$(BIN)/python -m pytest -m "peers and not spark"
+
+.PHONY: test-spark
+test-spark: install ## Run the tests of pipelines, with PySpark and Java
+	$(BIN)/python -m pip install --quiet -e '.[spark]'
+	$(BIN)/python -m pytest -m spark
 
 .PHONY: matrix
 matrix: install ## Run the conformance suite with every client and write its table into docs/compatibility.md

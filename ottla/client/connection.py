@@ -1,0 +1,135 @@
+"""A plain blocking connection to one broker.
+
+It speaks with the messages of `ottla.protocol`, over PLAINTEXT and TLS, in the newest version that both sides know.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from ottla.client.errors import ClientError, Unreachable
+from ottla.client.settings import Settings
+from ottla.protocol.codec import MalformedMessage, Request, Response
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+R = TypeVar("R", bound=Response)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Generic[R]):
+    """A request whose answer has not been read yet."""
+
+    correlation_id: int
+    version: int
+    answer: type[R]
+
+
+class Connection:
+    """Used by one thread. Answers come in the order of the requests; after a failure it is closed."""
+
+    def __init__(self, settings: Settings, host: str, port: int) -> None:
+        self.where = f"{host}:{port}"
+        self.is_open = False
+        self._client_id = settings.client_id.encode()
+        self._correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] | None = None
+        try:
+            self._socket = _connect(settings, host, port)
+        except OSError as error:
+            raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
+        self.is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.is_open = False
+        self._socket.close()
+
+    def request(self, request: Request, answer: type[R], *, max_version: int | None = None) -> R:
+        return self.receive(self.send(request, answer, max_version=max_version))
+
+    def send(self, request: Request, answer: type[R], *, max_version: int | None = None) -> Sent[R]:
+        return self._send(request, answer, self.version(request, max_version))
+
+    def version(self, request: Request, max_version: int | None = None) -> int:
+        """The version in which a request will be sent."""
+        if self._versions is None:
+            versions = self.receive(self._send(ApiVersionsRequest(), ApiVersionsResponse, 0))
+            self._versions = {api.api_key: (api.min_version, api.max_version) for api in versions.api_keys}
+        lowest, highest = self._versions.get(request.api_key, (0, -1))
+        version = min(highest, request.versions[1])
+        if max_version is not None:
+            version = min(version, max_version)
+        if version < max(lowest, request.versions[0]):
+            name = type(request).__name__.removesuffix("Request")
+            raise ClientError(
+                f"The broker at {self.where} does not support {name}.", ErrorCode.UNSUPPORTED_VERSION
+            )
+        return version
+
+    def _send(self, request: Request, answer: type[R], version: int) -> Sent[R]:
+        self._correlation_id += 1
+        header = struct.pack(">hhih", request.api_key, version, self._correlation_id, len(self._client_id))
+        tags = b"\0" if request.header_version(version) == 2 else b""
+        frame = header + self._client_id + tags + request.encode(version)
+        try:
+            self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+        except OSError as error:
+            raise self._lost(error) from None
+        return Sent(self._correlation_id, version, answer)
+
+    def receive(self, sent: Sent[R]) -> R:
+        try:
+            [size] = struct.unpack(">i", self._read(4))
+            data = self._read(size)
+        except OSError as error:
+            raise self._lost(error) from None
+        try:
+            [correlation_id] = struct.unpack_from(">i", data)
+            if correlation_id != sent.correlation_id:
+                raise MalformedMessage(f"answer {correlation_id} to request {sent.correlation_id}")
+            # A flexible response header is followed by tagged fields; no broker sends any.
+            position = 5 if sent.answer.header_version(sent.version) == 1 else 4
+            return sent.answer.decode(data, sent.version, position)
+        except (MalformedMessage, struct.error) as error:
+            self.close()
+            raise ClientError(
+                f"What answers at {self.where} does not speak Kafka's protocol: {error}."
+            ) from None
+
+    def _read(self, size: int) -> bytearray:
+        data = bytearray(size)
+        view: Any = memoryview(data)
+        while view:
+            count = self._socket.recv_into(view)
+            if not count:
+                raise ConnectionResetError("it was closed")
+            view = view[count:]
+        return data
+
+    def _lost(self, error: OSError) -> Unreachable:
+        self.close()
+        return Unreachable(f"Lost the connection to the broker at {self.where}: {error}.")
+
+
+def _connect(settings: Settings, host: str, port: int) -> socket.socket:
+    plain = socket.create_connection((host, port), timeout=settings.request_timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if settings.tls is None:
+            return plain
+        return settings.tls.context().wrap_socket(plain, server_hostname=host)
+    except BaseException:
+        plain.close()
+        raise

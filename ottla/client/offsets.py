@@ -1,0 +1,149 @@
+"""Offsets: of records by time, and of consumer groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError, Unreachable, error_code
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+#: In place of a timestamp.
+LATEST = -1
+EARLIEST = -2
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+_NO_LEADER_EPOCH = -1
+
+
+class FoundOffset(NamedTuple):
+    offset: int  # -1 if no record is that young
+    timestamp: int
+
+
+def list_offsets(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    isolation_level: int = READ_UNCOMMITTED,
+    seconds: float | None = None,
+) -> dict[TopicPartition, FoundOffset]:
+    """The first offset at or after a time in milliseconds, or LATEST or EARLIEST, by partition.
+
+    `seconds` is for how long it is retried where a retry may help.
+    """
+    found: dict[TopicPartition, FoundOffset] = {}
+
+    def ask_leaders() -> None:
+        by_leader: dict[Connection, list[TopicPartition]] = {}
+        for partition in timestamps:
+            if partition not in found:
+                by_leader.setdefault(cluster.leader(partition), []).append(partition)
+        for leader, partitions in by_leader.items():
+            found.update(_ask(leader, {each: timestamps[each] for each in partitions}, isolation_level))
+
+    cluster.retrying(ask_leaders, {partition.topic for partition in timestamps}, seconds)
+    return found
+
+
+def _ask(
+    leader: Connection, timestamps: Mapping[TopicPartition, int], isolation_level: int
+) -> dict[TopicPartition, FoundOffset]:
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation_level,
+        topics=[
+            ListOffsetsTopic(
+                name=topic,
+                partitions=[
+                    ListOffsetsPartition(partition_index=each.partition, timestamp=timestamps[each])
+                    for each in partitions
+                ],
+            )
+            for topic, partitions in _by_topic(timestamps)
+        ],
+        timeout_ms=30_000,
+    )
+    found = {}
+    for topic in leader.request(request, ListOffsetsResponse).topics:
+        for answer in topic.partitions:
+            partition = TopicPartition(topic.name, answer.partition_index)
+            code = error_code(answer.error_code)
+            if code != ErrorCode.NONE:
+                raise ClientError(f"The offsets of {partition} cannot be had: {code.name}.", code)
+            found[partition] = FoundOffset(answer.offset, answer.timestamp)
+    return found
+
+
+def commit_offsets(
+    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], seconds: float
+) -> None:
+    """Write down how far a group without members has come."""
+    request = OffsetCommitRequest(
+        group_id=group,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=each.partition,
+                        committed_offset=offsets[each],
+                        committed_leader_epoch=_NO_LEADER_EPOCH,
+                        committed_metadata="",
+                    )
+                    for each in partitions
+                ],
+            )
+            for topic, partitions in _by_topic(offsets)
+        ],
+    )
+
+    def commit() -> None:
+        # Version 9 is the last that names topics.
+        answer = _coordinator(cluster, group).request(request, OffsetCommitResponse, max_version=9)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                code = error_code(partition.error_code)
+                if code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    raise ClientError(f"Consumer group '{group}' has members of its own.", code)
+                if code != ErrorCode.NONE:
+                    raise ClientError(f"Group '{group}' cannot commit offsets: {code.name}.", code)
+
+    cluster.retrying(commit, seconds=seconds)
+
+
+def _coordinator(cluster: Cluster, group: str) -> Connection:
+    request = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[group])
+    connection = cluster.any_connection()
+    answer = connection.request(request, FindCoordinatorResponse)
+    # From version 4 on a request may ask for several.
+    found = answer.coordinators[0] if answer.coordinators else answer
+    code = error_code(found.error_code)
+    if code != ErrorCode.NONE:
+        raise ClientError(f"Group '{group}' has no coordinator: {code.name}.", code)
+    try:
+        return cluster.connection((found.host, found.port))
+    except Unreachable as error:
+        raise Unreachable(f"The coordinator of group '{group}' cannot be reached: {error.message}") from None
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[TopicPartition]]]:
+    for topic, members in groupby(sorted(partitions), key=lambda partition: partition.topic):
+        yield topic, list(members)

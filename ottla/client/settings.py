@@ -1,0 +1,120 @@
+"""How to reach a cluster, read from client properties by the names of the Java client or of librdkafka."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import ErrorCode
+
+DEFAULT_PORT = 9092
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Certificates in PEM, as files or as text."""
+
+    ca_file: str | None = None
+    ca_text: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    key_password: str | None = None
+    verify: bool = True
+    check_host: bool = True
+
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_text)
+        context.check_hostname = self.verify and self.check_host
+        if not self.verify:
+            context.verify_mode = ssl.CERT_NONE
+        if self.certificate_file is not None:
+            context.load_cert_chain(self.certificate_file, self.key_file, self.key_password)
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Hashable, so that connections can be shared by all who ask for the same."""
+
+    bootstrap: tuple[tuple[str, int], ...] = ()
+    client_id: str = "ottla"
+    tls: Tls | None = None
+    request_timeout: float = 30.0
+    #: For how long a call that a retry may save is retried.
+    api_timeout: float = 60.0
+    retry_backoff: float = 0.1
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str], client_id: str = "ottla") -> Settings:
+        return cls(
+            bootstrap=parse_servers(properties.get("bootstrap.servers", "")),
+            client_id=properties.get("client.id", client_id),
+            tls=_tls(properties),
+            request_timeout=_seconds(properties, "request.timeout.ms", 30_000),
+            api_timeout=_seconds(properties, "default.api.timeout.ms", 60_000),
+            retry_backoff=_seconds(properties, "retry.backoff.ms", 100),
+        )
+
+    @property
+    def servers(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+
+
+def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
+    """`a:9092, b` as addresses; a port may be left out."""
+    servers = []
+    for server in re.split(r"[,;\s]+", text):
+        if not server:
+            continue
+        name, colon, port = server.rpartition(":")
+        if colon and port.isdigit():
+            servers.append((name.strip("[]"), int(port)))
+        else:
+            servers.append((server.strip("[]"), DEFAULT_PORT))
+    return tuple(servers)
+
+
+def _seconds(properties: Mapping[str, str], name: str, default: int) -> float:
+    text = properties.get(name, str(default))
+    try:
+        return int(text) / 1000
+    except ValueError:
+        raise ClientError(f"{name} must be a number of milliseconds, not '{text}'.") from None
+
+
+def _tls(properties: Mapping[str, str]) -> Tls | None:
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol.startswith("SASL"):
+        raise ClientError(
+            f"security.protocol={protocol} cannot be used here yet: only PLAINTEXT and SSL can.",
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        )
+    if protocol == "PLAINTEXT":
+        return None
+    if protocol != "SSL":
+        raise ClientError(f"security.protocol must be PLAINTEXT or SSL, not '{protocol}'.")
+    certificate = properties.get("ssl.certificate.location", _pem_store(properties, "keystore"))
+    return Tls(
+        ca_file=properties.get("ssl.ca.location", _pem_store(properties, "truststore")),
+        ca_text=properties.get("ssl.ca.pem", properties.get("ssl.truststore.certificates")),
+        certificate_file=certificate,
+        key_file=properties.get("ssl.key.location"),
+        key_password=properties.get("ssl.key.password"),
+        verify=properties.get("enable.ssl.certificate.verification", "true").lower() != "false",
+        # Java switches the check of host names off with an empty algorithm, librdkafka with "none".
+        check_host=properties.get("ssl.endpoint.identification.algorithm", "https") not in ("", "none"),
+    )
+
+
+def _pem_store(properties: Mapping[str, str], store: str) -> str | None:
+    """The file of a Java key store or trust store, if it is PEM: the other kinds only Java can read."""
+    location = properties.get(f"ssl.{store}.location")
+    if location is not None and properties.get(f"ssl.{store}.type", "JKS").upper() != "PEM":
+        raise ClientError(
+            f"ssl.{store}.location must be a PEM file, and ssl.{store}.type=PEM must say so: "
+            "Java's key stores cannot be read here."
+        )
+    return location

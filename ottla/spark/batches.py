@@ -1,0 +1,140 @@
+"""Which batches of a fetch hold records to deliver, and their bodies uncompressed.
+
+The walk from batch to batch is plain Python; what happens per record is left to the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    LENGTH_AT,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    corrupt,
+    read_header,
+)
+from ottla.protocol.compression import Buffer, decompress
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.record_format import LEAST_RECORD, parse_records
+
+#: Arrow counts the bytes of a column in int32: what would make it larger is left for the next call.
+MOST_BYTES = 1 << 30
+
+_INT32 = Struct(">i")
+_CONTROL_KEY = Struct(">hh")
+_ABORT = 0
+_LAST_OFFSET = (1 << 63) - 2
+
+
+class Body(NamedTuple):
+    """The records of one batch: those of `buffer` from `position` to `end`."""
+
+    buffer: Buffer
+    position: int
+    end: int
+    header: BatchHeader
+
+
+def bodies(
+    data: Buffer,
+    *,
+    start: int,
+    end: int,
+    aborted: Sequence[tuple[int, int]] | None = None,
+    check_crcs: bool = True,
+) -> tuple[list[Body], int]:
+    """The bodies that have records in [start, end), and the offset to go on with.
+
+    A last batch that is cut off is left out. Control batches are, and with `aborted` (producer id and first
+    offset, as a fetch of committed records returns them) the batches of aborted transactions.
+    """
+    view = memoryview(data)
+    found: list[Body] = []
+    transactions = _AbortedTransactions(aborted)
+    next_offset = start
+    total = position = 0
+    while position + LOG_OVERHEAD <= len(view) and next_offset < end:
+        (length,) = _INT32.unpack_from(view, position + LENGTH_AT)
+        if length >= 0 and position + LOG_OVERHEAD + length > len(view):
+            break
+        header = _checked_header(view, position, check_crcs)
+        first, position = position, position + header.size
+        if header.last_offset < start:
+            continue
+        if header.base_offset >= end:
+            next_offset = end  # a gap that compaction or a transaction's marker left
+            break
+        if header.record_count and not transactions.hide(header, view, first):
+            body = _body(view, first, header)
+            total += body.end - body.position
+            if found and total > MOST_BYTES:
+                break
+            found.append(body)
+        next_offset = header.next_offset
+    return found, min(next_offset, end)
+
+
+class _AbortedTransactions:
+    """Follows which producers have an aborted transaction open, as the Java consumer does."""
+
+    def __init__(self, aborted: Sequence[tuple[int, int]] | None) -> None:
+        self._committed_only = aborted is not None
+        self._coming = sorted(aborted or (), key=lambda pair: pair[1], reverse=True)
+        self._open: set[int] = set()
+
+    def hide(self, header: BatchHeader, view: memoryview, position: int) -> bool:
+        if self._committed_only:
+            while self._coming and self._coming[-1][1] <= header.last_offset:
+                self._open.add(self._coming.pop()[0])
+        if header.is_control:
+            if header.producer_id in self._open and _is_abort(view, position, header):
+                self._open.discard(header.producer_id)
+            return True
+        return header.is_transactional and header.producer_id in self._open
+
+
+def _checked_header(view: memoryview, position: int, check_crcs: bool) -> BatchHeader:
+    header = read_header(view, position)
+    if header.magic != MAGIC:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            f"the records at offset {header.base_offset} are in format {header.magic}, from before Kafka 0.11",
+        )
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset > _LAST_OFFSET:
+        raise corrupt(f"a batch has the offsets {header.base_offset} to {header.last_offset}")
+    if header.record_count < 0:
+        raise corrupt(f"the batch at offset {header.base_offset} has {header.record_count} records")
+    if check_crcs and not check_crc(view, position, header):
+        raise corrupt(f"the checksum of the batch at offset {header.base_offset} is wrong")
+    return header
+
+
+def _body(view: memoryview, position: int, header: BatchHeader) -> Body:
+    first, end = position + BATCH_OVERHEAD, position + header.size
+    codec = header.attributes & CODEC_MASK
+    if codec:
+        data = decompress(codec, view[first:end])
+        body = Body(data, 0, len(data), header)
+    else:
+        body = Body(view, first, end, header)
+    if header.record_count * LEAST_RECORD > body.end - body.position:
+        raise corrupt(f"{header.record_count} records in {body.end - body.position} bytes")
+    return body
+
+
+def _is_abort(view: memoryview, position: int, header: BatchHeader) -> bool:
+    body = _body(view, position, header)
+    try:
+        record = parse_records(bytes(body.buffer[body.position : body.end]), header)[0]
+    except KafkaError as error:
+        raise corrupt(f"the transaction marker at offset {header.base_offset}: {error}") from None
+    if record.key is None or len(record.key) < _CONTROL_KEY.size:
+        raise corrupt(f"the transaction marker at offset {header.base_offset} has no type")
+    return bool(_CONTROL_KEY.unpack_from(record.key)[1] == _ABORT)

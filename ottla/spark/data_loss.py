@@ -1,0 +1,22 @@
+"""Records that were to be read and are gone: an error, or a line in the log, as failOnDataLoss says."""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.client.errors import ClientError
+
+log = logging.getLogger("ottla.spark")
+
+
+class DataLoss(ClientError):
+    pass
+
+
+def report(what: str, *, fail: bool) -> None:
+    """`what` is a sentence without its full stop."""
+    if fail:
+        raise DataLoss(
+            f"{what}. Some data may have been missed; with failOnDataLoss=false the query goes on with what is there."
+        )
+    log.warning("%s. Some data may have been missed.", what)

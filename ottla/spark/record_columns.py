@@ -1,0 +1,59 @@
+"""The columns that a fetch decodes to, and the Arrow buffers that the kernels fill."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+HEADERS_TYPE = pa.list_(HEADER_TYPE)
+
+
+class RecordColumns(NamedTuple):
+    """One row per record. Headers are null where a record has none, as in Spark's Kafka connector."""
+
+    keys: pa.BinaryArray
+    values: pa.BinaryArray
+    offsets: pa.Int64Array
+    timestamps: pa.Int64Array
+    timestamp_types: pa.Int32Array
+    headers: pa.ListArray | None
+
+
+def allocate(count: int, dtype: Any) -> tuple[pa.Buffer, Any]:
+    """A buffer of Arrow's own pool, which reuses memory, and the array to fill it by."""
+    buffer = pa.allocate_buffer(count * np.dtype(dtype).itemsize)
+    return buffer, np.frombuffer(buffer, dtype)
+
+
+def primitive(kind: pa.DataType, buffer: pa.Buffer, rows: int) -> pa.Array:
+    return pa.Array.from_buffers(kind, rows, [None, buffer.slice(0, rows * kind.bit_width // 8)])
+
+
+class BinaryBuilder:
+    """Offsets, bytes and validity of a column of strings, for at most so many rows and bytes."""
+
+    def __init__(self, rows: int, size: int) -> None:
+        self._ends, self.ends = allocate(rows + 1, np.int32)
+        self._valid, self.valid = allocate((rows + 7) // 8, np.uint8)
+        self._data, self.data = allocate(size, np.uint8)
+        self.ends[0] = 0
+        self.valid.fill(0xFF)
+
+    def finish(self, kind: pa.DataType, rows: int, size: int) -> pa.Array:
+        valid = self._valid.slice(0, (rows + 7) // 8)
+        return pa.Array.from_buffers(
+            kind, rows, [valid, self._ends.slice(0, 4 * (rows + 1)), self._data.slice(0, size)]
+        )
+
+
+def readable_keys(keys: pa.StringArray) -> pa.StringArray:
+    """Keys of headers as text: what is not UTF-8 in them is replaced, as Java does."""
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = keys.view(pa.binary())
+        return pa.array([key.as_py().decode("utf-8", "replace") for key in raw], pa.string())
+    return keys

@@ -1,0 +1,177 @@
+"""The options of the sink: those of Spark's Kafka connector and of a producer, checked as a whole."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ottla.client.errors import ClientError
+from ottla.client.settings import Settings
+from ottla.protocol.compression import Codec
+from ottla.spark.kernels import MAX_BATCH_BYTES
+from ottla.spark.option_names import OptionError
+
+T = TypeVar("T")
+
+#: checkpointLocation and queryName are Spark's own; includeHeaders is said to a source, and a sink need not mind.
+SINK_OPTIONS = ("topic", "includeHeaders", "checkpointLocation", "queryName")
+
+#: Options of a producer that mean something to this one.
+PRODUCER_OPTIONS = (
+    "acks",
+    "batch.size",
+    "bootstrap.servers",
+    "client.id",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "enable.ssl.certificate.verification",
+    "max.block.ms",
+    "request.timeout.ms",
+    "retry.backoff.ms",
+    "security.protocol",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+)
+
+#: Of the Java producer, without a meaning for one that is handed whole columns: taken and not used.
+_WITHOUT_EFFECT = (
+    "buffer.memory",
+    "client.dns.lookup",
+    "connections.max.idle.ms",
+    "linger.ms",
+    "max.in.flight.requests.per.connection",
+    "max.request.size",
+    "metadata.max.age.ms",
+    "metadata.max.idle.ms",
+    "receive.buffer.bytes",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "retries",
+    "retry.backoff.max.ms",
+    "send.buffer.bytes",
+)
+
+_REFUSED = {
+    "interceptor.classes": "there are no interceptors",
+    "key.serializer": "keys are written as they are; use DataFrame functions to make strings or bytes of them",
+    "partitioner.class": "rows go by their key, or where the column 'partition' says",
+    "transactional.id": "the sink writes at least once, without transactions",
+    "value.serializer": "values are written as they are; use DataFrame functions to make strings or bytes of them",
+}
+
+_CODECS = {codec.name.lower(): codec for codec in Codec}
+_ALL = -1
+_ACKS = {"all": _ALL, "-1": _ALL, "1": 1}
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    settings: Settings
+    topic: str | None
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    batch_bytes: int = MAX_BATCH_BYTES
+    acks: int = _ALL
+    idempotent: bool = True
+    #: For how long a batch is tried again.
+    delivery_timeout: float = 120.0
+    #: For how long a topic that is not there is waited for: the broker may be about to create it.
+    topic_timeout: float = 10.0
+
+
+def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
+    given = {name.lower(): value for name, value in options.items()}
+    _check_names(given)
+    kafka = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
+    if not kafka.get("bootstrap.servers", "").strip():
+        raise OptionError("Option 'kafka.bootstrap.servers' is missing: where is the broker?")
+    try:
+        settings = Settings.from_properties(kafka, client_id="ottla-spark")
+    except ClientError as error:
+        raise OptionError(f"kafka.{error.message}") from None
+    topic = given.get("topic")
+    if topic is not None and not topic.strip():
+        raise OptionError(
+            "Option 'topic' is empty: name the topic, or leave it away and have a column 'topic'."
+        )
+    codec = _choice(kafka, "compression.type", _CODECS, Codec.NONE)
+    acks = _choice(kafka, "acks", _ACKS, _ALL)
+    idempotent = _choice(kafka, "enable.idempotence", {"true": True, "false": False}, acks == _ALL)
+    if idempotent and acks != _ALL:
+        raise OptionError("kafka.enable.idempotence=true needs kafka.acks=all.")
+    return SinkOptions(
+        settings=settings,
+        topic=topic,
+        codec=codec,
+        level=_level(kafka, codec),
+        batch_bytes=_count(kafka, "batch.size", MAX_BATCH_BYTES),
+        acks=acks,
+        idempotent=idempotent,
+        delivery_timeout=_count(kafka, "delivery.timeout.ms", 120_000) / 1000,
+        topic_timeout=_count(kafka, "max.block.ms", 10_000) / 1000,
+    )
+
+
+def _choice(options: Mapping[str, str], name: str, choices: Mapping[str, T], default: T) -> T:
+    text = options.get(name)
+    if text is None:
+        return default
+    found = choices.get(text.strip().lower())
+    if found is None:
+        *most, last = choices
+        raise OptionError(f"kafka.{name} must be {', '.join(most)} or {last}, not '{text}'.")
+    return found
+
+
+def _count(options: Mapping[str, str], name: str, default: int) -> int:
+    text = options.get(name, str(default)).strip()
+    if not text.isdigit() or int(text) == 0:
+        raise OptionError(f"kafka.{name} must be a whole number above 0, not '{text}'.")
+    return int(text)
+
+
+def _level(options: Mapping[str, str], codec: Codec) -> int | None:
+    name = f"compression.{codec.name.lower()}.level"
+    text = options.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"kafka.{name} must be a whole number, not '{text}'.") from None
+
+
+def _check_names(names: Mapping[str, str]) -> None:
+    plain = {name.lower(): name for name in SINK_OPTIONS}
+    for name in sorted(names):
+        producer = name.removeprefix("kafka.")
+        if name in plain:
+            continue
+        if name == "path":
+            raise OptionError("save() and start() take no path: name the topic with .option('topic', …).")
+        if name.startswith("kafka."):
+            if producer in PRODUCER_OPTIONS or producer in _WITHOUT_EFFECT:
+                continue
+            if producer in _REFUSED:
+                raise OptionError(f"Option '{name}' cannot be used: {_REFUSED[producer]}.")
+            if producer.startswith("sasl."):
+                raise OptionError(f"Option '{name}' cannot be used: SASL is not supported yet.")
+        known = [*plain, *(f"kafka.{each}" for each in PRODUCER_OPTIONS)]
+        close = difflib.get_close_matches(name, known, n=1)
+        guess = f" Did you mean '{plain.get(close[0], close[0])}'?" if close else ""
+        raise OptionError(f"There is no option '{name}' for writing.{guess}")

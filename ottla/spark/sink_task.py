@@ -1,0 +1,62 @@
+"""What one task of the sink does with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster import TopicPartition, shared_cluster
+from ottla.spark.kernels import Encoder, rows_by_partition
+from ottla.spark.sink_columns import Chunk, by_topic, chunk
+from ottla.spark.sink_options import SinkOptions
+from ottla.spark.sink_partitions import Partitioner
+from ottla.spark.sink_producer import Producer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Spark hands over ten thousand rows at a time; more together make larger batches where partitions are many.
+_CHUNK_BYTES = 4 << 20
+
+
+def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write all rows and wait until they are acknowledged. Gives how many they were."""
+    count = size = 0
+    waiting: list[pa.RecordBatch] = []
+    with shared_cluster(options.settings) as cluster, Producer(cluster, options) as producer:
+        task = _Task(options, producer)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            waiting.append(batch)
+            count += batch.num_rows
+            size += batch.nbytes
+            if size >= _CHUNK_BYTES:
+                task.write(chunk(waiting))
+                waiting, size = [], 0
+        if waiting:
+            task.write(chunk(waiting))
+        producer.flush()
+    return count
+
+
+class _Task:
+    def __init__(self, options: SinkOptions, producer: Producer) -> None:
+        self._topic = options.topic
+        self._producer = producer
+        self._partitioners: dict[str, Partitioner] = {}
+
+    def write(self, rows: Chunk) -> None:
+        for topic, part in by_topic(rows, self._topic):
+            partitions = self._partitioner(topic).partitions(len(part.values), part.keys, part.partitions)
+            encoder = Encoder(part.keys, part.values, part.headers, part.timestamps)
+            for partition, wanted in rows_by_partition(partitions):
+                self._producer.send(TopicPartition(topic, partition), encoder, wanted)
+        self._producer.push()
+
+    def _partitioner(self, topic: str) -> Partitioner:
+        partitioner = self._partitioners.get(topic)
+        if partitioner is None:
+            count = self._producer.partition_count(topic)
+            partitioner = self._partitioners[topic] = Partitioner(topic, count)
+        return partitioner
