@@ -28,6 +28,7 @@ TRAITS = frozenset(
         "reset errors",
     }
 )
+TRANSACTIONS = frozenset({"transactions"})
 GROUPS = frozenset({"groups", "static members", "commit"})
 TOPIC_ADMIN = frozenset(
     {"create_topic", "delete_topic", "create_partitions", "list_topics", "describe_topic"}

@@ -16,6 +16,7 @@ from .capabilities import (
     GROUPS,
     POSITIONS,
     TRAITS,
+    TRANSACTIONS,
     assignors,
     codecs,
 )
@@ -42,6 +43,7 @@ class ConfluentClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "cooperative-sticky")
@@ -65,6 +67,7 @@ class KafkaPythonClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs("none", "gzip")
         # The other codecs need packages that kafka-python does not bring.
@@ -96,6 +99,7 @@ class AiokafkaClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "sticky")
@@ -113,6 +117,7 @@ class JavaClient(AgentClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN - {"alter_configs"}  # the client has the incremental call only
         | codecs(*CODECS)
         | assignors(*ASSIGNORS)
