@@ -88,6 +88,8 @@ class LiveSharePartition:
             position += header.size
             if position > len(data):
                 break  # a slice may end inside a batch
+            if not share.skip_to(header.base_offset):
+                break
             begin, first = first, header.next_offset
             if aborted and _is_aborted(header, aborted):
                 archived += share.archive(begin, header.last_offset)

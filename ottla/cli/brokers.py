@@ -41,12 +41,14 @@ class Brokers:
             for server in self._client.bootstrap_servers.split(","):
                 host, _, port = server.rpartition(":")
                 try:
-                    self._bootstrap = Connection(self._client, host.strip("[]"), int(port))
+                    connection = Connection(self._client, host.strip("[]"), int(port))
+                    connection.versions  # noqa: B018  whether it speaks Kafka at all
+                    self._bootstrap = connection
                     break
                 except BrokerUnreachable as error:
                     failure = error
             else:
-                if failure is None or failure.message.startswith("Cannot reach the broker"):
+                if failure is None or failure.message.startswith(("Cannot reach the", "Lost the")):
                     failure = self._client.unreachable()
                 raise failure
         return self._bootstrap

@@ -30,6 +30,10 @@ class Connection:
         self._where = f"{host}:{port}"
         self._correlation_id = 0
         protocol = client.properties.get("security.protocol", "PLAINTEXT").upper()
+        if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+            raise JobError(
+                f"The client configuration is not valid: there is no security.protocol {protocol}."
+            )
         try:
             self._socket = socket.create_connection((host, port), timeout=client.timeout)
             if protocol.endswith("SSL"):

@@ -33,6 +33,7 @@ class AcknowledgeType(IntEnum):
     RENEW = 4
 
 
+_WIDEST_GAP = 10_000
 _DONE = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 
 
@@ -197,12 +198,30 @@ class SharePartition:
 
     def log_starts_at(self, offset: int) -> None:
         """Records before that are deleted; nobody can read them any more."""
-        if offset > self.start_offset:
-            self._extend(offset)
+        if offset >= self.end_offset:
+            self._records.clear()
+            self.start_offset = self.end_offset = max(offset, self.end_offset)
+        elif offset > self.start_offset:
             for gone in range(self.start_offset, offset):
                 del self._records[gone]
             self.start_offset = offset
             self._advance()
+
+    def skip_to(self, offset: int) -> bool:
+        """The log has nothing between the end offset and this one, as after compaction: nobody waits for that.
+
+        False: the gap is too wide to note offset by offset. It can be skipped once everything before it is done.
+        """
+        if offset > self.end_offset:
+            if self.start_offset == self.end_offset:
+                self.start_offset = self.end_offset = offset
+                return True
+            if offset - self.end_offset > _WIDEST_GAP:
+                return False
+            for missing in range(self.end_offset, offset):
+                self._records[missing] = _Record(DeliveryState.ARCHIVED)
+            self.end_offset = offset
+        return True
 
     # Steps
 

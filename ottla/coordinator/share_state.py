@@ -25,6 +25,7 @@ SHARE_STATE_TOPIC = "__share_group_state"
 SNAPSHOT = 0
 UPDATE = 1
 SNAPSHOT_KEY = SNAPSHOT.to_bytes(2, "big")
+_WIDEST_BATCH = 1_000_000
 # Nobody has fetched yet: `share.auto.offset.reset` decides where to begin.
 UNINITIALIZED = -1
 
@@ -170,4 +171,6 @@ def _batches(values: Iterable[StateBatchValue]) -> Iterable[StateBatch]:
     for value in values:
         if value.delivery_state not in known:
             raise ValueError(f"delivery state {value.delivery_state} is not known")
+        if not 0 <= value.last_offset - value.first_offset < _WIDEST_BATCH:
+            raise ValueError(f"offsets {value.first_offset} to {value.last_offset} are no batch")
         yield StateBatch(value.first_offset, value.last_offset, value.delivery_state, value.delivery_count)

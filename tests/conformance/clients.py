@@ -12,6 +12,7 @@ from typing import ClassVar
 from .capabilities import (
     ADMIN,
     ASSIGNORS,
+    BROKER_ASSIGNORS,
     CODECS,
     GROUPS,
     POSITIONS,
@@ -46,7 +47,7 @@ class ConfluentClient(PythonClient):
         | TRANSACTIONS
         | ADMIN
         | codecs(*CODECS)
-        | assignors("range", "roundrobin", "cooperative-sticky")
+        | assignors("range", "roundrobin", "cooperative-sticky", *BROKER_ASSIGNORS)
         | {
             "null headers",
             "no auto-creation",
@@ -120,7 +121,7 @@ class JavaClient(AgentClient):
         | TRANSACTIONS
         | ADMIN - {"alter_configs"}  # the client has the incremental call only
         | codecs(*CODECS)
-        | assignors(*ASSIGNORS)
+        | assignors(*ASSIGNORS, *BROKER_ASSIGNORS)
         | {"null headers", "no auto-creation", "broker defaults", "config errors", "newer errors"}
         | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
         | {"delete_group_offsets", "log_dirs", "describe_producers"}

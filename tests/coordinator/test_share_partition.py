@@ -104,6 +104,20 @@ def test_records_that_are_deleted_are_not_waited_for() -> None:
     assert (share.start_offset, share.next_offset) == (9, 9)
 
 
+def test_gaps_are_skipped_however_wide_they_are() -> None:
+    share = SharePartition(0)
+    assert share.skip_to(10**12)
+    assert share.acquire("a", 10**12, 10**12, 1, 100) == [AcquiredBatch(10**12, 10**12, 1)]
+    assert share.skip_to(10**12 + 5)
+    assert share.acquire("a", 10**12 + 1, 10**12 + 5, 9, 100) == [AcquiredBatch(10**12 + 5, 10**12 + 5, 1)]
+    assert not share.skip_to(2 * 10**12), "not while something is in flight"
+    share.acknowledge("a", [say(10**12, 10**12, ACCEPT)], LIMIT, 0)
+    share.settle()
+    assert share.start_offset == 10**12 + 5
+    share.log_starts_at(3 * 10**12)
+    assert share.next_offset == 3 * 10**12
+
+
 @pytest.mark.parametrize(
     "batches",
     [

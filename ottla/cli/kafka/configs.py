@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.errors import JobError
-from ottla.cli.kafka import tool
+from ottla.cli.kafka import quotas, tool
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -43,7 +43,12 @@ def run(argv: list[str]) -> int | None:
     )
     entities = _entities(args)
     client = tool.connect(args)
-    if action == "alter":
+    if entities[0][0] in quotas.KINDS:
+        if action == "describe":
+            quotas.describe(client, entities)
+        else:
+            quotas.alter(client, entities, _added(args), _deleted(args))
+    elif action == "alter":
         _alter(client, entities[0], args)
     else:
         for kind, name in entities:
@@ -77,7 +82,10 @@ class _Entity(argparse.Action):
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-configs", "Show and change the settings of topics, brokers and groups.")
+    parser = tool.Parser(
+        "kafka-configs",
+        "Show and change the settings of topics, brokers, groups, and quotas of users and clients.",
+    )
     parser.add_servers(zookeeper=True)
     parser.add_argument("--bootstrap-controller", help=argparse.SUPPRESS)
     parser.add_command_config()
@@ -112,8 +120,8 @@ def _entities(args: argparse.Namespace) -> list[tuple[str, str | None]]:
                 f"Invalid entity type {kind}, the entity type must be one of {', '.join(_TYPES)} with a "
                 "--bootstrap-server or --bootstrap-controller argument"
             )
-        if kind not in _KINDS:
-            raise tool.UsageError(f"Settings of {kind} (quotas and credentials) are not supported yet.")
+    if len(entities) > 1 and not all(kind in quotas.KINDS for kind, _ in entities):
+        raise tool.UsageError("Only users and clients can be named together.")
     if args.alter:
         kind, name = entities[0]
         if name is None:
@@ -124,8 +132,8 @@ def _entities(args: argparse.Namespace) -> list[tuple[str, str | None]]:
             )
         if args.add_config and args.add_config_file:
             raise tool.UsageError("Only one of --add-config or --add-config-file must be specified")
-    if any(name == "" and kind != "brokers" for kind, name in entities):
-        raise tool.UsageError("Only brokers have a default entity.")
+    if any(name == "" and kind not in ("brokers", *quotas.KINDS) for kind, name in entities):
+        raise tool.UsageError(f"There is no default of all {entities[0][0]}.")
     return [(kind or "", name) for kind, name in entities]
 
 
@@ -199,12 +207,15 @@ def _alter(client: Client, entity: tuple[str, str | None], args: argparse.Namesp
     entity_type, name = entity
     resource = Resource(_KINDS[entity_type], name or "")
     added = _added(args)
-    deleted = [key.strip() for key in (args.delete_config or "").split(",") if key.strip()]
-    alter_configs(client, resource, set_=added, delete=deleted)
+    alter_configs(client, resource, set_=added, delete=_deleted(args))
     if resource.name:
         print(f"Completed updating config for {resource.kind} {resource.name}.")
     else:
         print("Completed updating default config for brokers in the cluster.")
+
+
+def _deleted(args: argparse.Namespace) -> list[str]:
+    return [key.strip() for key in (args.delete_config or "").split(",") if key.strip()]
 
 
 def _added(args: argparse.Namespace) -> dict[str, str]:

@@ -15,8 +15,9 @@ from ottla.cli.kafka import tool
 if TYPE_CHECKING:
     from ottla.broker.server import Server
 
-# How long a broker in the background may need to find out that it cannot start.
-_STILLBORN_SECONDS = 1.0
+# How long to wait for a broker in the background; recovery after a crash may take longer, and goes on.
+_START_SECONDS = 20.0
+_STARTED = "started (kafka.server.KafkaServer)"
 
 
 def main() -> None:
@@ -49,7 +50,7 @@ def _announce(server: Server) -> None:
     where = ", ".join(server.listen_addresses)
     print(f"[{moment},000] INFO Listening on {where} (kafka.server.KafkaServer)")
     print(
-        f"[{moment},000] INFO [KafkaServer id={server.config.broker_id}] started (kafka.server.KafkaServer)",
+        f"[{moment},000] INFO [KafkaServer id={server.config.broker_id}] {_STARTED}",
         flush=True,
     )
 
@@ -71,12 +72,15 @@ def _daemon(argv: list[str]) -> int:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    try:
-        process.wait(_STILLBORN_SECONDS)
-    except subprocess.TimeoutExpired:
-        return 0
-    said = (directory / "kafkaServer.out").read_bytes()[began:].decode(errors="replace").strip()
-    raise JobError(said or f"The broker ended with {process.returncode}.")
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        ended = process.poll() is not None
+        said = (directory / "kafkaServer.out").read_bytes()[began:].decode(errors="replace").strip()
+        if ended:
+            raise JobError(said or f"The broker ended with {process.returncode}.")
+        if _STARTED in said or time.monotonic() > deadline:
+            return 0
+        time.sleep(0.05)
 
 
 if __name__ == "__main__":

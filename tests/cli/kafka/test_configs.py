@@ -66,6 +66,32 @@ def test_wrong_usage(tools):
         ),
         (["--topic", "t", "--alter"], "At least one of --add-config"),
         (["--topic", "t"], "exactly one action"),
-        (["--entity-type", "users", "--describe"], "not supported yet"),
+        (["--topic", "t", "--broker", "0", "--describe"], "Only users and clients can be named together."),
     ):
         assert sentence in tools("configs", *args, code=1).err
+
+
+def test_quotas_of_users_and_clients(tools, unique):
+    name = unique("c")
+    entity = ("--entity-type", "clients", "--entity-name", name)
+    added = tools(
+        "configs", *entity, "--alter", "--add-config", "producer_byte_rate=1000,consumer_byte_rate=20000000"
+    )
+    assert added.out == f"Completed updating config for client {name}.\n"
+    [line] = tools("configs", *entity, "--describe").lines
+    assert line.startswith(f"Quota configs for client-id '{name}' are ")
+    assert sorted(line.partition(" are ")[2].split(", ")) == [
+        "consumer_byte_rate=2.0E7",
+        "producer_byte_rate=1000.0",
+    ]
+    assert line in tools("configs", "--entity-type", "clients", "--describe").lines
+    tools("configs", *entity, "--alter", "--delete-config", "producer_byte_rate,consumer_byte_rate")
+    assert tools("configs", *entity, "--describe").out == ""
+    both = ("--user", name, "--client-defaults")
+    tools("configs", *both, "--alter", "--add-config", "request_percentage=50")
+    described = tools("configs", *both, "--describe").out
+    assert (
+        described
+        == f"Quota configs for user-principal '{name}', the default client-id are request_percentage=50.0\n"
+    )
+    tools("configs", *both, "--alter", "--delete-config", "request_percentage")

@@ -318,12 +318,18 @@ class ConfluentAgent(Agent):
 
     def run_member(self, options: dict[str, Any], emit: Emit, stopping: threading.Event) -> None:
         log = MemberLog(emit, options["limit"])
-        config = {
-            "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": options["assignor"],
-            "session.timeout.ms": options["session_timeout_ms"],
-            "heartbeat.interval.ms": options["heartbeat_interval_ms"],
-        }
+        config = {"auto.offset.reset": "earliest"}
+        if options["assignor"].startswith("broker:"):
+            config |= {
+                "group.protocol": "consumer",
+                "group.remote.assignor": options["assignor"].removeprefix("broker:"),
+            }
+        else:
+            config |= {
+                "partition.assignment.strategy": options["assignor"],
+                "session.timeout.ms": options["session_timeout_ms"],
+                "heartbeat.interval.ms": options["heartbeat_interval_ms"],
+            }
         if options["instance"]:
             config["group.instance.id"] = options["instance"]
         consumer = self._consumer(options["group"], config)
@@ -353,6 +359,7 @@ class ConfluentAgent(Agent):
                     if error.args[0].code() not in (
                         KafkaError.REBALANCE_IN_PROGRESS,
                         KafkaError.ILLEGAL_GENERATION,
+                        KafkaError.STALE_MEMBER_EPOCH,
                     ):
                         raise
                 else:

@@ -491,9 +491,15 @@ public final class OttlaClient {
     private void beMember(JsonNode options) throws Exception {
         Properties config = consumerConfig(text(options, "group"));
         config.put("auto.offset.reset", "earliest");
-        config.put("partition.assignment.strategy", ASSIGNOR.get(text(options, "assignor")));
-        config.put("session.timeout.ms", options.get("session_timeout_ms").asText());
-        config.put("heartbeat.interval.ms", options.get("heartbeat_interval_ms").asText());
+        String assignor = text(options, "assignor");
+        if (assignor.startsWith("broker:")) {
+            config.put("group.protocol", "consumer");
+            config.put("group.remote.assignor", assignor.substring("broker:".length()));
+        } else {
+            config.put("partition.assignment.strategy", ASSIGNOR.get(assignor));
+            config.put("session.timeout.ms", options.get("session_timeout_ms").asText());
+            config.put("heartbeat.interval.ms", options.get("heartbeat_interval_ms").asText());
+        }
         if (!options.get("instance").isNull()) {
             config.put("group.instance.id", text(options, "instance"));
         }
