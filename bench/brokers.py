@@ -40,13 +40,16 @@ class Broker(Protocol):
 class OttlaBroker:
     """One ``ottla start``. Owns its process and its temporary directory; stops only that process."""
 
-    def __init__(self, command: Sequence[str], *, start_timeout: float = 60) -> None:
+    def __init__(
+        self, command: Sequence[str], *, options: Sequence[str] = (), start_timeout: float = 60
+    ) -> None:
         self.port = free_port()
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.startup_seconds = 0.0
         self.directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
         self.log_dir = self.directory / "data"
         self._command = [*command, "start", "--listen", self.bootstrap_servers, "--data", str(self.log_dir)]
+        self._command += options
         self._start_timeout = start_timeout
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -311,6 +311,31 @@ def embedded() -> dict[str, float]:
     return {"seconds": elapsed}
 
 
+def transactions(bootstrap: str, topic: str, count: int, records: int) -> dict[str, float]:
+    """One transaction after the other, each with so many records, each committed before the next begins."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": topic,
+            "linger.ms": 0 if records == 1 else 5,
+            "socket.nagle.disable": True,
+            "delivery.report.only.error": True,
+        }
+    )
+    producer.init_transactions(60)
+    warm_up = count // 5
+    for number in range(warm_up + count):
+        if number == warm_up:
+            start = time.perf_counter()
+        producer.begin_transaction()
+        for _ in range(records):
+            producer.produce(topic, value=bytes(100))
+        producer.commit_transaction(60)
+    return {"transactions_per_s": count / (time.perf_counter() - start)}
+
+
 CLIENTS: dict[str, Callable[..., dict[str, float]]] = {
     client.__name__: client
     for client in (
@@ -319,6 +344,7 @@ CLIENTS: dict[str, Callable[..., dict[str, float]]] = {
         requests,
         round_trip,
         end_to_end,
+        transactions,
         fill,
         drain,
         connections,

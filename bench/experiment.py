@@ -44,10 +44,11 @@ class Scale:
     connections: int = 5_000
     partitions: int = 1_000
     many_partitions: int = 2_000
+    transactions: int = 1_000
 
     @classmethod
     def quick(cls) -> Scale:
-        return cls(16, 4, 16, 4_000, 500, 100, 16, 500, 100, 200)
+        return cls(16, 4, 16, 4_000, 500, 100, 16, 500, 100, 200, 50)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from bench.capacity import (
 from bench.experiment import Experiment, Scale
 from bench.latency import end_to_end, flat_latency, one_record_requests, round_trip
 from bench.throughput import java_throughput, throughput
+from bench.transactions import transactions
 
 
 def every_experiment(scale: Scale) -> list[Experiment]:
@@ -25,6 +26,8 @@ def every_experiment(scale: Scale) -> list[Experiment]:
         round_trip(under_load=True),
         end_to_end(under_load=False),
         end_to_end(under_load=True),
+        transactions(1),
+        transactions(100),
         idle_memory(),
         loaded_memory(),
         start_up(),

@@ -11,19 +11,22 @@ from ottla.broker.client_quotas import ClientQuotas
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.group_wiring import CoordinatorLeadership, PartitionStateLog, group_config
+from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, PartitionStateLog, group_config
+from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
 from ottla.cluster.controller import Controller
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.transaction_coordinator import TransactionCoordinator
+from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.store import NodeStore, StoreError
 from ottla.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     validate_topic_name,
 )
@@ -59,7 +62,9 @@ class Broker:
         self.replicas = replicas
         self.controller = controller
         self.producer_ids = producer_ids
-        self.groups = GroupCoordinator(group_config(config), PartitionStateLog(replicas))
+        self.groups = GroupCoordinator(
+            group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
+        )
         self.markers = PartitionMarkers(replicas, self.groups, self.now_ms)
         self.transactions = TransactionCoordinator(
             transaction_config(config),
@@ -85,19 +90,23 @@ class Broker:
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.faults: Faults | None = None
+        self.cleaner: LogCleaner | None = None
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
+        self.sharing = Sharing(self)
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         for leadership in self._leadership.values():
             await leadership.start()
+        await self.sharing.start()
         self.groups.start()
         self.transactions.start()
 
     def close(self) -> None:
         self.transactions.close()
         self.groups.close()
+        self.sharing.close()
         for task in self._creating.values():
             task.cancel()
 
@@ -127,15 +136,22 @@ class Broker:
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""
+        topic = self.image.topics.get(name)
         await self.controller.delete_topic(name)
+        if self.cleaner is not None:
+            self.cleaner.forget(name)
         await self.groups.topics_deleted([name])
+        if topic is not None:
+            self.sharing.topic_deleted(topic.topic_id)
 
     async def ensure_internal_topic(self, name: str) -> None:
         if name not in self.image.topics:
             await asyncio.shield(self._create_in_background(name))
             if name not in self.image.topics:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        await self._leadership[name].settle()
+        leadership = self._leadership.get(name)
+        if leadership is not None:
+            await leadership.settle()
 
     def _create_in_background(self, name: str) -> asyncio.Task[None]:
         task = self._creating.get(name)
@@ -162,6 +178,17 @@ class Broker:
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
         """Partitions, replication factor and configs of an internal topic."""
         config = self.config
+        if name == SHARE_GROUP_STATE_TOPIC:
+            return (
+                config.get_int("share.coordinator.state.topic.num.partitions"),
+                config.get_int("share.coordinator.state.topic.replication.factor"),
+                {
+                    # Updates build on each other: compaction would take the ground from under them.
+                    "cleanup.policy": "delete",
+                    "retention.ms": "-1",
+                    "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
+                },
+            )
         if name == TRANSACTION_STATE_TOPIC:
             return (
                 config.get_int("transaction.state.log.num.partitions"),

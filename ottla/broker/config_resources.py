@@ -69,9 +69,12 @@ async def _alter(broker: Broker, resource: Resource, alteration: Alteration, val
                     f"Unexpected node id. Expected {broker.node_id}, but received {name}",
                 )
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Loggers cannot be changed while the broker runs.")
-        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
-            what = ResourceType(kind).name.lower().replace("_", " ")
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"A {what} resource has no configurations yet.")
+        case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            await broker.controller.alter_group_configs(name, alteration, validate_only=validate_only)
+        case ResourceType.CLIENT_METRICS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics have no configurations yet.")
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 

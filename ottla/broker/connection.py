@@ -63,6 +63,7 @@ class Connection:
         "client_id",
         "client_id_raw",
         "closed",
+        "closing",
         "fd",
         "idle_since",
         "listener",
@@ -85,6 +86,7 @@ class Connection:
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False
+        self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
         self.waiting: Any = None  # the dispatcher's note of the request that waits
         self._dispatcher = dispatcher
         self._max_request_bytes = max_request_bytes
@@ -124,6 +126,8 @@ class Connection:
         if self._muted is not None:
             self._muted.cancel()
             self._muted = None
+        for callback in list(self.closing.values()):
+            callback()
         self._on_close(self)
 
     @property

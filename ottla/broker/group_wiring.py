@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.coordinator.assignors import ASSIGNORS
 from ottla.coordinator.config import GroupConfig
 from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, KeyValue
+from ottla.coordinator.topics import Topic
 from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.cluster_image import ClusterImage, TopicImage
+from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ _READ_BYTES = 1024 * 1024
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
+    migration = config.get_str("group.consumer.migration.policy").lower()
     return GroupConfig(
         initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
         min_session_timeout_ms=config.get_int("group.min.session.timeout.ms"),
@@ -29,7 +33,48 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         offsets_retention_ms=config.get_int("offsets.retention.minutes") * 60_000,
         offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
         offsets_topic_num_partitions=config.get_int("offsets.topic.num.partitions"),
+        consumer_assignors=assignors(config),
+        consumer_assignment_interval_ms=config.get_int("group.consumer.assignment.interval.ms"),
+        consumer_heartbeat_interval_ms=config.get_int("group.consumer.heartbeat.interval.ms"),
+        consumer_session_timeout_ms=config.get_int("group.consumer.session.timeout.ms"),
+        consumer_max_size=config.get_int("group.consumer.max.size"),
+        share_assignment_interval_ms=config.get_int("group.share.assignment.interval.ms"),
+        share_heartbeat_interval_ms=config.get_int("group.share.heartbeat.interval.ms"),
+        share_session_timeout_ms=config.get_int("group.share.session.timeout.ms"),
+        share_max_size=config.get_int("group.share.max.size"),
+        consumer_upgrade=migration in ("upgrade", "bidirectional"),
+        consumer_downgrade=migration in ("downgrade", "bidirectional"),
     )
+
+
+def assignors(config: BrokerConfig) -> tuple[str, ...]:
+    """Those of `group.consumer.assignors` that there are; others are Java classes, and left out."""
+    named = [name for name in config.get_list("group.consumer.assignors") if name in ASSIGNORS]
+    return tuple(named) or ("uniform",)
+
+
+class ImageTopics:
+    """The topics of the cluster image, as coordinators see them."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+
+    @property
+    def version(self) -> int:
+        return self._image.version
+
+    def names(self) -> Collection[str]:
+        return [name for name in self._image.topics if name not in INTERNAL_TOPICS]
+
+    def by_name(self, name: str) -> Topic | None:
+        return _topic(self._image.topics.get(name))
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        return _topic(self._image.topics_by_id.get(topic_id))
+
+
+def _topic(topic: TopicImage | None) -> Topic | None:
+    return None if topic is None else Topic(topic.name, topic.topic_id, len(topic.partitions))
 
 
 class PartitionStateLog:
@@ -63,6 +108,14 @@ class PartitionStateLog:
         )
         held.append(batch, now_ms, from_client=False)
         return None
+
+    def end_offset(self, partition: int) -> int:
+        return self._replicas.leader(self._topic, partition).log.log_end_offset
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        held = self._replicas.leader(self._topic, partition)
+        if offset > held.log.log_start_offset:
+            held.delete_records(offset)
 
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
         held = self._replicas.leader(self._topic, partition)

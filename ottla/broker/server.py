@@ -13,6 +13,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.listener import Listener
+from ottla.broker.log_cleaning import log_cleaner
 from ottla.broker.startup import register, restore_topics
 from ottla.cluster.controller import Controller
 from ottla.cluster.log_config import log_config
@@ -126,6 +127,8 @@ class Server:
         await broker.start()
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
+        broker.cleaner = log_cleaner(broker)
+        broker.cleaner.start()
         for listener in self._listeners:
             listener.open(broker.dispatcher)
 
@@ -186,6 +189,8 @@ class Server:
             listener.close()
         if self._housekeeping is not None:
             await self._housekeeping.stop()
+        if self.broker.cleaner is not None:
+            await self.broker.cleaner.stop()
         self.broker.close()
         for directory in self._directories:
             await asyncio.to_thread(directory.close)

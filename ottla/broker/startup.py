@@ -14,7 +14,7 @@ from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage, broker_image
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
 from ottla.metadata.store import Create, NodeStore, Operation, Set, ensure_paths
-from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.metadata.topic_names import INTERNAL_TOPICS, SHARE_GROUP_STATE_TOPIC
 from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
@@ -151,6 +151,8 @@ def _unknown_topics(
             topic_id = nodes.random_uuid()
         indexes = range(max(partitions) + 1)
         configs = {"cleanup.policy": "compact"} if name in INTERNAL_TOPICS else {}
+        if name == SHARE_GROUP_STATE_TOPIC:
+            configs = {"cleanup.policy": "delete", "retention.ms": "-1"}
         assignment = TopicAssignment(dict.fromkeys(indexes, (broker_id,)), topic_id)
         operations.append(Create(nodes.topic_path(name), nodes.encode_topic(assignment)))
         operations.append(Create(nodes.topic_config_path(name), nodes.encode_config(configs)))

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
+from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
 from ottla.protocol.batch_header import BATCH_OVERHEAD
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import ProduceRequest
@@ -64,6 +64,8 @@ def admit_produce(broker: Broker, request: ProduceRequest, version: int) -> Refu
                     partition = broker.replicas.leader(topic.name, data.index)
             except KafkaError:
                 continue  # the append will say it
+            if partition.topic in INTERNAL_TOPICS:
+                continue  # and will be refused
             producer_id, epoch, sequence = _PRODUCER(data.records, _PRODUCER_AT)
             producers = partition.log.producers
             if producers.has_open_transaction(producer_id, epoch):

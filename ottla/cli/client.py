@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.cli.errors import BrokerUnreachable, JobError, from_kafka
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
 
-    from ottla.client.connection import Connection
+    from ottla.cli.brokers import Brokers
 
 T = TypeVar("T")
 
@@ -59,6 +58,7 @@ class Client:
         self._all_down_since: float | None = None
         self._denied: str | None = None
         self._reached = False
+        self._brokers: Brokers | None = None
 
     # -- clients ---------------------------------------------------------------------------------------
 
@@ -84,6 +84,15 @@ class Client:
             self._admin = self._open(AdminClient, self.config({"error_cb": self._on_error}))
         return self._admin
 
+    @property
+    def brokers(self) -> Brokers:
+        """Plain connections, beside confluent-kafka's."""
+        if self._brokers is None:
+            from ottla.cli.brokers import Brokers
+
+            self._brokers = Brokers(self)
+        return self._brokers
+
     def producer(self, extra: Mapping[str, Any]) -> Producer:
         from confluent_kafka import Producer
 
@@ -93,23 +102,6 @@ class Client:
         from confluent_kafka import Consumer
 
         return self._open(Consumer, self.config(extra))
-
-    @contextmanager
-    def connection(self, host: str, port: int) -> Iterator[Connection]:
-        """Straight to one broker, for the few APIs that confluent-kafka does not offer."""
-        from ottla.client.connection import Connection
-        from ottla.client.errors import ClientError, Unreachable
-        from ottla.client.settings import Settings
-
-        timeout = {"request.timeout.ms": str(int(self.timeout * 1000))}
-        try:
-            settings = Settings.from_properties({**self.properties, **timeout}, client_id="ottla-cli")
-            with Connection(settings, host, port) as connection:
-                yield connection
-        except Unreachable as error:
-            raise BrokerUnreachable(error.message) from None
-        except ClientError as error:
-            raise JobError(error.message, None if error.code is None else error.code.name) from None
 
     def _open(self, kind: Callable[[dict[str, Any]], T], config: dict[str, Any]) -> T:
         from confluent_kafka import KafkaException
@@ -141,7 +133,7 @@ class Client:
                 error: KafkaError = failure.args[0]
                 if error.name() in ("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN"):
                     self.admin.poll(0)
-                    raise self._unreachable() from None
+                    raise self.unreachable() from None
                 raise from_kafka(error, subject) from None
             else:
                 self._reached = True
@@ -169,12 +161,12 @@ class Client:
 
     def _check_reachable(self) -> None:
         if self._denied is not None:
-            raise self._unreachable()
+            raise self.unreachable()
         down = self._all_down_since
         if down is not None and not self._reached and time.monotonic() - down > _GRACE:
-            raise self._unreachable()
+            raise self.unreachable()
 
-    def _unreachable(self) -> BrokerUnreachable:
+    def unreachable(self) -> BrokerUnreachable:
         if self._denied is not None:
             reason = self._denied.split(": ", 1)[-1].rstrip(".")
             return BrokerUnreachable(

@@ -30,7 +30,7 @@ _SOURCES = {
     "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, dynamic",
     "STATIC_BROKER_CONFIG": "broker, server.properties",
     "DEFAULT_CONFIG": "default",
-    "GROUP_CONFIG": "group",
+    "DYNAMIC_GROUP_CONFIG": "group",
 }
 
 

@@ -76,3 +76,22 @@ def sentence(error: KafkaError, subject: str = "It") -> str:
 
 def from_kafka(error: KafkaError, subject: str = "It") -> JobError:
     return JobError(sentence(error, subject), error.name())
+
+
+# The client library's abbreviations, which the sentences and the jobs go by.
+_LIBRARY_NAMES = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "UNKNOWN_TOPIC_OR_PART",
+    "MESSAGE_TOO_LARGE": "MSG_SIZE_TOO_LARGE",
+}
+
+
+def from_code(code: int, message: str | None, subject: str = "It") -> JobError:
+    """An error code in an answer that was read without the client library."""
+    from ottla.protocol.errors import ErrorCode
+
+    name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
+    name = _LIBRARY_NAMES.get(name, name)
+    known = _SENTENCES.get(name)
+    if known is not None:
+        return JobError(known.format(subject=subject), name)
+    return JobError(f"{(message or f'{subject}: {name}').rstrip('.')}.", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,10 +76,23 @@ def start(
       ottla start --listen 0.0.0.0:9092 --data /var/lib/ottla
       ottla start --config server.properties --set log.retention.hours=24
     """
-    _log_to_stderr(log_level)
     overrides = broker_settings(listen, data, settings, with_file=config_file is not None)
+    serve(config_file, overrides, announce=None if quiet else _print_welcome, log_level=log_level)
+    if not quiet:
+        click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
+
+
+def serve(
+    config_file: Path | None,
+    overrides: dict[str, str],
+    *,
+    announce: Callable[[Server], None] | None,
+    log_level: str = "warning",
+) -> None:
+    """Run a broker until it is told to stop; `announce` is called when it is ready."""
+    _log_to_stderr(log_level)
     with _uvloop_runner() as runner:
-        runner.run(_serve(config_file, overrides, quiet))
+        runner.run(_serve(config_file, overrides, announce))
 
 
 def broker_settings(
@@ -103,7 +117,9 @@ def parse_listen(text: str) -> str:
     return f"{host}:{port}"
 
 
-async def _serve(config_file: Path | None, overrides: dict[str, str], quiet: bool) -> None:
+async def _serve(
+    config_file: Path | None, overrides: dict[str, str], announce: Callable[[Server], None] | None
+) -> None:
     import asyncio
 
     from ottla.broker.server import Server, StartupError
@@ -125,8 +141,8 @@ async def _serve(config_file: Path | None, overrides: dict[str, str], quiet: boo
         raise JobError(f"{str(error).rstrip('.')}.") from None
     _spare_the_collector()
     try:
-        if not quiet:
-            _print_welcome(server)
+        if announce is not None:
+            announce(server)
         asked = asyncio.ensure_future(stopping.wait())
         failed = asyncio.ensure_future(server.failed())
         await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
@@ -135,8 +151,6 @@ async def _serve(config_file: Path | None, overrides: dict[str, str], quiet: boo
     if failed.done():
         raise JobError(failed.result())
     failed.cancel()
-    if not quiet:
-        click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
 
 
 def _spare_the_collector() -> None:

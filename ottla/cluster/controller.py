@@ -23,6 +23,7 @@ from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.effective_config import validate_dynamic_broker_configs
+from ottla.metadata.group_configs import validate_group_configs
 from ottla.metadata.store import Create, Delete, NodeExists, NodeStore, NoNode, Set, StoreError
 from ottla.metadata.topic_configs import validate_topic_configs
 from ottla.metadata.topic_names import collision_key, validate_topic_name
@@ -165,6 +166,20 @@ class Controller:
                 await self._write_config(nodes.topic_config_path(name), configs)
                 self._image.set_topic_configs(name, configs)
                 self._replicas.config_changed(self._image.topics[name])
+
+        await self._finish(decide())
+
+    async def alter_group_configs(
+        self, group_id: str, alteration: Alteration, *, validate_only: bool = False
+    ) -> None:
+        async def decide() -> None:
+            async with self._broker_configs_lock:
+                configs = alteration(self._image.group_configs.get(group_id, {}))
+                validate_group_configs(configs)
+                if validate_only:
+                    return
+                await self._write_config(nodes.group_config_path(group_id), configs)
+                self._image.group_configs[group_id] = configs
 
         await self._finish(decide())
 

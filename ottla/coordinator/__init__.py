@@ -1,1 +1,1 @@
-"""Consumer groups and their offsets: state machines and their internal topic."""
+"""Groups and their offsets, transactions: state machines and their internal topics."""

@@ -19,3 +19,16 @@ class GroupConfig:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
     offsets_topic_num_partitions: int = 50
+    # Consumer groups of KIP-848
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    consumer_assignment_interval_ms: int = 1_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_session_timeout_ms: int = 45_000
+    consumer_max_size: int = 2**31 - 1
+    consumer_upgrade: bool = True
+    consumer_downgrade: bool = True
+    # Share groups of KIP-932
+    share_assignment_interval_ms: int = 1_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_session_timeout_ms: int = 45_000
+    share_max_size: int = 200

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.consumer_group import ConsumerGroup
 from ottla.coordinator.effects import (
     GroupState,
     JoinRequest,
@@ -23,13 +24,13 @@ from ottla.coordinator.effects import (
 )
 from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.records import group_key, new_group_value, offset_key
-from ottla.coordinator.shards import Shard, Shards
-from ottla.coordinator.state_log import StateLog
+from ottla.coordinator.shards import Group, Shard, Shards
+from ottla.coordinator.share_coordinator import ShareGroupCoordinator
+from ottla.coordinator.share_group import ShareGroup
+from ottla.coordinator.state_log import KeyValue, StateLog
 from ottla.coordinator.timers import Timers
-from ottla.coordinator.transactional_offsets import TransactionalOffsetCoordinator
+from ottla.coordinator.topics import NoTopics, Topics
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-GROUP_TYPE = "classic"
 
 
 @dataclass(slots=True)
@@ -60,10 +61,10 @@ class GroupListing:
     group_id: str
     protocol_type: str
     state: str
-    group_type: str = GROUP_TYPE
+    group_type: str = ClassicGroup.group_type
 
 
-class GroupCoordinator(TransactionalOffsetCoordinator):
+class GroupCoordinator(ShareGroupCoordinator):
     """Owned by the event loop: no method may be called from another thread."""
 
     def __init__(
@@ -74,11 +75,12 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
         timers: Timers | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        topics: Topics | None = None,
     ) -> None:
         if timers is None:
             loop = asyncio.get_running_loop()
             timers = Timers(loop.time, loop.call_later)
-        super().__init__(Shards(config, state_log, timers, clock, new_uuid))
+        super().__init__(Shards(config, state_log, timers, clock, new_uuid, topics or NoTopics()))
 
     # Life
 
@@ -115,7 +117,11 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
             ticket.set_result(JoinResult(failure.code, request.member_id))
             return ticket
         group = shard.groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ShareGroup):
+            ticket.set_result(JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
+        elif isinstance(group, ConsumerGroup) and not group.is_empty:
+            self._join_consumer_group(shard, group, request, ticket)
+        elif isinstance(group, ClassicGroup):
             self._shards.run(shard, group, group.join(request, ticket, self._shards.clock()))
         elif request.member_id:
             ticket.set_result(JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
@@ -134,8 +140,12 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
                 return SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)
             return SyncResult(error.code)
         group = shard.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             return SyncResult(ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ConsumerGroup):
+            result, effects = group.classic_sync(request)
+            self._shards.run(shard, group, effects)
+            return result
         ticket: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
         self._shards.run(shard, group, group.sync(request, ticket, self._shards.clock()))
         return ticket
@@ -152,9 +162,12 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
                 return ErrorCode.NONE  # nobody can tell yet, and a member must not be sent away for that
             return failure.code
         group = shard.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             return ErrorCode.UNKNOWN_MEMBER_ID
-        error, effects = group.heartbeat(member_id, group_instance_id, generation_id)
+        if isinstance(group, ConsumerGroup):
+            error, effects = group.classic_heartbeat(member_id, group_instance_id, generation_id)
+        else:
+            error, effects = group.heartbeat(member_id, group_instance_id, generation_id)
         self._shards.run(shard, group, effects)
         return error
 
@@ -164,8 +177,14 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         shard = self._shards.of(group_id)
         group = shard.groups.get(group_id)
-        if group is None:
+        if group is None or isinstance(group, ShareGroup):
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+        if isinstance(group, ConsumerGroup):
+            errors, records, effects = group.classic_leave(leaving)
+            pending = self._shards.store(shard, group, records, effects)
+            if pending is not None:
+                self._shards.in_background(self._shards.ignore_failure(pending))
+            return errors
         errors, effects = group.leave(leaving, self._shards.clock())
         self._shards.run(shard, group, effects)
         return errors
@@ -183,12 +202,13 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
         for shard in self._shards:
             if shard.loading:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            if wanted_types and GROUP_TYPE not in wanted_types:
-                continue
             for group in shard.groups.values():
-                if not wanted_states or group.state.value.lower() in wanted_states:
+                if wanted_types and group.group_type not in wanted_types:
+                    continue
+                state = group.state.value
+                if not wanted_states or state.lower() in wanted_states:
                     listings.append(
-                        GroupListing(group.group_id, group.protocol_type or "", group.state.value)
+                        GroupListing(group.group_id, group.protocol_type or "", state, group.group_type)
                     )
         return listings
 
@@ -211,13 +231,18 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
         self, shard: Shard, group_id: str, request: JoinRequest, ticket: asyncio.Future[JoinResult]
     ) -> None:
         group = self._shards.new_group(group_id)
+        replaced = shard.groups.get(group_id)
+        records: list[KeyValue] = []
+        if isinstance(replaced, ConsumerGroup):
+            group.offsets = replaced.offsets
+            records = self._group_tombstones(replaced)
         effects = group.join(request, ticket, self._shards.clock())
         if not group.members and not group.members.pending:
             self._shards.run(shard, group, effects)
             return
         try:
             value = new_group_value(self._shards.clock())
-            pending = self._shards.append(shard, [(group_key(group_id), value)])
+            pending = self._shards.append(shard, [*records, (group_key(group_id), value)])
         except KafkaError as error:
             ticket.set_result(JoinResult(error.code, ""))
             return
@@ -226,26 +251,21 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
             return
         if pending is not None:
             # Nobody depends on this record: the generation that follows writes the group again.
-            self._shards.in_background(self._ignore_failure(pending))
+            self._shards.in_background(self._shards.ignore_failure(pending))
         shard.groups[group_id] = group
         self._shards.run(shard, group, effects)
-
-    async def _ignore_failure(self, pending: Awaitable[None]) -> None:
-        try:
-            await pending
-        except KafkaError:
-            return
 
     def _describe(self, group_id: str) -> GroupDescription:
         try:
             group = self._shards.of(group_id).groups.get(group_id)
         except KafkaError as error:
             return GroupDescription(group_id, error.code)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
+            problem = "not found" if group is None else "is not a classic group"
             return GroupDescription(
                 group_id,
                 ErrorCode.GROUP_ID_NOT_FOUND,
-                f"Group {group_id} not found.",
+                f"Group {group_id} {problem}.",
                 GroupState.DEAD.value,
             )
         description = GroupDescription(
@@ -270,17 +290,19 @@ class GroupCoordinator(TransactionalOffsetCoordinator):
             group = shard.groups.get(group_id)
             if group is None:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-            if group.state is not GroupState.EMPTY:
+            if not group.is_empty:
                 raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+            if isinstance(group, ShareGroup):
+                self._delete_share_state(group_id)
             await self._write_group_tombstones(shard, group)
         except KafkaError as error:
             return error.code
         return ErrorCode.NONE
 
-    async def _write_group_tombstones(self, shard: Shard, group: ClassicGroup) -> None:
+    async def _write_group_tombstones(self, shard: Shard, group: Group) -> None:
         group_id = group.group_id
         tombstones = [(offset_key(group_id, topic, p), None) for topic, p, _ in group.offsets]
-        pending = self._shards.append(shard, [*tombstones, (group_key(group_id), None)])
+        pending = self._shards.append(shard, [*tombstones, *self._group_tombstones(group)])
         # Gone at once, so that nobody joins a group that the log already calls deleted.
         del shard.groups[group_id]
         if pending is not None:

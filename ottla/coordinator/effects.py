@@ -91,10 +91,14 @@ class TimerKind(Enum):
     SESSION = "session"
     JOIN = "join"
     SYNC = "sync"
+    # Of a consumer group: a member takes too long to give partitions up.
+    REBALANCE = "rebalance"
 
 
 class TimerKey(NamedTuple):
-    """One timer of a group; JOIN and SYNC exist once, SESSION once per member or pending member."""
+    """One timer of a group. In a classic one JOIN and SYNC exist once, SESSION once per member or pending member;
+    in a consumer group every timer is one member's.
+    """
 
     kind: TimerKind
     member_id: str = ""
@@ -106,6 +110,10 @@ SYNC_TIMER = TimerKey(TimerKind.SYNC)
 
 def session_timer(member_id: str) -> TimerKey:
     return TimerKey(TimerKind.SESSION, member_id)
+
+
+def rebalance_timer(member_id: str) -> TimerKey:
+    return TimerKey(TimerKind.REBALANCE, member_id)
 
 
 class Answer(NamedTuple):

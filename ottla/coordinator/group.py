@@ -196,6 +196,13 @@ class ClassicGroup(GroupMetadata):
             self._rebalance("the group is larger than group.max.size", now_ms)
         return self._drain()
 
+    def downgraded(self, now_ms: int) -> list[Effect]:
+        """The group was a consumer group until now: its members join again and assign by themselves."""
+        for member in self.members:
+            self._keep_session(member)
+        self._rebalance("the last member of the consumer protocol has left", now_ms)
+        return self._drain()
+
     def die(self, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The group is deleted, or another broker coordinates it from now on."""
         for member_id in self.members.pending:

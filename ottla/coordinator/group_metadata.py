@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 
 class GroupMetadata:
+    group_type = "classic"
+
     __slots__ = (
         "_config",
         "_effects",
@@ -62,6 +64,26 @@ class GroupMetadata:
     @property
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def has_pending_members(self) -> bool:
+        """Somebody was given an id and is about to join with it."""
+        return bool(self.members.pending)
+
+    @property
+    def offsets_may_expire(self) -> bool:
+        if self.protocol_type is None or self.is_empty:
+            return True
+        return self.state is GroupState.STABLE and self.topics is not None
+
+    @property
+    def empty_since(self) -> int | None:
+        """When the last member went; None for a group that was never joined."""
+        return self.state_timestamp if self.protocol_type is not None and self.is_empty else None
 
     def is_subscribed_to(self, topic: str) -> bool:
         """When the subscription cannot be read, a consumer group counts as subscribed to everything."""

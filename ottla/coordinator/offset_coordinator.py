@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from ottla.coordinator.effects import GroupState
-from ottla.coordinator.group import ClassicGroup
+from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.consumer_records import tombstones
+from ottla.coordinator.consumer_state import Assignment
 from ottla.coordinator.offsets import NO_TOPIC_ID, CommittedOffset, expired_offsets
 from ottla.coordinator.records import OffsetKey, group_key, offset_key, offset_value
-from ottla.coordinator.shards import Shard, Shards
+from ottla.coordinator.shards import Group, Shard, Shards
+from ottla.coordinator.share_group import ShareGroup
+from ottla.coordinator.share_records import share_tombstones
 from ottla.coordinator.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -25,6 +29,13 @@ class OffsetToCommit(NamedTuple):
     leader_epoch: int = -1
     metadata: str | None = None
     topic_id: bytes = NO_TOPIC_ID
+
+
+def _partitions(offsets: Sequence[OffsetToCommit]) -> Assignment:
+    by_topic: dict[bytes, set[int]] = {}
+    for offset in offsets:
+        by_topic.setdefault(offset.topic_id, set()).add(offset.partition)
+    return {topic_id: frozenset(found) for topic_id, found in by_topic.items()}
 
 
 class OffsetCoordinator:
@@ -43,14 +54,26 @@ class OffsetCoordinator:
         generation_id: int = -1,
         retention_time_ms: int = -1,
         unknown_group_error: ErrorCode = ErrorCode.ILLEGAL_GENERATION,
+        knows_epochs: bool = True,
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """One error per offset, in order. `unknown_group_error`: GROUP_ID_NOT_FOUND from version 9 on."""
+        """One error per offset, in order.
+
+        Version 9 brings `unknown_group_error` GROUP_ID_NOT_FOUND and the epochs of consumer groups.
+        """
         try:
             shard = self._shards.of(group_id)
         except KafkaError as failure:
             return [failure.code] * len(offsets)
         group = shard.groups.get(group_id)
-        if group is not None:
+        if isinstance(group, ConsumerGroup):
+            try:
+                group.check_commit(
+                    member_id, generation_id, partial(_partitions, offsets), knows_epochs=knows_epochs
+                )
+                error = ErrorCode.NONE
+            except KafkaError as failure:
+                error = failure.code
+        elif group is not None:
             error, effects = group.commit(member_id, group_instance_id, generation_id)
             if effects:
                 self._shards.run(shard, group, effects)
@@ -88,13 +111,20 @@ class OffsetCoordinator:
         return errors
 
     def fetch_offsets(
-        self, group_id: str, topics: Iterable[tuple[str, Sequence[int]]] | None
+        self,
+        group_id: str,
+        topics: Iterable[tuple[str, Sequence[int]]] | None,
+        *,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> list[tuple[str, list[tuple[int, CommittedOffset | None]]]]:
         """What was asked for in the order asked, None where nothing is committed; all there is for None.
 
         Raises KafkaError for what concerns the whole group.
         """
         group = self._shards.of(group_id).groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.check_fetch(member_id, member_epoch)
         by_topic = {} if group is None else group.offsets.by_topic
         if topics is None:
             return [(topic, list(partitions.items())) for topic, partitions in by_topic.items()]
@@ -112,7 +142,7 @@ class OffsetCoordinator:
         group = shard.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if group.state is not GroupState.EMPTY and not group.uses_consumer_protocol:
+        if not group.is_empty and not group.uses_consumer_protocol:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         errors = []
         removable = []
@@ -147,10 +177,13 @@ class OffsetCoordinator:
                 expired = expired_offsets(group, self._shards.clock(), retention_ms)
                 if expired:
                     await self._remove_offsets(shard, group, expired)
+                # What a share group has read is kept elsewhere: it goes when it is deleted.
+                if isinstance(group, ShareGroup):
+                    continue
                 if (
-                    group.state is GroupState.EMPTY
+                    group.is_empty
                     and not group.offsets
-                    and not group.members.pending
+                    and not group.has_pending_members
                     and not shard.pending_offsets.has_group(group.group_id)
                 ):
                     await self._remove_group(shard, group)
@@ -183,9 +216,7 @@ class OffsetCoordinator:
             if shard.pending_offsets.by_producer:
                 shard.pending_offsets.overtake(OffsetKey(group_id, topic, partition))
 
-    async def _remove_offsets(
-        self, shard: Shard, group: ClassicGroup, removable: list[tuple[str, int]]
-    ) -> None:
+    async def _remove_offsets(self, shard: Shard, group: Group, removable: list[tuple[str, int]]) -> None:
         for i in range(0, len(removable), _TOMBSTONES_AT_ONCE):
             chunk = [(t, p, group.offsets.get(t, p)) for t, p in removable[i : i + _TOMBSTONES_AT_ONCE]]
             pending = self._shards.append(
@@ -198,12 +229,19 @@ class OffsetCoordinator:
                 if group.offsets.get(topic, partition) is offset:
                     group.offsets.remove(topic, partition)
 
-    async def _remove_group(self, shard: Shard, group: ClassicGroup) -> None:
-        pending = self._shards.append(shard, [(group_key(group.group_id), None)])
+    async def _remove_group(self, shard: Shard, group: Group) -> None:
+        pending = self._shards.append(shard, self._group_tombstones(group))
         if pending is not None:
             await self._shards.committed(pending)
-        if group.state is GroupState.EMPTY and not group.offsets and self._shards.holds(shard, group):
+        if group.is_empty and not group.offsets and self._shards.holds(shard, group):
             del shard.groups[group.group_id]
+
+    def _group_tombstones(self, group: Group) -> list[KeyValue]:
+        if isinstance(group, ConsumerGroup):
+            return tombstones(group.group_id, group.state_now)
+        if isinstance(group, ShareGroup):
+            return share_tombstones(group.group_id, group.state_now)
+        return [(group_key(group.group_id), None)]
 
     def _schedule_expiration(self) -> None:
         interval = self._shards.config.offsets_retention_check_interval_ms

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
-
-from ottla.coordinator.effects import GroupState
-
-if TYPE_CHECKING:
-    from ottla.coordinator.group_metadata import GroupMetadata
+from typing import NamedTuple, Protocol
 
 NO_TOPIC_ID = bytes(16)
 
@@ -58,18 +53,29 @@ class GroupOffsets:
                 del self.by_topic[topic]
 
 
-def expired_offsets(group: GroupMetadata, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
+class OffsetOwner(Protocol):
+    """What expiry asks of a group."""
+
+    offsets: GroupOffsets
+
+    @property
+    def offsets_may_expire(self) -> bool: ...
+
+    @property
+    def empty_since(self) -> int | None: ...
+
+    def is_subscribed_to(self, topic: str) -> bool: ...
+
+
+def expired_offsets(group: OffsetOwner, now_ms: int, retention_ms: int) -> list[tuple[str, int]]:
     """The offsets that nobody has needed for the retention time.
 
-    An empty group: counted from when it became empty. A stable consumer group: topics that it no longer
-    subscribes to, counted from the commit. A group that was never joined: counted from the commit.
+    An empty classic group: counted from when it became empty. A stable group: topics that it no longer
+    subscribes to, counted from the commit. Any other group without members: counted from the commit.
     """
-    since_empty: int | None = None
-    if group.protocol_type is not None:
-        if group.state is GroupState.EMPTY:
-            since_empty = group.state_timestamp
-        elif group.state is not GroupState.STABLE or group.topics is None:
-            return []
+    if not group.offsets_may_expire:
+        return []
+    since_empty = group.empty_since
     expired = []
     for topic, partition, offset in group.offsets:
         if group.is_subscribed_to(topic):

@@ -5,10 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.consumer_records import CONSUMER_KINDS, GROUP_METADATA, apply
+from ottla.coordinator.consumer_state import ConsumerState
 from ottla.coordinator.effects import GroupState
 from ottla.coordinator.group import ClassicGroup
-from ottla.coordinator.offsets import CommittedOffset
+from ottla.coordinator.offsets import CommittedOffset, GroupOffsets
 from ottla.coordinator.pending_offsets import PendingOffsets
+from ottla.coordinator.record_codec import GroupKey as AnyGroupKey
+from ottla.coordinator.record_codec import decode_key
 from ottla.coordinator.records import (
     GroupKey,
     GroupValue,
@@ -17,6 +22,9 @@ from ottla.coordinator.records import (
     read_key,
     read_offset_value,
 )
+from ottla.coordinator.share_group import ShareGroup
+from ottla.coordinator.share_records import GROUP_METADATA as SHARE_GROUP_METADATA
+from ottla.coordinator.share_records import SHARE_KINDS, ShareGroupState, apply_share
 from ottla.protocol.records import BatchHeader, Record
 
 log = logging.getLogger(__name__)
@@ -31,9 +39,19 @@ class Replay:
     groups of a partition with it.
     """
 
-    def __init__(self, new_group: Callable[[str], ClassicGroup]) -> None:
+    def __init__(
+        self,
+        new_group: Callable[[str], ClassicGroup],
+        new_consumer_group: Callable[[str], ConsumerGroup],
+        new_share_group: Callable[[str], ShareGroup],
+    ) -> None:
         self._new_group = new_group
+        self._new_consumer_group = new_consumer_group
+        self._new_share_group = new_share_group
         self.groups: dict[str, ClassicGroup] = {}
+        # Consumer groups, while their records come in; their offsets are with the classic group of that name.
+        self._states: dict[str, ConsumerState] = {}
+        self._share_states: dict[str, ShareGroupState] = {}
         # Offsets of transactions that have not ended, by producer id, with their position in the log.
         self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
         # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
@@ -61,15 +79,31 @@ class Replay:
                 pending.add(producer_id, key, None if overtaken else offset)
         return pending
 
-    def finish(self) -> dict[str, ClassicGroup]:
+    def finish(self) -> dict[str, ClassicGroup | ConsumerGroup | ShareGroup]:
         for group in self.groups.values():
             group.read_subscriptions()
-        return self.groups
+        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = dict(self.groups)
+        for group_id, state in self._states.items():
+            consumer_group = groups[group_id] = self._new_consumer_group(group_id)
+            consumer_group.offsets = self._offsets_of(group_id)
+            consumer_group.load(state)
+        for group_id, share_state in self._share_states.items():
+            share_group = groups[group_id] = self._new_share_group(group_id)
+            share_group.state_now = share_state
+            share_group.load(share_state)
+        return groups
 
     def _apply_record(self, header: BatchHeader, record: Record) -> None:
         if record.key is None:
             raise ValueError("it has no key")
         value = record.value
+        kind = int.from_bytes(record.key[:2], "big")
+        if kind in CONSUMER_KINDS:
+            self._apply_to_consumer_group(kind, record.key, value)
+            return
+        if kind in SHARE_KINDS:
+            self._apply_to_share_group(kind, record.key, value)
+            return
         if record.key in self._keys:
             key = self._keys[record.key]
         else:
@@ -101,6 +135,36 @@ class Replay:
             group.state_timestamp = None
         return group
 
+    def _offsets_of(self, group_id: str) -> GroupOffsets:
+        group = self.groups.get(group_id)
+        return GroupOffsets() if group is None else group.offsets
+
+    def _apply_to_consumer_group(self, kind: int, key: bytes, value: bytes | None) -> None:
+        group_id = decode_key(AnyGroupKey, key).group_id
+        if kind == GROUP_METADATA and value is None:
+            self._states.pop(group_id, None)
+            return
+        state = self._states.get(group_id)
+        if state is None:
+            if value is None:
+                return
+            state = ConsumerState()
+        apply(state, kind, key, value)
+        self._states[group_id] = state
+
+    def _apply_to_share_group(self, kind: int, key: bytes, value: bytes | None) -> None:
+        group_id = decode_key(AnyGroupKey, key).group_id
+        if kind == SHARE_GROUP_METADATA and value is None:
+            self._share_states.pop(group_id, None)
+            return
+        state = self._share_states.get(group_id)
+        if state is None:
+            if value is None:
+                return
+            state = ShareGroupState()
+        apply_share(state, kind, key, value)
+        self._share_states[group_id] = state
+
     def _put_offset(self, key: OffsetKey, offset: CommittedOffset | None) -> None:
         if offset is not None:
             self._group(key.group_id).offsets.put(key.topic, key.partition, offset)
@@ -108,10 +172,13 @@ class Replay:
             self.groups[key.group_id].offsets.remove(key.topic, key.partition)
 
     def _put_group(self, group_id: str, value: GroupValue | None) -> None:
+        offsets = self._offsets_of(group_id)
         if value is None:
+            # Its offsets have tombstones of their own; those that have none live on, in a group of another kind.
             self.groups.pop(group_id, None)
+            if offsets:
+                self._group(group_id).offsets = offsets
             return
-        offsets = self._group(group_id).offsets
         group = self.groups[group_id] = self._new_group(group_id)
         group.offsets = offsets
         group.protocol_type = value.protocol_type or None

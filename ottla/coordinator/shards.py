@@ -12,17 +12,26 @@ from functools import partial
 from typing import Any
 
 from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.consumer_group import ConsumerGroup
+from ottla.coordinator.consumer_records import tombstones
 from ottla.coordinator.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
 from ottla.coordinator.group import ClassicGroup
+from ottla.coordinator.group_migration import to_classic
 from ottla.coordinator.pending_offsets import PendingOffsets, ProducerEpoch
 from ottla.coordinator.records import group_key, group_value
 from ottla.coordinator.replay import Replay
+from ottla.coordinator.share_group import ShareGroup
 from ottla.coordinator.state_log import KeyValue, StateLog, append_error, partition_for
 from ottla.coordinator.timers import Timers
+from ottla.coordinator.topics import Topics
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+Group = ClassicGroup | ConsumerGroup | ShareGroup
+
+# What could not be written when a member's time was up is tried again after this.
+_RETRY_MS = 1_000
 # While a long log is read, others have their turn after this many records.
 _RECORDS_AT_ONCE = 500
 
@@ -36,7 +45,7 @@ class Shard:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.loading = True
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.pending_offsets = PendingOffsets()
 
 
@@ -50,13 +59,15 @@ class Shards:
         timers: Timers,
         clock: Callable[[], int],
         new_uuid: Callable[[], str],
+        topics: Topics,
     ) -> None:
         self.config = config
+        self.topics = topics
+        self.new_uuid = new_uuid
         self.clock = clock
         self.timers = timers
         self.partition_count = config.offsets_topic_num_partitions
         self._log = state_log
-        self._new_uuid = new_uuid
         self._by_partition: dict[int, Shard] = {}
         self._tasks: set[asyncio.Future[None]] = set()
 
@@ -79,9 +90,15 @@ class Shards:
         return self._by_partition.get(partition)
 
     def new_group(self, group_id: str) -> ClassicGroup:
-        return ClassicGroup(group_id, self.config, self._new_uuid, self.clock())
+        return ClassicGroup(group_id, self.config, self.new_uuid, self.clock())
 
-    def holds(self, shard: Shard, group: ClassicGroup) -> bool:
+    def new_consumer_group(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self.config, self.topics)
+
+    def new_share_group(self, group_id: str) -> ShareGroup:
+        return ShareGroup(group_id, self.config, self.topics)
+
+    def holds(self, shard: Shard, group: Group) -> bool:
         """Is this still the group of that name, after something was waited for?"""
         return self._by_partition.get(shard.partition) is shard and shard.groups.get(group.group_id) is group
 
@@ -94,7 +111,7 @@ class Shards:
                 known.leader_epoch = leader_epoch  # led all the time: what is in memory is what was written
                 return
         shard = self._by_partition[partition] = Shard(partition, leader_epoch)
-        replay = Replay(self.new_group)
+        replay = Replay(self.new_group, self.new_consumer_group, self.new_share_group)
         applied = 0
         try:
             async for header, records in self._log.read(partition):
@@ -133,7 +150,7 @@ class Shards:
 
     # Carrying out effects
 
-    def run(self, shard: Shard, group: ClassicGroup, effects: list[Effect]) -> None:
+    def run(self, shard: Shard, group: Group, effects: list[Effect]) -> None:
         appends = []
         for effect in effects:
             if isinstance(effect, SetTimer):
@@ -151,7 +168,35 @@ class Shards:
             else:
                 appends.append(effect)
         for persist in appends:
+            assert isinstance(group, ClassicGroup)
             self._persist(shard, group, persist)
+
+    def store(
+        self, shard: Shard, group: ConsumerGroup | ShareGroup, records: list[KeyValue], effects: list[Effect]
+    ) -> Awaitable[None] | None:
+        """Write what a group has decided, then carry it out. Raises KafkaError with nothing changed."""
+        if not records:
+            self.run(shard, group, effects)
+            return None
+        classic = None
+        if isinstance(group, ConsumerGroup) and self.config.consumer_downgrade and group.are_all_classic:
+            classic = to_classic(group, self.config, self.topics, self.new_uuid, self.clock())
+            assignments = {member.member_id: member.assignment for member in classic.members}
+            records = [*records, *tombstones(group.group_id, group.state_now)]
+            records.append((group_key(group.group_id), group_value(classic, assignments)))
+        try:
+            pending = self.append(shard, records)
+        except KafkaError:
+            group.rollback()
+            raise
+        group.stored()
+        shard.groups[group.group_id] = group
+        self.run(shard, group, effects)
+        if classic is not None:
+            self.run(shard, group, group.die(ErrorCode.NONE, self.clock()))
+            shard.groups[group.group_id] = classic
+            self.run(shard, classic, classic.downgraded(self.clock()))
+        return pending
 
     def append(
         self, shard: Shard, records: Sequence[KeyValue], producer: ProducerEpoch | None = None
@@ -176,8 +221,25 @@ class Shards:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _on_timer(self, shard: Shard, group: ClassicGroup, key: TimerKey) -> None:
-        self.run(shard, group, group.on_timer(key, self.clock()))
+    def _on_timer(self, shard: Shard, group: Group, key: TimerKey) -> None:
+        if isinstance(group, ClassicGroup):
+            self.run(shard, group, group.on_timer(key, self.clock()))
+            return
+        try:
+            pending = self.store(shard, group, *group.on_timer(key, self.clock()))
+        except KafkaError as error:
+            log.warning("group %s was not stored: %s", group.group_id, error)
+            self.run(shard, group, [SetTimer(key, _RETRY_MS)])
+        else:
+            if pending is not None:
+                self.in_background(self.ignore_failure(pending))
+
+    async def ignore_failure(self, pending: Awaitable[None]) -> None:
+        """For appends that nobody waits for: what is in the local log will be replicated or replaced."""
+        try:
+            await pending
+        except KafkaError:
+            return
 
     def _persist(self, shard: Shard, group: ClassicGroup, persist: Persist) -> None:
         try:

@@ -33,6 +33,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+_LONGEST_ID = 2**15 - 1  # bytes that the key of a record has room for
 # How long to wait before markers that could not be written are tried again.
 _RETRY_MARKERS_MS = 100
 # What no later attempt would change: the topic is gone, or the partition knows a later epoch.
@@ -130,6 +131,7 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None = None
     ) -> ProducerIdAndEpoch:
+        _check_id(transactional_id)
         if not 0 < timeout_ms <= self._config.max_timeout_ms:
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         new_id = NO_PRODUCER_ID
@@ -210,8 +212,7 @@ class TransactionCoordinator:
             )
             if changed is None:
                 return transaction.producer
-            await _done(self._shards.write(shard, which, changed))
-            await self._write_markers(shard, which)
+            await self._decide(shard, which, changed)
             return changed.complete(0).producer
 
     # Administration
@@ -279,10 +280,18 @@ class TransactionCoordinator:
     async def _abort_fenced(
         self, shard: TransactionShard, which: TransactionalId, fenced: Transaction
     ) -> None:
-        await _done(self._shards.write(shard, which, fenced.abort_fenced(self._clock())))
-        await self._write_markers(shard, which)
+        await self._decide(shard, which, fenced.abort_fenced(self._clock()))
         if which.current.state is not COMPLETE_ABORT:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    async def _decide(self, shard: TransactionShard, which: TransactionalId, prepared: Transaction) -> None:
+        """Write the decision and carry it out, whether or not the client waits for it."""
+        try:
+            await _done(self._shards.write(shard, which, prepared))
+            await self._write_markers(shard, which)
+        except asyncio.CancelledError:
+            self._retry_later(shard, which)
+            raise
 
     async def _write_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
         """Tell every partition how the transaction ended. What cannot be told now is told later."""
@@ -321,14 +330,21 @@ class TransactionCoordinator:
                 log.warning(
                     "the end of a transaction of %s was not written: %s", transaction.transactional_id, error
                 )
+        self._retry_later(shard, which)
+
+    def _retry_later(self, shard: TransactionShard, which: TransactionalId) -> None:
         self._timers.set(
-            ("markers", transaction.transactional_id),
+            ("markers", which.current.transactional_id),
             _RETRY_MARKERS_MS,
             partial(self._retry_markers, shard, which),
         )
 
     def _retry_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
-        if self._shards.holds(shard) and which.current.state in PREPARED:
+        if not self._shards.holds(shard):
+            return
+        if which.pending is not None:
+            self._retry_later(shard, which)
+        elif which.current.state in PREPARED:
             self._in_background(self._write_markers(shard, which))
 
 
@@ -345,7 +361,7 @@ def states_named(names: Iterable[str]) -> tuple[set[TransactionState], list[str]
 
 
 def _check_id(transactional_id: str) -> None:
-    if not transactional_id:
+    if not transactional_id or len(transactional_id.encode()) > _LONGEST_ID:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
 
 

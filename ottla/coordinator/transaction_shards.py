@@ -138,7 +138,8 @@ class TransactionShards:
             which.pending = None
             raise
         if waiting is not None:
-            return self._written(which, changed, waiting)
+            # The client may go away meanwhile; what is written counts all the same.
+            return asyncio.shield(asyncio.ensure_future(self._written(which, changed, waiting)))
         which.current, which.pending = changed, None
         return None
 

@@ -44,5 +44,12 @@ class LogConfig:
         return "compact" in self.cleanup_policy
 
     @property
+    def max_segment_ms(self) -> int:
+        """Only sealed segments are compacted: none may stay active for longer than the lag that is allowed."""
+        if self.compacted and self.max_compaction_lag_ms > 0:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def deletes(self) -> bool:
         return "delete" in self.cleanup_policy

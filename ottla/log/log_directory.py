@@ -66,6 +66,7 @@ class LogDirectory:
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
+        self._first_dirty: dict[TopicPartition, int] = {}
         if lock is not None:
             self._read_all()
 
@@ -75,6 +76,7 @@ class LogDirectory:
         self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
         self._log_starts = self._read(LOG_START_CHECKPOINT)
         self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
+        self._first_dirty = self._read(CLEANER_CHECKPOINT)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> LogDirectory:
@@ -176,6 +178,7 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(name, 0),
                 clean_shutdown=clean,
             )
+            self.logs[name].first_dirty_offset = self._first_dirty.get(name, 0)
         except (KafkaError, LogDirectoryError, OSError) as error:
             reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
             logger.error("%s-%d is offline: %s", *name, reason)
@@ -207,7 +210,7 @@ class LogDirectory:
         if log is not None:
             log.abandon()
         self.offline_logs.pop(name, None)
-        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks):
+        for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self._first_dirty):
             offsets.pop(name, None)
         suffix = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
         doomed = self._file(topic[: _NAME_MAX - len(suffix)] + suffix)
@@ -272,6 +275,13 @@ class LogDirectory:
         with self._checkpointing:
             write_offsets(self._file(HIGH_WATERMARK_CHECKPOINT), offsets)
 
+    def checkpoint_cleaner(self) -> None:
+        """Write down up to where the logs have been compacted."""
+        for name, log in self.logs.copy().items():
+            if log.first_dirty_offset or name in self._first_dirty:
+                self._first_dirty[name] = log.first_dirty_offset
+        write_offsets(self._file(CLEANER_CHECKPOINT), self._first_dirty)
+
     def close(self) -> None:
         """Close every log and, if all went well, leave the mark that spares the next start the recovery."""
         if not self._loaded or not self.online:
@@ -281,8 +291,7 @@ class LogDirectory:
             with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-close") as pool:
                 closed = all(list(pool.map(self._close, list(self.logs.values()))))
             self.checkpoint()
-            if not os.path.exists(self._file(CLEANER_CHECKPOINT)):
-                write_offsets(self._file(CLEANER_CHECKPOINT), {})
+            self.checkpoint_cleaner()
             if closed:
                 replace_file(self._file(CLEAN_SHUTDOWN_FILE), b'{"version":0,"brokerEpoch":-1}')
         except OSError as error:

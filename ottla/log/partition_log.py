@@ -42,6 +42,7 @@ from ottla.log.readable_log import ReadableLog
 from ottla.log.recovery import LoadedLog, lengthen_memory, load_log, replay_producers
 from ottla.log.retention import deletable_segments
 from ottla.log.segment import LogSegment
+from ottla.log.swap import decide_swap, finish_swap
 from ottla.log.transaction_index import CompletedTransaction
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from ottla.protocol.end_txn_marker import build_marker
@@ -71,7 +72,6 @@ class PartitionLog(ReadableLog):
         self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
         self._flush_lock = Lock()
-        self._truncations = 0
         self.config = config
 
     @classmethod
@@ -361,7 +361,7 @@ class PartitionLog(ReadableLog):
             self.truncate_fully_and_start_at(offset)
             return
         with self._flush_lock:
-            self._truncations += 1
+            self.truncations += 1
         try:
             # Snapshots go first: one above the end of the log would be believed after a crash.
             self.producers.remove_snapshots_after(offset)
@@ -374,6 +374,7 @@ class PartitionLog(ReadableLog):
             self.log_end_offset = end
             self.log_start_offset = min(self.log_start_offset, end)
             self.recovery_point = min(self.recovery_point, end)
+            self.first_dirty_offset = min(self.first_dirty_offset, end)
             self.epochs.truncate_from_end(end)
             self._latest_epoch = self.epochs.latest
             self.producers.remove_snapshots_after(end)
@@ -388,7 +389,7 @@ class PartitionLog(ReadableLog):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything; the next record gets `offset`."""
         with self._flush_lock:
-            self._truncations += 1
+            self.truncations += 1
         try:
             self.producers.clear()
             active = LogSegment(os.fspath(self.path), offset, self._config, jitter_ms=self._jitter_ms)
@@ -401,6 +402,7 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             self._go_offline("truncated", error)
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.first_dirty_offset = min(self.first_dirty_offset, offset)
 
     def _go_offline(self, what: str, error: OSError) -> None:
         """What is on disk is no longer known: going on would be a promise without ground."""
@@ -446,6 +448,21 @@ class PartitionLog(ReadableLog):
         """Remove the files of segments that were deleted long enough ago."""
         self.segments.unlink_deleted(now_ms)
 
+    def replace_segments(self, old: list[LogSegment], new: LogSegment, now_ms: int) -> None:
+        """Let a segment whose files are `.cleaned` take the place of the sealed neighbours it was made of."""
+        directory = os.fspath(self.path)
+        try:
+            decide_swap(directory, new.base_offset)
+        except OSError as error:
+            raise storage_error(f"cannot swap a compacted segment into {directory}", error) from error
+        try:
+            self.segments.replace(old, new, now_ms + self._config.file_delete_delay_ms)
+            finish_swap(directory, new.base_offset)
+            for segment in old[1:]:
+                self.producers.remove_snapshot(segment.base_offset)
+        except OSError as error:
+            self._go_offline("compacted", error)
+
     # Producers
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
@@ -458,7 +475,7 @@ class PartitionLog(ReadableLog):
 
         May run in a thread. A truncation meanwhile makes its result void.
         """
-        truncations = self._truncations
+        truncations = self.truncations
         end = self.log_end_offset if upto is None else min(upto, self.log_end_offset)
         if end <= self.recovery_point:
             return
@@ -478,7 +495,7 @@ class PartitionLog(ReadableLog):
         except OSError as error:
             self._go_offline("flushed", error)
         with self._flush_lock:
-            if truncations == self._truncations:
+            if truncations == self.truncations:
                 self.recovery_point = max(self.recovery_point, end)
                 self.last_flush_ms = int(time.time() * 1000)
 

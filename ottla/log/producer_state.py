@@ -305,6 +305,11 @@ class ProducerStates:
         with suppress(FileNotFoundError):
             os.unlink(self._path(offset))
 
+    def remove_snapshot(self, offset: int) -> None:
+        """For a segment that has become part of the one before it."""
+        if offset in self.snapshots:
+            self._remove(offset)
+
     def clear(self) -> None:
         self.remove_snapshots_after(-1)
         self.producers = {}

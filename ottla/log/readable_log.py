@@ -39,6 +39,8 @@ class ReadableLog:
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
+        self.first_dirty_offset = 0  # what lies below it has been compacted
+        self.truncations = 0
         self.offline_reason: str | None = None
         self._closed = False
         # Base offset -> position of the last batches of the active segment: what tail reads ask for.

@@ -24,7 +24,7 @@ from ottla.log.batch import (
 )
 from ottla.log.checkpoint import CheckpointError
 from ottla.log.config import LONG_MAX, LogConfig
-from ottla.log.errors import CorruptSegmentError, LogDirectoryError
+from ottla.log.errors import CorruptSegmentError
 from ottla.log.leader_epoch import LeaderEpochCache
 from ottla.log.producer_state import REMEMBERED_BATCHES, SNAPSHOT_SUFFIX, ProducerStates
 from ottla.log.segment import (
@@ -37,12 +37,13 @@ from ottla.log.segment import (
     LogSegment,
     segment_path,
 )
+from ottla.log.swap import complete_swaps
 from ottla.protocol.batch_header import check_crc, read_header
 from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
-_LEFTOVERS = (DELETED_SUFFIX, ".cleaned", ".tmp")
+_LEFTOVERS = (DELETED_SUFFIX, ".tmp")
 _MAGIC_AT = 16
 _SEARCH_BYTES = 1 << 20
 _OLD_MESSAGE_MAX = 1 << 24
@@ -68,14 +69,13 @@ class _Files:
 
 def _list_files(directory: str) -> _Files:
     files = _Files()
-    for name in os.listdir(directory):
+    names = os.listdir(directory)
+    if complete_swaps(directory, names):
+        names = os.listdir(directory)
+    for name in names:
         stem, suffix = os.path.splitext(name)
         if suffix in _LEFTOVERS:
             os.unlink(f"{directory}/{name}")
-        elif suffix == ".swap":
-            raise LogDirectoryError(
-                f"{directory}/{name} is left of a compaction by Apache Kafka: start Kafka once to finish it"
-            )
         elif not stem.isdecimal():
             continue
         elif suffix == LOG_SUFFIX:

@@ -30,7 +30,10 @@ class SealedFiles:
             if file is not None:
                 self._files.move_to_end(segment)
                 return file
-        file = SegmentFile(segment.path, writable=False)
+        path = segment.path
+        file = SegmentFile(path, writable=False)
+        if segment.path != path:  # renamed meanwhile, and perhaps another segment has that name now
+            file = SegmentFile(segment.path, writable=False)
         self.keep(segment, file)
         return file
 

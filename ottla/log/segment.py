@@ -67,6 +67,7 @@ class LogSegment:
         "roll_after_time",
         "roll_after_timestamp",
         "size",
+        "suffix",
         "time_index",
         "transaction_index",
         "unverified_end",
@@ -77,6 +78,7 @@ class LogSegment:
         self.base_offset = base_offset
         self.max_offset = base_offset + RELATIVE_OFFSET_MAX
         self.size = 0
+        self.suffix = ""
         self.file: SegmentFile | None = None
         self.offset_index = OffsetIndex(segment_path(directory, base_offset, INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
@@ -92,11 +94,12 @@ class LogSegment:
         self.created_ms = int(time.time() * 1000)
         self.roll_after_timestamp = LONG_MAX
         self.roll_after_time = LONG_MAX
+        self._roll_ms = 0
         self.configure(config, jitter_ms)
 
     @property
     def path(self) -> str:
-        return segment_path(self.directory, self.base_offset, LOG_SUFFIX)
+        return segment_path(self.directory, self.base_offset, LOG_SUFFIX + self.suffix)
 
     @property
     def paths(self) -> tuple[str, str, str, str]:
@@ -109,7 +112,12 @@ class LogSegment:
         self.max_index_entries = config.segment_index_bytes // OFFSET_ENTRY_SIZE
         # One entry is kept free for the last timestamp, which is written when the segment is sealed.
         self.max_time_index_entries = config.segment_index_bytes // TIME_ENTRY_SIZE - 1
-        self._roll_ms = max(0, config.segment_ms - jitter_ms)
+        roll_ms: int = max(0, config.max_segment_ms - jitter_ms)
+        if self.roll_after_timestamp < LONG_MAX:
+            self.roll_after_timestamp = min(LONG_MAX, self.roll_after_timestamp - self._roll_ms + roll_ms)
+        if self.roll_after_time < LONG_MAX:
+            self.roll_after_time = min(LONG_MAX, self.roll_after_time - self._roll_ms + roll_ms)
+        self._roll_ms = roll_ms
 
     def create_files(self) -> None:
         """Start as the new, empty active segment."""
@@ -372,6 +380,11 @@ class LogSegment:
             with suppress(FileNotFoundError):
                 os.rename(path, path + DELETED_SUFFIX)
                 renamed.append(path + DELETED_SUFFIX)
+            # A lookup in a thread may still open files of this segment: another one may get their names.
+            self.suffix = DELETED_SUFFIX
+        self.offset_index.path += DELETED_SUFFIX
+        self.time_index.path += DELETED_SUFFIX
+        self.transaction_index.path += DELETED_SUFFIX
         return renamed
 
 

@@ -83,6 +83,14 @@ class LogSegments:
         files = [path for segment in removed for path in segment.rename_deleted()]
         self._deleted.append((unlink_at_ms, files))
 
+    def replace(self, old: list[LogSegment], new: LogSegment, unlink_at_ms: int) -> None:
+        """Put one segment in the place of neighbours that end where it ends. Their files go later."""
+        at = self._segments.index(old[0])
+        files = [path for segment in old for path in segment.rename_deleted()]
+        self._segments[at : at + len(old)] = [new]
+        self._bases[at : at + len(old)] = [new.base_offset]
+        self._deleted.append((unlink_at_ms, files))
+
     def unlink_deleted(self, now_ms: int) -> None:
         due = [path for when, files in self._deleted if when <= now_ms for path in files]
         self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]

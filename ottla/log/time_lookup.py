@@ -6,6 +6,7 @@ from ottla.log.batch import BatchHeader, is_dense, read_batch_bytes
 from ottla.log.errors import CorruptSegmentError
 from ottla.log.segment import LogSegment
 from ottla.log.segments import LogSegments
+from ottla.protocol.batch_header import CONTROL_FLAG, DELETE_HORIZON_FLAG
 from ottla.protocol.records import check_crc, first_at_or_after, read_batch
 
 # offset, timestamp, leader epoch
@@ -45,7 +46,11 @@ def _first_record(
     segment: LogSegment, position: int, header: BatchHeader, start_offset: int, timestamp: int
 ) -> TimestampOffset | None:
     epoch = header.partition_leader_epoch
-    if is_dense(header) and header.base_offset >= start_offset and not header.is_control:
+    if (
+        is_dense(header)
+        and header.base_offset >= start_offset
+        and not header.attributes & (CONTROL_FLAG | DELETE_HORIZON_FLAG)
+    ):
         # The first record has the base timestamp: often that is the answer already.
         first_timestamp = header.max_timestamp if header.timestamp_type else header.base_timestamp
         if first_timestamp >= timestamp:

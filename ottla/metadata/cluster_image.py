@@ -65,6 +65,7 @@ class ClusterImage:
         self.topics_by_id: dict[bytes, TopicImage] = {}
         self.partitions: dict[tuple[str, int], PartitionImage] = {}
         self.broker_configs: dict[int | None, dict[str, str]] = {}  # None: the default of all brokers
+        self.group_configs: dict[str, dict[str, str]] = {}
         self.deleting: set[str] = set()  # topics that are marked for deletion
         self.version = 0
         self._names_by_key: dict[str, set[str]] = {}
@@ -169,6 +170,7 @@ class ClusterImage:
             image.controller_epoch = nodes.decode_controller_epoch(epoch.data)
         await image._load_brokers(store)
         await image._load_topics(store)
+        await image._load_group_configs(store)
         image.deleting = set(await _children(store, nodes.DELETE_TOPICS))
         image.client_quotas = await load_client_quotas(store)
         return image
@@ -186,6 +188,13 @@ class ClusterImage:
             if node is not None:
                 broker = None if entity == nodes.DEFAULT_ENTITY else int(entity)
                 self.set_broker_configs(broker, nodes.decode_config(node.data))
+
+    async def _load_group_configs(self, store: NodeStore) -> None:
+        entities = await _children(store, nodes.CONFIG_GROUPS)
+        paths = [f"{nodes.CONFIG_GROUPS}/{entity}" for entity in entities]
+        for entity, node in zip(entities, await store.get_many(paths), strict=True):
+            if node is not None:
+                self.group_configs[nodes.group_of_config(entity)] = nodes.decode_config(node.data)
 
     async def _load_topics(self, store: NodeStore) -> None:
         names = await _children(store, nodes.TOPICS)

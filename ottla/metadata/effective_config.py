@@ -17,6 +17,7 @@ from ottla.metadata.config_defs import (
     format_value,
     parse_value,
 )
+from ottla.metadata.group_configs import GROUP_RESOURCE_CONFIGS, GROUP_SYNONYMS
 from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from ottla.metadata.typed_values import TypedValues
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -55,6 +56,20 @@ class TopicConfig(TypedValues):
                 except InvalidValue:
                     continue  # written by another version; the default is the better guess
         self.values = values
+
+
+def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigEntry]:
+    entries = {}
+    for name, definition in GROUP_RESOURCE_CONFIGS.items():
+        synonym = GROUP_SYNONYMS.get(name)
+        value = str(broker.get_int(synonym)) if synonym else definition.default
+        source = ConfigSource.DEFAULT_CONFIG
+        if name in overrides:
+            value, source = overrides[name], ConfigSource.GROUP_CONFIG
+        entries[name] = ConfigEntry(
+            name, value, source, definition.type, False, False, definition.documentation, ()
+        )
+    return entries
 
 
 def effective_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigEntry]:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"
@@ -26,6 +27,7 @@ REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 CONFIG_TOPICS = "/config/topics"
 CONFIG_BROKERS = "/config/brokers"
+CONFIG_GROUPS = "/config/groups"
 CONFIG_CHANGES = "/config/changes"
 ISR_CHANGE_NOTIFICATION = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
@@ -47,6 +49,7 @@ PERSISTENT_PATHS = (
     LATEST_PRODUCER_ID_BLOCK,
     LOG_DIR_EVENT_NOTIFICATION,
     CONFIG_TOPICS,
+    CONFIG_GROUPS,
     "/config/clients",
     "/config/users",
     CONFIG_BROKERS,
@@ -76,6 +79,15 @@ def partition_state_path(topic: str, partition: int) -> str:
 
 def topic_config_path(topic: str) -> str:
     return f"{CONFIG_TOPICS}/{topic}"
+
+
+def group_config_path(group_id: str) -> str:
+    # A group may be called anything; a node may not.
+    return f"{CONFIG_GROUPS}/{quote(group_id, safe='')}"
+
+
+def group_of_config(node: str) -> str:
+    return unquote(node)
 
 
 def broker_config_path(broker_id: int | None) -> str:

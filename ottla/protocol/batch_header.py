@@ -34,6 +34,8 @@ CODEC_MASK = 0x07
 TIMESTAMP_TYPE_FLAG = 0x08
 TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
+#: The base timestamp is when the tombstones of the batch may go (KIP-534); deltas count from it all the same.
+DELETE_HORIZON_FLAG = 0x40
 
 HEADER = Struct(">qiibIhiqqqhii")
 LENGTH_AT = 8

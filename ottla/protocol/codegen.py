@@ -219,7 +219,9 @@ class _Decoder(_Writer):
             present = self.unique("n")
             self.pending.append(("b", present))
             self.flush()
-            self.line(f"if {present} < 0: {target} = None")
+            # A tagged struct that is null says so with 0, any other with -1.
+            null = "< 1" if field.tag is not None else "< 0"
+            self.line(f"if {present} {null}: {target} = None")
             self.line("else:")
             self.depth += 1
         self.struct(field.struct, inner)

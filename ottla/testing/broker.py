@@ -14,6 +14,7 @@ import uvloop
 
 from ottla.broker.faults import Fault, Faults
 from ottla.broker.server import Server
+from ottla.log.cleaner.status import CleanerStatus
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, build_batch, read_records
 
@@ -22,7 +23,14 @@ T = TypeVar("T")
 # Tests want their answers now: nobody waits for more members, and internal topics stay small.
 _DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.min.heartbeat.interval.ms": "100",
+    "group.share.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "5",
+    "share.coordinator.state.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
     "log.cleaner.dedupe.buffer.size": "1048577",
 }
@@ -197,6 +205,12 @@ class Broker:
             return broker.replicas.leader(topic, partition).waiting
 
         return self._run(count())
+
+    def cleaner_status(self) -> CleanerStatus:
+        """What the log cleaner has done, does and cannot do."""
+        cleaner = self._running().broker.cleaner
+        assert cleaner is not None
+        return cleaner.status
 
     # Faults
 

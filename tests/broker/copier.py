@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import sys
+import threading
+import time
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+_PATIENCE = 15.0
+_alive = [time.monotonic()]
+_kept: list[Producer] = []
 
 
 def copy(bootstrap_servers: str, source: str, target: str, group: str, transactional_id: str) -> None:
@@ -14,12 +22,15 @@ def copy(bootstrap_servers: str, source: str, target: str, group: str, transacti
         "reconnect.backoff.ms": 10,
         "reconnect.backoff.max.ms": 200,
         "retry.backoff.ms": 20,
+        # Where the only broker is away, librdkafka forgets it (KIP-899), and calls that wait for it never end.
+        "metadata.recovery.strategy": "none",
         "logger": None,
         "error_cb": lambda _: None,
     }
     producer = Producer(
         {**quiet, "transactional.id": transactional_id, "linger.ms": 1, "transaction.timeout.ms": 10_000}
     )
+    _kept.append(producer)
     consumer = Consumer(
         {
             **quiet,
@@ -34,6 +45,7 @@ def copy(bootstrap_servers: str, source: str, target: str, group: str, transacti
         producer.init_transactions(30)
         consumer.subscribe([source])
         while True:
+            _alive[0] = time.monotonic()
             messages = [m for m in consumer.consume(random.randint(1, 100), 0.1) if not m.error()]
             if not messages:
                 continue
@@ -69,9 +81,23 @@ def _commit(producer: Producer) -> None:
             raise
 
 
+def _watch() -> None:
+    """librdkafka may be stuck after many reconnects; an operator would start the program again."""
+    while time.monotonic() - _alive[0] < _PATIENCE:
+        time.sleep(0.5)
+    _again()
+
+
+def _again() -> None:
+    """With a new producer and from the committed offsets: all that is lost is time.
+
+    In a new process, because librdkafka may wait for ever when a producer is destroyed while it reconnects.
+    """
+    os.execv(sys.executable, [sys.executable, "-m", "tests.broker.copier", *sys.argv[1:]])
+
+
 if __name__ == "__main__":
-    while True:
-        try:
-            copy(*sys.argv[1:])
-        except KafkaException:
-            continue  # with a new producer and from the committed offsets: all that is lost is time
+    threading.Thread(target=_watch, daemon=True).start()
+    with contextlib.suppress(KafkaException):
+        copy(*sys.argv[1:])
+    _again()

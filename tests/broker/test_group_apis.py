@@ -328,7 +328,7 @@ async def test_the_coordinator_of_a_group_is_found(version: int) -> None:
     assert (missing.node_id, missing.host, missing.port) == (-1, "", -1)
 
 
-@pytest.mark.parametrize("key_type", [2, 9])
+@pytest.mark.parametrize("key_type", [9])
 @run
 async def test_other_kinds_of_coordinator_are_not_here(key_type: int) -> None:
     call = await Wire.open()

@@ -102,6 +102,7 @@ def test_a_shift_past_either_end_is_clamped_with_a_warning(ottla, topic, consume
         "current_offset": 4,
         "new_offset": end,
         "clamped_from": 4 + shift,
+        "nothing_since": False,
     }
     assert offsets(ottla, consumed)[0] == end
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+# Those of KIP-848, which run in the broker: a member that asks for one speaks the consumer protocol.
+BROKER_ASSIGNORS = ("broker:uniform", "broker:range")
 
 # What the broker allows at least, group.min.session.timeout.ms.
 SHORTEST_SESSION_MS = 6_000
@@ -28,6 +30,7 @@ TRAITS = frozenset(
         "reset errors",
     }
 )
+TRANSACTIONS = frozenset({"transactions"})
 GROUPS = frozenset({"groups", "static members", "commit"})
 TOPIC_ADMIN = frozenset(
     {"create_topic", "delete_topic", "create_partitions", "list_topics", "describe_topic"}

@@ -12,10 +12,12 @@ from typing import ClassVar
 from .capabilities import (
     ADMIN,
     ASSIGNORS,
+    BROKER_ASSIGNORS,
     CODECS,
     GROUPS,
     POSITIONS,
     TRAITS,
+    TRANSACTIONS,
     assignors,
     codecs,
 )
@@ -42,9 +44,10 @@ class ConfluentClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs(*CODECS)
-        | assignors("range", "roundrobin", "cooperative-sticky")
+        | assignors("range", "roundrobin", "cooperative-sticky", *BROKER_ASSIGNORS)
         | {
             "null headers",
             "no auto-creation",
@@ -65,6 +68,7 @@ class KafkaPythonClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs("none", "gzip")
         # The other codecs need packages that kafka-python does not bring.
@@ -96,6 +100,7 @@ class AiokafkaClient(PythonClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "sticky")
@@ -113,9 +118,10 @@ class JavaClient(AgentClient):
         TRAITS
         | GROUPS
         | POSITIONS
+        | TRANSACTIONS
         | ADMIN - {"alter_configs"}  # the client has the incremental call only
         | codecs(*CODECS)
-        | assignors(*ASSIGNORS)
+        | assignors(*ASSIGNORS, *BROKER_ASSIGNORS)
         | {"null headers", "no auto-creation", "broker defaults", "config errors", "newer errors"}
         | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
         | {"delete_group_offsets", "log_dirs", "describe_producers"}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from .capabilities import ASSIGNORS, SHORTEST_SESSION_MS
+from .capabilities import ASSIGNORS, BROKER_ASSIGNORS, SHORTEST_SESSION_MS
 from .cases import case
 from .client import AgentClient, Client
 from .member import Member
@@ -97,6 +97,49 @@ def test_assignor(
     # It leaves with a word, so nobody waits for its session to run out.
     second.stop()
     wait_for_shares([first], "the one that stays has all partitions", timeout=20)
+
+
+@case(
+    "KIP-848, {assignor}: join and leave",
+    needs=["groups", "assignor:{assignor}"],
+    assignor=BROKER_ASSIGNORS,
+)
+def test_broker_assigns(
+    client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str, assignor: str
+) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    first = client.member(unique, topic, assignor=assignor)
+    wait_for_shares([first], "one member has all partitions")
+    second = client.member(unique, topic, assignor=assignor)
+    wait_for_shares([first, second], "two members share")
+    records = spread(30, "record")
+    observer.produce(topic, records)
+    wait_for_records([first, second], records)
+    second.stop()
+    wait_for_shares([first], "the one that stays has all partitions", timeout=20)
+
+
+@case(
+    "KIP-848: a live classic group is upgraded and keeps its place",
+    needs=["groups", "assignor:broker:uniform"],
+)
+def test_upgrade(client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str) -> None:
+    topic = make_topic(partitions=PARTITIONS)
+    classic = client.member(unique, topic, assignor="range")
+    before = spread(30, "before")
+    observer.produce(topic, before)
+    wait_for_records([classic], before)
+    newcomer = client.member(unique, topic, assignor="broker:uniform")
+    wait_for_shares([classic, newcomer], "both share")
+    during = spread(30, "during")
+    observer.produce(topic, during)
+    wait_for_records([classic, newcomer], during)
+    classic.stop()
+    wait_for_shares([newcomer], "the new member has all partitions", timeout=30)
+    after = spread(30, "after")
+    observer.produce(topic, after)
+    wait_for_records([newcomer], after)
+    assert values([newcomer]).isdisjoint({record.value for record in before}), "it began where the group was"
 
 
 @case("A static member that comes back in time causes no rebalance", needs=["static members"])

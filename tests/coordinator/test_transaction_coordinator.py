@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -282,6 +283,25 @@ async def test_while_replicas_are_waited_for_nobody_else_comes_in() -> None:
     await waiting
     await b.end(producer, commit=True)
     assert [p for _, p, _ in b.markers.written] == [T0, T1]
+
+
+@run
+async def test_a_client_that_goes_away_does_not_stop_the_end() -> None:
+    b = await Bench().lead()
+    producer = await b.begin(T0)
+    b.log.slow = True
+    ending = asyncio.ensure_future(b.end(producer, commit=True))
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
+    await b.clock.run(500)
+    b.log.slow = False
+    await b.log.release()
+    assert b.state is PREPARE_COMMIT
+    await b.clock.run(500)
+    assert b.state is COMPLETE_COMMIT
+    assert [p for _, p, _ in b.markers.written] == [T0]
 
 
 @run

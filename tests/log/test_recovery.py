@@ -10,7 +10,7 @@ from zlib import crc32
 
 import pytest
 
-from ottla.log.errors import CorruptSegmentError, LogDirectoryError
+from ottla.log.errors import CorruptSegmentError
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 from .batches import NOW, batch, headers, open_log, put, records_of
@@ -219,13 +219,6 @@ def test_leftovers_are_removed_and_other_files_left_alone(tmp_path):
     assert (log.path / "notes.txt").exists()
     assert not list(log.path.glob("*.deleted"))
     assert not list(log.path.glob("*.tmp"))
-
-
-def test_an_unfinished_compaction_by_kafka_is_left_to_kafka(tmp_path):
-    log = written(tmp_path)
-    (log.path / "00000000000000000000.log.swap").write_text("x")
-    with pytest.raises(LogDirectoryError, match="start Kafka once"):
-        open_log(tmp_path)
 
 
 def test_a_damaged_epoch_checkpoint_is_replaced_by_reading_the_log(tmp_path, caplog):

@@ -3,11 +3,14 @@
 Behaviour
 - A topic or partition that does not exist is refused by itself; the others are committed in one batch.
 - Members commit with their generation; with generation -1 anybody may, as long as the group has no members.
+- Members of a consumer group commit with their epoch. An older epoch will do for partitions that the member has
+  held since then (KIP-1251), else STALE_MEMBER_EPOCH.
 - The answer waits until the offsets are on every in-sync replica of `__consumer_offsets`.
 
 Version notes
 - 2 to 4 carry a retention time; 6 leader epochs; 7 static members; 8 flexible; 9 GROUP_ID_NOT_FOUND for a
-  group that is not there (ILLEGAL_GENERATION before); 10 topics by id.
+  group that is not there (ILLEGAL_GENERATION before), and the epochs of consumer groups (UNSUPPORTED_VERSION
+  before); 10 topics by id.
 """
 
 from __future__ import annotations
@@ -75,6 +78,7 @@ def handle(
         unknown_group_error=(
             ErrorCode.GROUP_ID_NOT_FOUND if context.version >= 9 else ErrorCode.ILLEGAL_GENERATION
         ),
+        knows_epochs=context.version >= 9,
     )
     if not isinstance(errors, list):
         return _when_committed(response, answers, errors)

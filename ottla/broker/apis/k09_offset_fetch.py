@@ -7,7 +7,8 @@ Behaviour
 
 Version notes
 - 1 has no place for an error of the whole group, it goes to every partition; 5 leader epochs; 6 flexible;
-  8 several groups; 9 member id and epoch, which classic groups do not look at; 10 topics by id.
+  8 several groups; 9 member id and epoch, which consumer groups check and classic ones do not look at;
+  10 topics by id.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> Offs
     response = OffsetFetchResponseGroup(group_id=group.group_id)
     try:
         if group.topics is None:
-            for name, partitions in broker.groups.fetch_offsets(group.group_id, None):
+            for name, partitions in broker.groups.fetch_offsets(
+                group.group_id, None, member_id=group.member_id, member_epoch=group.member_epoch
+            ):
                 topic = broker.image.topics.get(name)
                 if version < 10:
                     response.topics.append(_topic(name, b"", partitions))
@@ -115,7 +118,11 @@ def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> Offs
             return response
         names = [_name_of(broker, topic, version) for topic in group.topics]
         known = [(n, t.partition_indexes) for n, t in zip(names, group.topics, strict=True) if n is not None]
-        found = iter(broker.groups.fetch_offsets(group.group_id, known))
+        found = iter(
+            broker.groups.fetch_offsets(
+                group.group_id, known, member_id=group.member_id, member_epoch=group.member_epoch
+            )
+        )
     except KafkaError as error:
         response.error_code = error.code
         return response

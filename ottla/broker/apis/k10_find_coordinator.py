@@ -2,8 +2,8 @@
 
 Behaviour
 - A group is kept by the leader of its partition of `__consumer_offsets`, a transactional id by that of
-  `__transaction_state`; the topics are created when the first client asks.
-- Share groups have no coordinator here yet: INVALID_REQUEST.
+  `__transaction_state`, a share key (group, topic id and partition) by that of `__share_group_state`; the topics are
+  created when the first client asks.
 
 Version notes
 - 1 key types and error messages; 3 flexible; 4 several keys; 6 share groups.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.coordinator.share_state import SHARE_STATE_TOPIC
 from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
 from ottla.coordinator.transaction_records import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
-_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC}
-_KEY_TYPES = {2: "share groups"}
+_SHARE = 2
+_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_STATE_TOPIC}
 
 
 async def handle(
@@ -51,9 +52,15 @@ async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coord
     try:
         name = _TOPICS.get(key_type)
         if name is None:
-            kind = _KEY_TYPES.get(key_type, f"keys of type {key_type}")
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"This broker does not coordinate {kind}.")
-        await broker.ensure_internal_topic(name)
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"This broker does not coordinate keys of type {key_type}."
+            )
+        if key_type == _SHARE:
+            if len(key.split(":")) < 3:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "A share key is GROUP:TOPIC_ID:PARTITION.")
+            await broker.sharing.ensure_topic()
+        else:
+            await broker.ensure_internal_topic(name)
         topic = broker.image.topics[name]
         leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
         node = broker.node(leader, listener)

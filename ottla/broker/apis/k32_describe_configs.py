@@ -20,6 +20,7 @@ from ottla.metadata.effective_config import (
     ConfigEntry,
     effective_broker_config,
     effective_cluster_default_config,
+    effective_group_config,
     effective_topic_config,
 )
 from ottla.metadata.topic_names import validate_topic_name
@@ -90,7 +91,9 @@ def _entries(broker: Broker, kind: int, name: str) -> Mapping[str, ConfigEntry]:
                     f"Unexpected broker id, expected {broker.node_id} but received {name}",
                 )
             return {}
-        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+        case ResourceType.GROUP:
+            return effective_group_config(broker.config, broker.image.group_configs.get(name, {}))
+        case ResourceType.CLIENT_METRICS:
             return {}
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")

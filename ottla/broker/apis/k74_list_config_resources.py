@@ -41,6 +41,7 @@ def handle(
         ResourceType.TOPIC: list(broker.image.topics),
         ResourceType.BROKER: brokers,
         ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.GROUP: list(broker.image.group_configs),
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-from ottla.cli.errors import JobError
+from ottla.cli.errors import JobError, from_code
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.confluent_admin import ConfigResource
+
+Kind = Literal["topic", "broker", "broker-logger", "client-metrics", "group"]
+
+_TYPES: dict[Kind, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+_SET, _DELETE = 0, 1
+
+# Kafka's numbers for where a value comes from.
+SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
     """What is configured. The broker named "" is the default of all brokers."""
 
-    kind: Literal["topic", "broker", "group"]
+    kind: Kind
     name: str
 
     def __str__(self) -> str:
         if self.kind == "broker":
             return f"Broker {self.name}" if self.name else "The default of all brokers"
         return f"{self.kind.capitalize()} '{self.name}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """Where a value could come from, the strongest first; the name may be the broker's for the same thing."""
+
+    name: str
+    value: str | None
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,69 +59,112 @@ class ConfigEntry:
     default: str | None  # None where the broker does not tell
     read_only: bool
     sensitive: bool
+    synonyms: list[Synonym] = field(default_factory=list)
 
     @property
     def is_default(self) -> bool:
         return self.source == "DEFAULT_CONFIG"
 
 
-def describe_configs(client: Client, resource: Resource) -> list[ConfigEntry]:
-    from ottla.cli.confluent_admin import ConfigSource
+def describe_configs(client: Client, resource: Resource, *, synonyms: bool = True) -> list[ConfigEntry]:
+    return describe_many(client, [resource], synonyms=synonyms)[resource]
 
-    _check_broker(client, resource)
-    asked = _resource(resource)
-    futures = client.admin.describe_configs([asked], request_timeout=client.timeout)
-    described = client.result(futures[asked], str(resource))
-    default_source = ConfigSource.DEFAULT_CONFIG.value
-    entries = []
-    for name, entry in sorted(described.items()):
-        source = ConfigSource(entry.source).name
-        default = entry.value if source == "DEFAULT_CONFIG" else None
-        for synonym in entry.synonyms.values():
-            if synonym.source == default_source:
-                default = synonym.value
-        entries.append(
-            ConfigEntry(
-                name, entry.value, source, default, bool(entry.is_read_only), bool(entry.is_sensitive)
-            )
+
+def describe_many(
+    client: Client, resources: Sequence[Resource], *, synonyms: bool = True
+) -> dict[Resource, list[ConfigEntry]]:
+    """In the order asked for; brokers are asked about themselves, the rest in one request."""
+    from ottla.protocol.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+        DescribeConfigsResponse,
+    )
+
+    found: dict[Resource, list[ConfigEntry]] = {}
+    for node, asked in _by_broker(client, resources):
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=_TYPES[resource.kind], resource_name=resource.name, configuration_keys=None
+                )
+                for resource in asked
+            ],
+            include_synonyms=synonyms,
         )
-    return entries
+        connection = client.brokers.any() if node is None else client.brokers.node(node)
+        answer = connection.request(request, DescribeConfigsResponse)
+        kinds = {number: kind for kind, number in _TYPES.items()}
+        for result in answer.results:
+            resource = Resource(kinds[result.resource_type], result.resource_name)
+            if result.error_code:
+                raise from_code(result.error_code, result.error_message, str(resource))
+            found[resource] = [_entry(entry) for entry in sorted(result.configs, key=lambda c: c.name)]
+    return {resource: found[resource] for resource in resources}
+
+
+def _by_broker(client: Client, resources: Sequence[Resource]) -> list[tuple[int | None, list[Resource]]]:
+    groups: dict[int | None, list[Resource]] = {}
+    for resource in resources:
+        _check_broker(client, resource)
+        own = resource.kind in ("broker", "broker-logger") and resource.name
+        groups.setdefault(int(resource.name) if own else None, []).append(resource)
+    return list(groups.items())
+
+
+def _entry(entry: Any) -> ConfigEntry:
+    source = SOURCES.get(entry.config_source, "UNKNOWN")
+    default = entry.value if source == "DEFAULT_CONFIG" else None
+    synonyms = [
+        Synonym(synonym.name, synonym.value, SOURCES.get(synonym.source, "UNKNOWN"))
+        for synonym in entry.synonyms
+    ]
+    for synonym in synonyms:
+        if synonym.source == "DEFAULT_CONFIG":
+            default = synonym.value
+    return ConfigEntry(
+        entry.name, entry.value, source, default, entry.read_only, entry.is_sensitive, synonyms
+    )
 
 
 def alter_configs(
     client: Client, resource: Resource, *, set_: Mapping[str, str] | None = None, delete: Iterable[str] = ()
 ) -> None:
     """Change only what is named (incremental); the broker checks names and values."""
-    from ottla.cli.confluent_admin import AlterConfigOpType, ConfigEntry
+    from ottla.protocol.messages.incremental_alter_configs import (
+        AlterableConfig,
+        AlterConfigsResource,
+        IncrementalAlterConfigsRequest,
+        IncrementalAlterConfigsResponse,
+    )
 
     _check_broker(client, resource)
-    target = _resource(resource)
-    for name, value in (set_ or {}).items():
-        target.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
-    for name in delete:
-        target.add_incremental_config(ConfigEntry(name, "", incremental_operation=AlterConfigOpType.DELETE))
-    if not target.incremental_configs:
+    changes = [
+        AlterableConfig(name=name, config_operation=_SET, value=value) for name, value in (set_ or {}).items()
+    ]
+    changes += [AlterableConfig(name=name, config_operation=_DELETE, value=None) for name in delete]
+    if not changes:
         raise JobError("There is nothing to change.")
-    futures = client.admin.incremental_alter_configs([target], request_timeout=client.timeout)
-    client.result(futures[target], str(resource))
-
-
-def _resource(resource: Resource) -> ConfigResource:
-    from ottla.cli.confluent_admin import ConfigResource, ResourceType
-
-    kinds = {"topic": ResourceType.TOPIC, "broker": ResourceType.BROKER, "group": ResourceType.GROUP}
-    return ConfigResource(kinds[resource.kind], resource.name)
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            AlterConfigsResource(
+                resource_type=_TYPES[resource.kind], resource_name=resource.name, configs=changes
+            )
+        ]
+    )
+    own = resource.kind in ("broker", "broker-logger") and resource.name
+    connection = client.brokers.node(int(resource.name)) if own else client.brokers.controller()
+    for result in connection.request(request, IncrementalAlterConfigsResponse).responses:
+        if result.error_code:
+            raise from_code(result.error_code, result.error_message, str(resource))
 
 
 def _check_broker(client: Client, resource: Resource) -> None:
     """A request to a broker that is not there would wait for it until its timeout."""
-    client.ensure_reachable()
-    if resource.kind == "broker" and resource.name:
-        known = list(map(str, broker_ids(client)))
+    if resource.kind in ("broker", "broker-logger") and resource.name:
+        known = list(map(str, client.brokers.nodes()))
         if resource.name not in known:
             raise JobError(f"There is no broker {resource.name}; the cluster has {', '.join(known)}.")
 
 
 def broker_ids(client: Client) -> list[int]:
-    cluster = client.result(client.admin.describe_cluster(request_timeout=client.timeout), "The cluster")
-    return sorted(node.id for node in cluster.nodes)
+    return list(client.brokers.nodes())

@@ -67,6 +67,7 @@ class PartitionLag:
     consumer_id: str | None
     host: str | None
     client_id: str | None
+    leader_epoch: int | None = None  # in which the committed offset was read
 
 
 def list_groups(client: Client) -> list[GroupListing]:
@@ -128,6 +129,10 @@ def _member(member: Any) -> Member:
 
 
 def committed_offsets(client: Client, group: str) -> dict[Partition, int]:
+    return {partition: offset for partition, (offset, _) in _committed(client, group).items()}
+
+
+def _committed(client: Client, group: str) -> dict[Partition, tuple[int, int | None]]:
     """What the group has committed. Ask `describe_group` first: a coordinator that is still loading makes
     this call of confluent-kafka 2.16 crash the process."""
     from confluent_kafka import ConsumerGroupTopicPartitions
@@ -137,7 +142,7 @@ def committed_offsets(client: Client, group: str) -> dict[Partition, int]:
     )
     found = client.result(futures[group], f"Consumer group '{group}'")
     return {
-        (partition.topic, partition.partition): partition.offset
+        (partition.topic, partition.partition): (partition.offset, partition.leader_epoch)
         for partition in found.topic_partitions
         if partition.offset >= 0
     }
@@ -145,13 +150,13 @@ def committed_offsets(client: Client, group: str) -> dict[Partition, int]:
 
 def group_lag(client: Client, described: GroupDescription) -> list[PartitionLag]:
     """One row for each partition that has a committed offset or an owner, and for each idle member."""
-    committed = committed_offsets(client, described.group)
+    committed = _committed(client, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions}
     partitions = sorted(committed.keys() | owners.keys())
     _, ends = available_offsets(client, partitions)
     rows = []
     for topic, partition in partitions:
-        current = committed.get((topic, partition))
+        current, leader_epoch = committed.get((topic, partition), (None, None))
         end = ends.get((topic, partition))
         owner = owners.get((topic, partition))
         lag = None if current is None or end is None else max(end - current, 0)
@@ -166,6 +171,7 @@ def group_lag(client: Client, described: GroupDescription) -> list[PartitionLag]
                 owner.consumer_id if owner else None,
                 owner.host if owner else None,
                 owner.client_id if owner else None,
+                leader_epoch,
             )
         )
     return rows
@@ -211,6 +217,7 @@ def commit_offsets(client: Client, group: str, offsets: Iterable[tuple[Partition
 
 def delete_offsets(client: Client, group: str, partitions: Iterable[Partition]) -> None:
     """Forget committed offsets. Members may be active, but not subscribed to these topics."""
+    from ottla.cli.wire import Connection
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.messages import offset_delete
 
@@ -230,7 +237,7 @@ def delete_offsets(client: Client, group: str, partitions: Iterable[Partition]) 
             for topic, numbers in by_topic.items()
         ],
     )
-    with client.connection(described.coordinator_host, described.coordinator_port) as connection:
+    with Connection(client, described.coordinator_host, described.coordinator_port) as connection:
         answer = connection.request(request, offset_delete.OffsetDeleteResponse)
     codes = [
         answer.error_code,

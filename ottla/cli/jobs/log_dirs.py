@@ -23,8 +23,15 @@ class Replica:
     is_future: bool  # being moved into this directory
 
 
-def describe_replicas(client: Client, topics: Iterable[str]) -> list[Replica]:
-    """The replicas of topics in every log directory of every broker."""
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    path: str
+    error: str | None  # Kafka's name of what is wrong with the directory
+    replicas: list[Replica]
+
+
+def describe_log_dirs(client: Client, broker: int, topics: Iterable[str] = ()) -> list[LogDir]:
+    """The log directories of a broker with the replicas of topics in them; of all topics if none is named."""
     from ottla.cli.jobs.topics import describe_topics
     from ottla.protocol.errors import ErrorCode
     from ottla.protocol.messages.describe_log_dirs import (
@@ -33,25 +40,22 @@ def describe_replicas(client: Client, topics: Iterable[str]) -> list[Replica]:
         DescribeLogDirsResponse,
     )
 
-    request = DescribeLogDirsRequest(
-        topics=[
-            DescribableLogDirTopic(topic=topic.name, partitions=[p.partition for p in topic.partitions])
-            for topic in describe_topics(client, list(topics), skip_missing=True)
-        ]
-    )
-    cluster = client.result(client.admin.describe_cluster(request_timeout=client.timeout), "The cluster")
-    replicas = []
-    for node in sorted(cluster.nodes, key=lambda node: int(node.id)):
-        with client.connection(node.host, node.port) as connection:
-            answer = connection.request(request, DescribeLogDirsResponse)
-        if answer.error_code:
-            raise JobError(f"Broker {node.id}: {ErrorCode(answer.error_code).name}.")
-        for directory in answer.results:
-            if directory.error_code:
-                continue  # a directory that failed; its replicas are on other brokers
-            replicas += [
+    names = list(topics)
+    asked = [
+        DescribableLogDirTopic(topic=topic.name, partitions=[p.partition for p in topic.partitions])
+        for topic in describe_topics(client, names, skip_missing=True)
+    ]
+    request = DescribeLogDirsRequest(topics=asked if names else None)
+    answer = client.brokers.node(broker).request(request, DescribeLogDirsResponse)
+    if answer.error_code:
+        raise JobError(f"Broker {broker}: {ErrorCode(answer.error_code).name}.")
+    return [
+        LogDir(
+            directory.log_dir,
+            ErrorCode(directory.error_code).name if directory.error_code else None,
+            [
                 Replica(
-                    node.id,
+                    broker,
                     directory.log_dir,
                     topic.name,
                     partition.partition_index,
@@ -61,8 +65,23 @@ def describe_replicas(client: Client, topics: Iterable[str]) -> list[Replica]:
                 )
                 for topic in directory.topics
                 for partition in topic.partitions
-            ]
-    return replicas
+            ],
+        )
+        for directory in answer.results
+    ]
+
+
+def describe_replicas(client: Client, topics: Iterable[str]) -> list[Replica]:
+    """The replicas of topics in every log directory of every broker; a directory that failed has none."""
+    names = list(topics)
+    if not names:
+        return []
+    return [
+        replica
+        for broker in client.brokers.nodes()
+        for directory in describe_log_dirs(client, broker, names)
+        for replica in directory.replicas
+    ]
 
 
 def sizes_on_leaders(

@@ -72,3 +72,46 @@ def _list_offsets(client: Client, specs: Mapping[Partition, OffsetSpec]) -> dict
         ).offset
         for key, future in futures.items()
     }
+
+
+def offsets_by_time(client: Client, partitions: Iterable[Partition], moment: int) -> dict[Partition, int]:
+    """The first offset at or after a timestamp, or Kafka's special moments (-1 latest, -2 earliest, -3 max
+    timestamp, …), as the leaders answer: -1 where there is none."""
+    from ottla.cli.errors import from_code
+    from ottla.protocol.messages.list_offsets import (
+        ListOffsetsPartition,
+        ListOffsetsRequest,
+        ListOffsetsResponse,
+        ListOffsetsTopic,
+    )
+
+    wanted = list(partitions)
+    leaders: dict[int, dict[str, list[int]]] = {}
+    chosen = set(wanted)
+    for topic in client.brokers.metadata(sorted({name for name, _ in wanted})).topics:
+        for partition in topic.partitions:
+            if (topic.name, partition.partition_index) in chosen:
+                of_leader = leaders.setdefault(partition.leader_id, {})
+                of_leader.setdefault(topic.name or "", []).append(partition.partition_index)
+    found: dict[Partition, int] = {}
+    for leader, topics in leaders.items():
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[
+                ListOffsetsTopic(
+                    name=name,
+                    partitions=[
+                        ListOffsetsPartition(partition_index=number, timestamp=moment) for number in numbers
+                    ],
+                )
+                for name, numbers in topics.items()
+            ],
+        )
+        for answered in client.brokers.node(leader).request(request, ListOffsetsResponse).topics:
+            for result in answered.partitions:
+                if result.error_code:
+                    raise from_code(
+                        result.error_code, None, f"Partition {answered.name}-{result.partition_index}"
+                    )
+                found[answered.name, result.partition_index] = result.offset
+    return found

@@ -151,12 +151,15 @@ class Production:
         if self._fatal is not None:
             raise from_kafka(self._fatal, f"Topic '{self.topic}'")
 
-    def finish(self) -> ProduceSummary:
+    def flush(self) -> None:
         """Wait until every message is acknowledged or has failed."""
         # In short slices: successes are not reported, so nothing would wake a longer wait. Each message has
         # an end by message.timeout.ms.
         while self._producer.flush(0.01):
             pass
+
+    def finish(self) -> ProduceSummary:
+        self.flush()
         self.summary.seconds = time.perf_counter() - self._started
         self.summary.messages = self._sent - self.summary.failed
         return self.summary

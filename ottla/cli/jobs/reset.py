@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
 from ottla.cli.jobs import groups
-from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_at
+from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
 from ottla.cli.jobs.topics import partitions_of
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class OffsetChange:
     new_offset: int
     # What was asked for, if it lies outside the partition and was clamped.
     clamped_from: int | None = None
+    # A moment was asked for, and the partition has nothing since then: it is the end instead.
+    nothing_since: bool = False
 
 
 def clamp(wanted: int, start: int, end: int) -> int:
@@ -65,47 +67,74 @@ def plan_reset(
     client: Client, group: str, target: Target, *, topics: Sequence[str] = (), all_topics: bool = False
 ) -> list[OffsetChange]:
     """What a reset would do. The group must have no members; it need not exist if topics are named."""
-    committed: dict[Partition, int] = {}
-    try:
-        described = groups.describe_group(client, group)
-    except GroupNotFound:
-        if all_topics:
-            raise
-    else:
-        if described.active:
-            raise GroupNotEmpty(group, described.state)
-        committed = groups.committed_offsets(client, group)
+    committed = _committed_by_idle(client, group, must_exist=all_topics)
     partitions = sorted(committed) if all_topics else select_partitions(client, topics)
     if not partitions:
         raise JobError(f"Consumer group '{group}' has no committed offsets: name topics with --topic.")
     starts = earliest_offsets(client, partitions)
     ends = latest_offsets(client, partitions)
-    at = offsets_at(client, partitions, target.value) if target.kind == "timestamp" else {}
-    changes = []
+    at = offsets_by_time(client, partitions, max(target.value, 0)) if target.kind == "timestamp" else {}
+    wanted: dict[Partition, int] = {}
     for partition in partitions:
-        start, end = starts[partition], ends[partition]
         current = committed.get(partition)
         if target.kind == "earliest":
-            wanted = start
+            wanted[partition] = starts[partition]
         elif target.kind == "latest":
-            wanted = end
+            wanted[partition] = ends[partition]
         elif target.kind == "timestamp":
-            wanted = at[partition]
+            wanted[partition] = at[partition] if at[partition] >= 0 else ends[partition]
         elif target.kind == "offset":
-            wanted = target.value
+            wanted[partition] = target.value
         elif target.kind == "current":
-            wanted = end if current is None else current
+            wanted[partition] = ends[partition] if current is None else current
         elif current is None:
             raise JobError(
                 f"Cannot shift partition {partition[1]} of topic '{partition[0]}': "
                 f"group '{group}' has not committed an offset there."
             )
         else:
-            wanted = current + target.value
-        new = clamp(wanted, start, end)
-        changes.append(
-            OffsetChange(group, partition[0], partition[1], current, new, wanted if new != wanted else None)
-        )
+            wanted[partition] = current + target.value
+    changes = _changes(group, wanted, committed, starts, ends)
+    return [replace(c, nothing_since=at.get((c.topic, c.partition), 0) < 0) for c in changes]
+
+
+def plan_offsets(client: Client, group: str, wanted: Mapping[Partition, int]) -> list[OffsetChange]:
+    """A reset to offsets that were written down for each partition."""
+    committed = _committed_by_idle(client, group)
+    partitions = sorted(wanted)
+    there = set(partitions_of(client, [topic for topic, _ in partitions]))
+    for topic, number in partitions:
+        if (topic, number) not in there:
+            raise JobError(f"Topic '{topic}' has no partition {number}.", "UNKNOWN_TOPIC_OR_PART")
+    starts, ends = earliest_offsets(client, partitions), latest_offsets(client, partitions)
+    return _changes(group, {key: wanted[key] for key in partitions}, committed, starts, ends)
+
+
+def _committed_by_idle(client: Client, group: str, *, must_exist: bool = False) -> dict[Partition, int]:
+    """What the group has committed; GroupNotEmpty while it has members."""
+    try:
+        described = groups.describe_group(client, group)
+    except GroupNotFound:
+        if must_exist:
+            raise
+        return {}
+    if described.active:
+        raise GroupNotEmpty(group, described.state)
+    return groups.committed_offsets(client, group)
+
+
+def _changes(
+    group: str,
+    wanted: Mapping[Partition, int],
+    committed: Mapping[Partition, int],
+    starts: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+) -> list[OffsetChange]:
+    changes = []
+    for key, offset in wanted.items():
+        new = clamp(offset, starts[key], ends[key])
+        clamped_from = offset if new != offset else None
+        changes.append(OffsetChange(group, key[0], key[1], committed.get(key), new, clamped_from))
     return changes
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.errors import JobError, TopicNotFound
+from ottla.cli.errors import JobError, TopicNotFound, from_code
 from ottla.cli.jobs.offsets import available_offsets
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ class PartitionDescription:
     start_offset: int | None = None
     end_offset: int | None = None
     size: int | None = None
+    # Replicas that may lead without loss though they left the ISR; None where the broker does not tell.
+    eligible_leader_replicas: list[int] | None = None
+    last_known_elr: list[int] | None = None
 
     @property
     def messages(self) -> int | None:
@@ -54,34 +58,21 @@ class TopicDescription:
 
 
 def list_topics(client: Client, include_internal: bool = False) -> list[TopicListing]:
-    metadata = _metadata(client)
     listings = [
         TopicListing(
-            name,
+            topic.name or "",
             len(topic.partitions),
-            max((len(partition.replicas) for partition in topic.partitions.values()), default=0),
-            name in INTERNAL_TOPICS,
+            max((len(partition.replica_nodes) for partition in topic.partitions), default=0),
+            topic.is_internal or topic.name in INTERNAL_TOPICS,
         )
-        for name, topic in sorted(metadata.topics.items())
+        for topic in client.brokers.metadata(None).topics
     ]
+    listings.sort(key=lambda listing: listing.name)
     return [listing for listing in listings if include_internal or not listing.internal]
 
 
 def topic_names(client: Client, include_internal: bool = False) -> list[str]:
     return [listing.name for listing in list_topics(client, include_internal)]
-
-
-def _metadata(client: Client) -> Any:
-    from confluent_kafka import KafkaException
-
-    from ottla.cli.errors import from_kafka
-
-    client.ensure_reachable()
-    try:
-        # Always all topics: asking for one by name would create it where brokers create topics by themselves.
-        return client.admin.list_topics(timeout=client.timeout)
-    except KafkaException as failure:
-        raise from_kafka(failure.args[0], "The cluster") from None
 
 
 def describe_topics(
@@ -94,23 +85,18 @@ def describe_topics(
     skip_missing: bool = False,
 ) -> list[TopicDescription]:
     """In the order asked for; TopicNotFound for the first that does not exist."""
-    from confluent_kafka import TopicCollection
-
     if not names:
         return []
-    names = list(dict.fromkeys(names))
-    client.ensure_reachable()
-    futures = client.admin.describe_topics(TopicCollection(names), request_timeout=client.timeout)
     described = []
-    for name in names:
-        try:
-            described.append(client.result(futures[name], f"Topic '{name}'"))
-        except JobError as error:
-            if error.code == "UNKNOWN_TOPIC_OR_PART":
-                if skip_missing:
-                    continue
-                raise TopicNotFound(name, _nearest(client, name)) from None
-            raise
+    for topic in _describe(client, list(dict.fromkeys(names))):
+        if topic.error_code:
+            error = from_code(topic.error_code, None, f"Topic '{topic.name}'")
+            if error.code != "UNKNOWN_TOPIC_OR_PART":
+                raise error
+            if not skip_missing:
+                raise TopicNotFound(topic.name, _nearest(client, topic.name))
+        else:
+            described.append(topic)
     names = [topic.name for topic in described]
     starts: dict[tuple[str, int], int] = {}
     ends: dict[tuple[str, int], int] = {}
@@ -118,35 +104,39 @@ def describe_topics(
         starts, ends = available_offsets(
             client,
             [
-                (topic.name, p.id)
+                (topic.name, p.partition_index)
                 for topic in described
                 for p in topic.partitions
-                if _node_id(p.leader) is not None
+                if _leader(p) is not None
             ],
         )
     sizes: dict[tuple[str, int], int] = {}
     if with_sizes:
         from ottla.cli.jobs.log_dirs import sizes_on_leaders
 
-        leaders = {(topic.name, p.id): _node_id(p.leader) for topic in described for p in topic.partitions}
+        leaders = {
+            (topic.name, p.partition_index): _leader(p) for topic in described for p in topic.partitions
+        }
         sizes = sizes_on_leaders(client, names, leaders)
     configs = _overridden_configs(client, names) if with_configs else {}
     return [
         TopicDescription(
             topic.name,
-            _url_safe(topic.topic_id),
+            base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("="),
             topic.is_internal,
             [
                 PartitionDescription(
-                    p.id,
-                    _node_id(p.leader),
-                    [node.id for node in p.replicas],
-                    [node.id for node in p.isr],
-                    starts.get((topic.name, p.id)),
-                    ends.get((topic.name, p.id)),
-                    sizes.get((topic.name, p.id)),
+                    p.partition_index,
+                    _leader(p),
+                    list(p.replica_nodes),
+                    list(p.isr_nodes),
+                    starts.get((topic.name, p.partition_index)),
+                    ends.get((topic.name, p.partition_index)),
+                    sizes.get((topic.name, p.partition_index)),
+                    getattr(p, "eligible_leader_replicas", None),
+                    getattr(p, "last_known_elr", None),
                 )
-                for p in sorted(topic.partitions, key=lambda partition: int(partition.id))
+                for p in sorted(topic.partitions, key=lambda partition: int(partition.partition_index))
             ],
             configs.get(topic.name, {}),
         )
@@ -154,13 +144,34 @@ def describe_topics(
     ]
 
 
-def _url_safe(topic_id: object) -> str:
-    """As Kafka writes ids; the client library uses the other base64 alphabet."""
-    return str(topic_id).replace("+", "-").replace("/", "_")
+def _describe(client: Client, names: list[str]) -> list[Any]:
+    """What the broker says about each name, errors included, in the order asked for."""
+    from ottla.protocol.messages.describe_topic_partitions import (
+        DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsResponse,
+        TopicRequest,
+    )
+
+    if DescribeTopicPartitionsRequest.api_key not in client.brokers.any().versions:
+        by_name: dict[str, Any] = {topic.name or "": topic for topic in client.brokers.metadata(names).topics}
+        return [by_name[name] for name in names]
+    found: dict[str, Any] = {}
+    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in sorted(names)])
+    while True:
+        answer = client.brokers.request(request, DescribeTopicPartitionsResponse)
+        for topic in answer.topics:
+            if topic.name in found:
+                found[topic.name].partitions += topic.partitions
+            else:
+                found[topic.name or ""] = topic
+        if answer.next_cursor is None:
+            return [found[name] for name in names]
+        later = [topic for topic in request.topics if topic.name >= answer.next_cursor.topic_name]
+        request = DescribeTopicPartitionsRequest(topics=later, cursor=answer.next_cursor)
 
 
-def _node_id(node: Any) -> int | None:
-    return None if node is None or node.id < 0 else int(node.id)
+def _leader(partition: Any) -> int | None:
+    return None if partition.leader_id < 0 else int(partition.leader_id)
 
 
 def _nearest(client: Client, name: str) -> str:
@@ -202,18 +213,24 @@ def create_topic(
     partitions: int | None = None,
     replication_factor: int | None = None,
     configs: Mapping[str, str] | None = None,
+    assignment: Sequence[Sequence[int]] | None = None,
     validate_only: bool = False,
 ) -> None:
     """The broker's defaults apply to what is left out."""
     from ottla.cli.confluent_admin import NewTopic
 
     client.ensure_reachable()
-    topic = NewTopic(
-        name,
-        num_partitions=-1 if partitions is None else partitions,
-        replication_factor=-1 if replication_factor is None else replication_factor,
-        config=dict(configs or {}),
-    )
+    if assignment is None:
+        placement: dict[str, Any] = {
+            "num_partitions": -1 if partitions is None else partitions,
+            "replication_factor": -1 if replication_factor is None else replication_factor,
+        }
+    else:
+        placement = {
+            "num_partitions": len(assignment),
+            "replica_assignment": [list(replicas) for replicas in assignment],
+        }
+    topic = NewTopic(name, config=dict(configs or {}), **placement)
     futures = client.admin.create_topics(
         [topic],
         operation_timeout=client.timeout,

@@ -26,6 +26,7 @@ class Agent:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.consumers: dict[int, Any] = {}
+        self.producers: dict[int, Any] = {}  # the transactional ones, which stay between commands
         self._handles = count(1)
 
     def call(self, operation: str, arguments: dict[str, Any]) -> Any:
@@ -38,6 +39,11 @@ class Agent:
     def remember(self, consumer: Any) -> int:
         handle = next(self._handles)
         self.consumers[handle] = consumer
+        return handle
+
+    def remember_producer(self, producer: Any) -> int:
+        handle = next(self._handles)
+        self.producers[handle] = producer
         return handle
 
     def run_member(self, options: dict[str, Any], emit: Emit, stopping: threading.Event) -> None:

@@ -89,6 +89,32 @@ class AiokafkaAgent(Agent):
         offset = done.offset if done.offset is not None and done.offset >= 0 else None
         return {"partition": done.partition, "offset": offset, "error": None, "message": ""}
 
+    async def do_begin_producer(self, transactional_id: str) -> int:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap, transactional_id=transactional_id, linger_ms=0
+        )
+        await producer.start()
+        return self.remember_producer(producer)
+
+    async def do_transact(
+        self, handle: int, topic: str, values: list[str], group: str | None, offset: int, outcome: str
+    ) -> None:
+        producer = self.producers[handle]
+        await producer.begin_transaction()
+        for value in values:
+            await producer.send_and_wait(topic, value.encode(), partition=0)
+        if group is not None:
+            await producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, group)
+        if outcome != "open":
+            await self.do_finish(handle, outcome == "commit")
+
+    async def do_finish(self, handle: int, commit: bool) -> None:
+        producer = self.producers[handle]
+        if commit:
+            await producer.commit_transaction()
+        else:
+            await producer.abort_transaction()
+
     async def do_open(
         self,
         topic: str,

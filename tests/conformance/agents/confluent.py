@@ -95,6 +95,35 @@ class ConfluentAgent(Agent):
         producer.flush(25)
         return deliveries
 
+    def do_begin_producer(self, transactional_id: str) -> int:
+        producer = Producer(self.common | {"transactional.id": transactional_id, "linger.ms": 0})
+        producer.init_transactions(20)
+        return self.remember_producer(producer)
+
+    def do_transact(
+        self, handle: int, topic: str, values: list[str], group: str | None, offset: int, outcome: str
+    ) -> None:
+        producer = self.producers[handle]
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        if group is not None:
+            reader = self._consumer(group, {})
+            reader.assign([])
+            member = reader.consumer_group_metadata()
+            producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], member, 20)
+            reader.close()
+        producer.flush(20)
+        if outcome != "open":
+            self.do_finish(handle, outcome == "commit")
+
+    def do_finish(self, handle: int, commit: bool) -> None:
+        producer = self.producers[handle]
+        if commit:
+            producer.commit_transaction(20)
+        else:
+            producer.abort_transaction(20)
+
     def do_open(
         self,
         topic: str,
@@ -289,12 +318,18 @@ class ConfluentAgent(Agent):
 
     def run_member(self, options: dict[str, Any], emit: Emit, stopping: threading.Event) -> None:
         log = MemberLog(emit, options["limit"])
-        config = {
-            "auto.offset.reset": "earliest",
-            "partition.assignment.strategy": options["assignor"],
-            "session.timeout.ms": options["session_timeout_ms"],
-            "heartbeat.interval.ms": options["heartbeat_interval_ms"],
-        }
+        config = {"auto.offset.reset": "earliest"}
+        if options["assignor"].startswith("broker:"):
+            config |= {
+                "group.protocol": "consumer",
+                "group.remote.assignor": options["assignor"].removeprefix("broker:"),
+            }
+        else:
+            config |= {
+                "partition.assignment.strategy": options["assignor"],
+                "session.timeout.ms": options["session_timeout_ms"],
+                "heartbeat.interval.ms": options["heartbeat_interval_ms"],
+            }
         if options["instance"]:
             config["group.instance.id"] = options["instance"]
         consumer = self._consumer(options["group"], config)
@@ -324,6 +359,7 @@ class ConfluentAgent(Agent):
                     if error.args[0].code() not in (
                         KafkaError.REBALANCE_IN_PROGRESS,
                         KafkaError.ILLEGAL_GENERATION,
+                        KafkaError.STALE_MEMBER_EPOCH,
                     ):
                         raise
                 else:

@@ -95,6 +95,34 @@ class KafkaPythonAgent(Agent):
         offset = done.offset if done.offset >= 0 else None
         return {"partition": done.partition, "offset": offset, "error": None, "message": ""}
 
+    def do_begin_producer(self, transactional_id: str) -> int:
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap, transactional_id=transactional_id, linger_ms=0
+        )
+        producer.init_transactions()
+        return self.remember_producer(producer)
+
+    def do_transact(
+        self, handle: int, topic: str, values: list[str], group: str | None, offset: int, outcome: str
+    ) -> None:
+        producer = self.producers[handle]
+        producer.begin_transaction()
+        for value in values:
+            producer.send(topic, value.encode(), partition=0)
+        if group is not None:
+            position = {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
+            producer.send_offsets_to_transaction(position, group)
+        producer.flush(20)
+        if outcome != "open":
+            self.do_finish(handle, outcome == "commit")
+
+    def do_finish(self, handle: int, commit: bool) -> None:
+        producer = self.producers[handle]
+        if commit:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+
     def do_open(
         self,
         topic: str,

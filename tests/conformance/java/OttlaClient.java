@@ -45,6 +45,7 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
@@ -79,6 +80,7 @@ public final class OttlaClient {
 
     private final String bootstrap;
     private final Map<Integer, Consumer<byte[], byte[]>> consumers = new HashMap<>();
+    private final Map<Integer, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
     private Admin admin;
     private int lastHandle = 0;
 
@@ -139,6 +141,13 @@ public final class OttlaClient {
     private Object call(String operation, JsonNode arguments) throws Exception {
         switch (operation) {
             case "produce": return produce(arguments);
+            case "begin_producer": return beginProducer(text(arguments, "transactional_id"));
+            case "transact":
+                transact(arguments);
+                return null;
+            case "finish":
+                finish(arguments.get("handle").asInt(), arguments.get("commit").asBoolean());
+                return null;
             case "open": return open(arguments);
             case "poll": return poll(arguments);
             case "position": return consumer(arguments).position(partition(arguments), Duration.ofSeconds(10));
@@ -215,6 +224,47 @@ public final class OttlaClient {
                 deliveries.add(delivery(future));
             }
             return deliveries;
+        }
+    }
+
+    private Object beginProducer(String transactionalId) {
+        Properties config = common();
+        config.put("transactional.id", transactionalId);
+        config.put("max.block.ms", "15000");
+        KafkaProducer<byte[], byte[]> producer =
+            new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer());
+        producer.initTransactions();
+        lastHandle++;
+        producers.put(lastHandle, producer);
+        return lastHandle;
+    }
+
+    private void transact(JsonNode arguments) throws Exception {
+        int handle = arguments.get("handle").asInt();
+        KafkaProducer<byte[], byte[]> producer = producers.get(handle);
+        String topic = text(arguments, "topic");
+        producer.beginTransaction();
+        for (JsonNode value : arguments.get("values")) {
+            byte[] bytes = value.asText().getBytes(StandardCharsets.UTF_8);
+            producer.send(new ProducerRecord<>(topic, 0, null, bytes));
+        }
+        if (!arguments.get("group").isNull()) {
+            producer.sendOffsetsToTransaction(
+                Map.of(new TopicPartition(topic, 0), new OffsetAndMetadata(arguments.get("offset").asLong())),
+                new ConsumerGroupMetadata(text(arguments, "group")));
+        }
+        producer.flush();
+        String outcome = text(arguments, "outcome");
+        if (!outcome.equals("open")) {
+            finish(handle, outcome.equals("commit"));
+        }
+    }
+
+    private void finish(int handle, boolean commit) {
+        if (commit) {
+            producers.get(handle).commitTransaction();
+        } else {
+            producers.get(handle).abortTransaction();
         }
     }
 
@@ -441,9 +491,15 @@ public final class OttlaClient {
     private void beMember(JsonNode options) throws Exception {
         Properties config = consumerConfig(text(options, "group"));
         config.put("auto.offset.reset", "earliest");
-        config.put("partition.assignment.strategy", ASSIGNOR.get(text(options, "assignor")));
-        config.put("session.timeout.ms", options.get("session_timeout_ms").asText());
-        config.put("heartbeat.interval.ms", options.get("heartbeat_interval_ms").asText());
+        String assignor = text(options, "assignor");
+        if (assignor.startsWith("broker:")) {
+            config.put("group.protocol", "consumer");
+            config.put("group.remote.assignor", assignor.substring("broker:".length()));
+        } else {
+            config.put("partition.assignment.strategy", ASSIGNOR.get(assignor));
+            config.put("session.timeout.ms", options.get("session_timeout_ms").asText());
+            config.put("heartbeat.interval.ms", options.get("heartbeat_interval_ms").asText());
+        }
         if (!options.get("instance").isNull()) {
             config.put("group.instance.id", text(options, "instance"));
         }

@@ -1,0 +1,120 @@
+"""ConsumerGroupHeartbeat, key 68: be a member of a consumer group (KIP-848).
+
+Behaviour
+- Joins with epoch 0, stays with its epoch, leaves with -1; -2 is a static member that will be back.
+- The broker assigns. A member first gives up what it shall not keep, says so with its next heartbeat, and gets what is
+  new once nobody else holds it. The assignment is answered only when it has changed or the member told everything.
+- A classic group becomes a consumer group when the first member joins it this way, unless
+  `group.consumer.migration.policy` forbids it.
+- Regular expressions are matched against whole topic names; `ottla.coordinator.topic_regex` says what they may contain.
+
+Version notes
+- 0 gives out member ids; 1 members bring their own, and may subscribe with a regular expression.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.consumer_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.consumer_state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    _check(request, context.version, broker.groups.consumer_assignors)
+    member_id = request.member_id
+    if not member_id:
+        member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    result = broker.groups.consumer_heartbeat(
+        request.group_id,
+        HeartbeatRequest(
+            member_id,
+            request.member_epoch,
+            request.instance_id,
+            request.rack_id,
+            request.rebalance_timeout_ms,
+            None if request.subscribed_topic_names is None else tuple(request.subscribed_topic_names),
+            request.subscribed_topic_regex,
+            request.server_assignor,
+            (
+                None
+                if request.topic_partitions is None
+                else {part.topic_id: frozenset(part.partitions) for part in request.topic_partitions}
+            ),
+            context.client_id,
+            context.client_host,
+        ),
+    )
+    if isinstance(result, HeartbeatResult):
+        return _response(result)
+    return _when_stored(result)
+
+
+async def _when_stored(result: Awaitable[HeartbeatResult]) -> ConsumerGroupHeartbeatResponse:
+    return _response(await result)
+
+
+def _response(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
+    response = ConsumerGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+    )
+    if result.assignment is not None:
+        response.assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                for topic_id, partitions in result.assignment.items()
+            ]
+        )
+    return response
+
+
+def _check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> None:
+    """What can be wrong with a request by itself, in Kafka's words."""
+    problem = None
+    if not request.member_id and (version > 0 or request.member_epoch != JOIN_EPOCH):
+        problem = "MemberId can't be empty."
+    elif not request.group_id:
+        problem = "GroupId can't be empty."
+    elif request.instance_id == "":
+        problem = "InstanceId can't be empty."
+    elif request.rack_id == "":
+        problem = "RackId can't be empty."
+    elif request.member_epoch == JOIN_EPOCH:
+        if request.rebalance_timeout_ms == -1:
+            problem = "RebalanceTimeoutMs must be provided in first request."
+        elif request.topic_partitions is None or request.topic_partitions:
+            problem = "TopicPartitions must be empty when (re-)joining."
+        elif request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            problem = (
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
+    elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
+        problem = "InstanceId can't be null."
+    elif request.member_epoch < STATIC_LEAVE_EPOCH:
+        problem = "MemberEpoch is invalid."
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in assignors and request.member_epoch > LEAVE_EPOCH:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
+        )

@@ -1,0 +1,79 @@
+"""ConsumerGroupDescribe, key 69: the state and the members of consumer groups (KIP-848).
+
+Behaviour
+- Every group that is asked for is answered: librdkafka aborts its process when one is missing.
+- What a member still has to give up is shown as its own.
+
+Version notes
+- 1 the type of each member: 0 classic, 1 consumer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorized_operations import GROUP_OPERATIONS
+from ottla.coordinator.consumer_coordinator import ConsumerGroupDescription, NamedPartitions
+from ottla.protocol.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_CLASSIC, _CONSUMER = 0, 1
+
+
+def handle(
+    broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext
+) -> ConsumerGroupDescribeResponse:
+    groups = []
+    for description in broker.groups.describe_consumer_groups(request.group_ids):
+        described = _describe(description)
+        if request.include_authorized_operations and not description.error:
+            described.authorized_operations = GROUP_OPERATIONS
+        groups.append(described)
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+def _describe(group: ConsumerGroupDescription) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=group.error,
+        error_message=group.error_message,
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[
+            Member(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+                member_epoch=member.epoch,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=sorted(member.topics),
+                subscribed_topic_regex=member.regex or "",
+                assignment=_assignment(assigned),
+                target_assignment=_assignment(target),
+                member_type=_CONSUMER if member.classic is None else _CLASSIC,
+            )
+            for member, assigned, target in group.members
+        ],
+    )
+
+
+def _assignment(named: NamedPartitions) -> Assignment:
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
+            for name, topic_id, partitions in named
+        ]
+    )

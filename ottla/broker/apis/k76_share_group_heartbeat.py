@@ -1,0 +1,79 @@
+"""ShareGroupHeartbeat, key 76: be a member of a share group (KIP-932).
+
+Behaviour
+- Joins with epoch 0, stays with its epoch, leaves with -1. The broker assigns; several members may get one partition.
+- With the first subscription to a topic the group's state of its partitions begins to be kept in
+  `__share_group_state`.
+
+Version notes
+- 1 is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.coordinator.consumer_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.consumer_state import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.share_group_heartbeat import (
+    Assignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: ShareGroupHeartbeatRequest, context: RequestContext
+) -> ShareGroupHeartbeatResponse:
+    _check(request)
+    await broker.sharing.ensure_topic()
+    result = broker.groups.share_heartbeat(
+        request.group_id,
+        HeartbeatRequest(
+            request.member_id,
+            request.member_epoch,
+            rack_id=request.rack_id,
+            topics=None if request.subscribed_topic_names is None else tuple(request.subscribed_topic_names),
+            client_id=context.client_id,
+            client_host=context.client_host,
+        ),
+    )
+    if not isinstance(result, HeartbeatResult):
+        result = await result
+    if request.member_epoch == LEAVE_EPOCH:
+        broker.sharing.sessions.end(request.group_id, request.member_id)
+    response = ShareGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+    )
+    if result.assignment is not None:
+        response.assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                for topic_id, partitions in result.assignment.items()
+            ]
+        )
+    return response
+
+
+def _check(request: ShareGroupHeartbeatRequest) -> None:
+    problem = None
+    if not request.member_id:
+        problem = "MemberId can't be empty."
+    elif not request.group_id:
+        problem = "GroupId can't be empty."
+    elif request.rack_id == "":
+        problem = "RackId can't be empty."
+    elif request.member_epoch < LEAVE_EPOCH:
+        problem = "MemberEpoch is invalid."
+    elif request.member_epoch == JOIN_EPOCH and request.subscribed_topic_names is None:
+        problem = "SubscribedTopicNames must be set in first request."
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)

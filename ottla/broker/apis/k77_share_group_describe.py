@@ -1,0 +1,68 @@
+"""ShareGroupDescribe, key 77: the state and the members of share groups (KIP-932).
+
+Behaviour
+- Every group that is asked for is answered.
+
+Version notes
+- 1 is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.authorized_operations import GROUP_OPERATIONS
+from ottla.coordinator.share_coordinator import ShareGroupDescription
+from ottla.protocol.messages.share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: ShareGroupDescribeRequest, context: RequestContext
+) -> ShareGroupDescribeResponse:
+    groups = []
+    for description in broker.groups.describe_share_groups(request.group_ids):
+        described = _describe(description)
+        if request.include_authorized_operations and not description.error:
+            described.authorized_operations = GROUP_OPERATIONS
+        groups.append(described)
+    return ShareGroupDescribeResponse(groups=groups)
+
+
+def _describe(group: ShareGroupDescription) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=group.error,
+        error_message=group.error_message,
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor,
+        members=[
+            Member(
+                member_id=member.member_id,
+                rack_id=member.rack_id,
+                member_epoch=member.epoch,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                subscribed_topic_names=sorted(member.topics),
+                assignment=Assignment(
+                    topic_partitions=[
+                        TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
+                        for name, topic_id, partitions in assigned
+                    ]
+                ),
+            )
+            for member, assigned in group.members
+        ],
+    )

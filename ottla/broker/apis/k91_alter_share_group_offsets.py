@@ -1,0 +1,55 @@
+"""AlterShareGroupOffsets, key 91: let a share group begin anew somewhere else.
+
+Behaviour
+- Only for groups without members (NON_EMPTY_GROUP). What was locked, released or counted is forgotten.
+
+Version notes
+- 0 is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_UNKNOWN = "This server does not host this topic-partition."
+
+
+def handle(
+    broker: Broker, request: AlterShareGroupOffsetsRequest, context: RequestContext
+) -> AlterShareGroupOffsetsResponse:
+    broker.groups.check_empty(request.group_id)
+    response = AlterShareGroupOffsetsResponse()
+    for asked in request.topics:
+        topic = broker.image.topics.get(asked.topic_name)
+        answered = AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
+        response.responses.append(answered)
+        if topic is not None:
+            answered.topic_id = topic.topic_id
+        starts = []
+        for partition in asked.partitions:
+            answer = AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
+            answered.partitions.append(answer)
+            if topic is None or partition.partition_index not in topic.partitions:
+                answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN
+            else:
+                starts.append((partition.partition_index, partition.start_offset))
+        if topic is not None and starts:
+            try:
+                broker.groups.alter_share_offsets(request.group_id, topic.topic_id, topic.name, starts)
+            except KafkaError as error:
+                for answer in answered.partitions:
+                    answer.error_code = answer.error_code or error.code
+            broker.sharing.partitions.forget(request.group_id, topic.topic_id)
+    return response

@@ -1,0 +1,46 @@
+"""DeleteShareGroupOffsets, key 92: let a share group forget topics.
+
+Behaviour
+- Only for groups without members (NON_EMPTY_GROUP). Who subscribes again begins by `share.auto.offset.reset`.
+
+Version notes
+- 0 is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_UNKNOWN = "This server does not host this topic-partition."
+
+
+def handle(
+    broker: Broker, request: DeleteShareGroupOffsetsRequest, context: RequestContext
+) -> DeleteShareGroupOffsetsResponse:
+    broker.groups.check_empty(request.group_id)
+    response = DeleteShareGroupOffsetsResponse()
+    for asked in request.topics:
+        topic = broker.image.topics.get(asked.topic_name)
+        answer = DeleteShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
+        response.responses.append(answer)
+        if topic is None:
+            answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN
+            continue
+        answer.topic_id = topic.topic_id
+        try:
+            broker.groups.delete_share_offsets(request.group_id, topic.topic_id, topic.name)
+        except KafkaError as error:
+            answer.error_code, answer.error_message = error.code, error.message
+        broker.sharing.partitions.forget(request.group_id, topic.topic_id)
+    return response

@@ -1,0 +1,199 @@
+"""The records of `__consumer_offsets` and `__transaction_state`, as JSON in Kafka's words."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from ottla.protocol.codec import (
+    Data,
+    MalformedMessage,
+    Struct,
+    array,
+    binary,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+from ottla.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+
+class OffsetCommitKey(Data, versions="0-1"):
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()
+
+
+class OffsetCommitValue(Data, versions="0-4", flexible="4+"):
+    offset: int = int64()
+    leader_epoch: int = int32("3+", default=-1)
+    metadata: str = string()
+    commit_timestamp: int = int64()
+    expire_timestamp: int = int64("1", default=-1)
+    topic_id: bytes = uuid("4+", tag=0)
+
+
+class GroupMetadataKey(Data, versions="2"):
+    group: str = string("2+")
+
+
+class MemberMetadata(Struct):
+    member_id: str = string()
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    client_id: str = string()
+    client_host: str = string()
+    rebalance_timeout: int = int32("1+")
+    session_timeout: int = int32()
+    subscription: bytes = binary()
+    assignment: bytes = binary()
+
+
+class GroupMetadataValue(Data, versions="0-4", flexible="4+"):
+    protocol_type: str = string()
+    generation: int = int32()
+    protocol: str | None = string(nullable="0+")
+    leader: str | None = string(nullable="0+")
+    current_state_timestamp: int = int64("2+", default=-1)
+    members: list[MemberMetadata] = array(MemberMetadata)
+
+
+class TransactionLogKey(Data, versions="0"):
+    transactional_id: str = string()
+
+
+class PartitionsSchema(Struct):
+    topic: str = string()
+    partition_ids: list[int] = array(int32)
+
+
+class TransactionLogValue(Data, versions="0-1", flexible="1+"):
+    producer_id: int = int64()
+    previous_producer_id: int = int64("1+", tag=0, default=-1)
+    next_producer_id: int = int64("1+", tag=1, default=-1)
+    producer_epoch: int = int16()
+    next_producer_epoch: int = int16("1+", tag=3, default=-1)
+    transaction_timeout_ms: int = int32()
+    transaction_status: int = int8()
+    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
+    transaction_last_update_timestamp_ms: int = int64()
+    transaction_start_timestamp_ms: int = int64()
+    client_transaction_version: int = int16("1+", tag=2)
+
+
+_OFFSETS_TOPIC: dict[int, tuple[type[Data], type[Data]]] = {
+    0: (OffsetCommitKey, OffsetCommitValue),
+    1: (OffsetCommitKey, OffsetCommitValue),
+    2: (GroupMetadataKey, GroupMetadataValue),
+}
+_TRANSACTION_TOPIC: dict[int, tuple[type[Data], type[Data]]] = {0: (TransactionLogKey, TransactionLogValue)}
+
+Nested = Callable[[str, bytes], Any]
+
+
+def decode_offsets(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+    """Key and value as `kafka-dump-log --offsets-decoder` prints them."""
+    return _decode(_OFFSETS_TOPIC, key, value)
+
+
+def decode_transactions(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+    """Key and value as `kafka-dump-log --transaction-log-decoder` prints them."""
+    return _decode(_TRANSACTION_TOPIC, key, value)
+
+
+def _decode(
+    kinds: dict[int, tuple[type[Data], type[Data]]], key: bytes | None, value: bytes | None
+) -> tuple[str | None, str | None]:
+    if key is None:
+        return None, None
+    kind = int.from_bytes(key[:2], "big", signed=True)
+    if kind not in kinds:
+        return _dumps({"type": str(kind), "data": "unknown"}), None
+    key_type, value_type = kinds[kind]
+    shown = _dumps({"type": str(kind), "data": to_json(key_type.decode(key, kind, 2), kind, _protocol)})
+    if value is None:
+        return shown, "<DELETE>"
+    version = int.from_bytes(value[:2], "big", signed=True)
+    return shown, _dumps(
+        {"version": str(version), "data": to_json(value_type.decode(value, version, 2), version, _protocol)}
+    )
+
+
+def as_json(key: bytes | None, value: bytes | None, kinds: tuple[int, ...]) -> bytes:
+    """One line for the formatters of `kafka-console-consumer`; nothing for records of other kinds."""
+    kind = -1 if key is None else int.from_bytes(key[:2], "big", signed=True)
+    if key is None or kind not in kinds:
+        return b""
+    key_type, value_type = _OFFSETS_TOPIC[kind]
+    document: dict[str, Any] = {
+        "key": {"type": kind, "data": to_json(key_type.decode(key, kind, 2), kind, _base64)},
+        "value": None,
+    }
+    if value is not None:
+        version = int.from_bytes(value[:2], "big", signed=True)
+        document["value"] = {
+            "version": version,
+            "data": to_json(value_type.decode(value, version, 2), version, _base64),
+        }
+    return _dumps(document).encode() + b"\n"
+
+
+def to_json(struct: Struct, version: int, nested: Nested) -> dict[str, Any]:
+    """As Kafka's generated converters do: the fields of this version, tagged ones only if they are set."""
+    document: dict[str, Any] = {}
+    for name, field in type(struct).fields.items():
+        if not field.versions[0] <= version <= field.versions[1]:
+            continue
+        value = getattr(struct, name)
+        if field.tag is not None and value == field.default:
+            continue
+        document[_camel(name)] = _plain(name, value, version, nested)
+    return document
+
+
+def _plain(name: str, value: Any, version: int, nested: Nested) -> Any:
+    if isinstance(value, list):
+        return [_plain(name, item, version, nested) for item in value]
+    if isinstance(value, Struct):
+        return to_json(value, version, nested)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        data = bytes(value)
+        if name == "topic_id":
+            return base64.urlsafe_b64encode(data).decode().rstrip("=")
+        return nested(name, data)
+    return value
+
+
+def _base64(_name: str, data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _protocol(name: str, data: bytes) -> Any:
+    """What members of a consumer group send to each other, where it can be read."""
+    types: dict[str, type[Data]] = {
+        "subscription": ConsumerProtocolSubscription,
+        "assignment": ConsumerProtocolAssignment,
+    }
+    if name not in types or not data:
+        return _base64(name, data)
+    version = min(int.from_bytes(data[:2], "big", signed=True), types[name].versions[1])
+    try:
+        return to_json(types[name].decode(data, version, 2), version, _base64)
+    except MalformedMessage:
+        return _base64(name, data)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _dumps(document: object) -> str:
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,195 @@
+"""`kafka-console-consumer`"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.properties_options import open_client, read_file
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+    from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
+    from ottla.cli.kafka.formatters import Formatter
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    args = _parser().parse_args(argv)
+    _check(args)
+    from ottla.cli.kafka.formatters import formatter
+
+    if args.property:
+        print(
+            "Option --property is deprecated and will be removed in a future version. "
+            "Use --formatter-property instead.",
+            file=sys.stderr,
+        )
+    printing = {
+        **read_file(args.formatter_config),
+        **tool.key_values([*args.property, *args.formatter_property]),
+    }
+    for option in ("key_deserializer", "value_deserializer"):
+        if getattr(args, option):
+            printing[option.replace("_", ".")] = getattr(args, option)
+    render = formatter(args.formatter, printing)
+    client, properties = open_client(
+        args, [*args.consumer_property, *args.command_property], "console-consumer"
+    )
+    topics = _topics(client, args)
+    from ottla.cli.jobs.consume import Consumption
+
+    return _print_all(Consumption(client, topics, _options(args, properties)), render, args)
+
+
+def _parser() -> tool.Parser:
+    parser = tool.Parser("kafka-console-consumer", "Print the messages of a topic.")
+    parser.add_servers(zookeeper=True)
+    parser.add_argument("--topic", help="the topic to consume")
+    parser.add_argument("--include", "--whitelist", metavar="REGEX", help="the topics to consume")
+    parser.add_argument("--partition", type=int, metavar="N", help="only this partition")
+    parser.add_argument("--offset", metavar="N|earliest|latest", help="where in the partition to begin")
+    parser.add_flag("--from-beginning", help="begin with the earliest message unless the group has an offset")
+    parser.add_argument("--group", help="the consumer group to join")
+    parser.add_argument(
+        "--max-messages", type=int, default=-1, metavar="N", help="end after so many messages"
+    )
+    parser.add_argument(
+        "--timeout-ms", type=int, default=-1, metavar="MS", help="end when none came for so long"
+    )
+    parser.add_argument("--isolation-level", default="read_uncommitted", help="or read_committed")
+    parser.add_many("--property", metavar="K=V", help="older word for --formatter-property")
+    parser.add_many("--formatter-property", metavar="K=V", help=(
+        "how messages are printed: print.timestamp, print.key, print.offset,\n"
+        "print.partition, print.headers, print.value, key.separator,\nline.separator, headers.separator, "
+        "null.literal,\nkey.deserializer, value.deserializer, headers.deserializer"))  # fmt: skip
+    parser.add_argument("--formatter-config", type=Path, metavar="FILE", help="a file with them")
+    parser.add_argument(
+        "--formatter", default="DefaultMessageFormatter", metavar="CLASS", help="Kafka's name of it"
+    )
+    parser.add_argument("--key-deserializer", metavar="CLASS")
+    parser.add_argument("--value-deserializer", metavar="CLASS")
+    parser.add_many("--consumer-property", metavar="K=V", help="older word for --command-property")
+    parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
+    parser.add_command_config("--consumer.config")
+    parser.add_flag("--skip-message-on-error", help=argparse.SUPPRESS)
+    parser.add_flag("--enable-systest-events", help=argparse.SUPPRESS)
+    parser.add_flag("--new-consumer", help=argparse.SUPPRESS)
+    return parser
+
+
+def _check(args: argparse.Namespace) -> None:
+    if (args.topic is None) == (args.include is None):
+        raise tool.UsageError("Exactly one of --include/--topic is required.")
+    if args.partition is not None and args.topic is None:
+        raise tool.UsageError("The topic is required when partition is specified.")
+    if args.offset is not None and args.partition is None:
+        raise tool.UsageError("The partition is required when offset is specified.")
+    if args.offset is not None and args.from_beginning:
+        raise tool.UsageError("Options from-beginning and offset cannot be specified together.")
+    if args.group is not None and args.partition is not None:
+        raise tool.UsageError("Options group and partition cannot be specified together.")
+    if (
+        args.offset is not None
+        and args.offset.lower() not in ("earliest", "latest")
+        and not args.offset.isdecimal()
+    ):
+        raise tool.UsageError(
+            f"The provided offset value '{args.offset}' is incorrect. Valid values are 'earliest', 'latest', or a "
+            "non-negative long."
+        )
+
+
+def _topics(client: Client, args: argparse.Namespace) -> list[str]:
+    if args.topic is not None:
+        from ottla.cli.kafka.console_producer import ensure_topic
+
+        ensure_topic(client, args.topic, "Consumer clientId=console-consumer")
+        return [args.topic]
+    from ottla.cli.jobs.topics import topic_names
+
+    try:
+        pattern = re.compile(args.include.replace(",", "|"))
+    except re.error:
+        raise JobError(f"{args.include} is an invalid regex.") from None
+    topics = [name for name in topic_names(client) if pattern.fullmatch(name)]
+    if not topics:
+        raise JobError(f"No topic matches {args.include}.")
+    return topics
+
+
+def _options(args: argparse.Namespace, properties: dict[str, str]) -> ConsumeOptions:
+    from ottla.cli.jobs.consume import ConsumeOptions
+
+    named = {name for name in (args.group, properties.pop("group.id", None)) if name}
+    if len(named) > 1:
+        raise tool.UsageError(
+            "The group ids provided in different places (directly using '--group', via '--consumer-property', or "
+            f"via '--consumer.config') do not match. Detected group ids: {', '.join(map(repr, sorted(named)))}"
+        )
+    group = None if args.partition is not None else next(iter(named), None)
+    return ConsumeOptions(
+        start=_start(args, properties),
+        partitions=() if args.partition is None else (args.partition,),
+        group=group,
+        max_messages=args.max_messages if args.max_messages >= 0 else None,
+        isolation=properties.pop("isolation.level", args.isolation_level),
+        properties=properties,
+    )
+
+
+def _start(args: argparse.Namespace, properties: dict[str, str]) -> Start:
+    from ottla.cli.jobs.consume import Start
+
+    reset = properties.pop("auto.offset.reset", None)
+    if args.from_beginning and reset not in (None, "earliest", "smallest"):
+        raise tool.UsageError(
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
+        )
+    if args.offset is not None and args.offset.isdecimal():
+        return Start("offset", int(args.offset))
+    if args.from_beginning or reset in ("earliest", "smallest") or (args.offset or "").lower() == "earliest":
+        return Start("earliest")
+    return Start("latest")
+
+
+def _print_all(consumption: Consumption, render: Formatter, args: argparse.Namespace) -> int:
+    code = 0
+
+    def stop(number: int, _frame: object) -> None:
+        nonlocal code
+        code = 128 + number
+        consumption.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    out = sys.stdout.buffer
+    taken = 0
+    last = time.monotonic()
+    try:
+        for batch in consumption.batches():
+            if batch:
+                out.write(b"".join(map(render, batch)))
+                out.flush()
+                taken += len(batch)
+                last = time.monotonic()
+            elif args.timeout_ms >= 0 and (time.monotonic() - last) * 1000 >= args.timeout_ms:
+                break
+    finally:
+        consumption.close()
+        print(f"Processed a total of {taken} messages", file=sys.stderr, flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

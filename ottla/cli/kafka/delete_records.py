@@ -1,0 +1,92 @@
+"""`kafka-delete-records`"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+
+_OUT_OF_RANGE = (
+    "org.apache.kafka.common.errors.OffsetOutOfRangeException: The requested offset is not within the range of "
+    "offsets maintained by the server."
+)
+_UNKNOWN = (
+    "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this "
+    "topic-partition."
+)
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    parser = tool.Parser("kafka-delete-records", "Delete the records of partitions before an offset.")
+    parser.add_servers()
+    parser.add_command_config()
+    parser.add_argument(
+        "--offset-json-file",
+        type=Path,
+        metavar="FILE",
+        help='{"partitions": [{"topic": "foo", "partition": 1, "offset": 7}], "version": 1}; offset -1 is the end',
+    )
+    args = parser.parse_args(argv)
+    for option in ("bootstrap_server", "offset_json_file"):
+        if not getattr(args, option):
+            raise tool.UsageError(f'Missing required argument "[{option.replace("_", "-")}]"')
+    wanted = _read(args.offset_json_file)
+    client = tool.connect(args)
+    from ottla.cli.jobs.topics import delete_records
+
+    print("Executing records delete operation")
+    client.brokers.any()
+    print("Records delete operation completed:")
+    code = 0
+    for (topic, partition), offset in wanted.items():
+        try:
+            low = delete_records(client, {(topic, partition): None if offset == -1 else offset})
+        except JobError as error:
+            code = 1
+            reason = {"OFFSET_OUT_OF_RANGE": _OUT_OF_RANGE, "UNKNOWN_TOPIC_OR_PART": _UNKNOWN}
+            said = reason.get(error.code or "", error.message)
+            print(f"partition: {topic}-{partition}\terror: {said}")
+        else:
+            print(f"partition: {topic}-{partition}\tlow_watermark: {low[topic, partition]}")
+    return code
+
+
+def _read(path: Path) -> dict[tuple[str, int], int]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise JobError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise JobError("The input string is not a valid JSON") from None
+    if not isinstance(document, dict) or document.get("version", 1) != 1:
+        raise JobError(
+            f"Not supported version field value {document.get('version') if isinstance(document, dict) else document}"
+        )
+    if "partitions" not in document:
+        raise JobError("Missing partitions field")
+    wanted: dict[tuple[str, int], int] = {}
+    twice: list[str] = []
+    for entry in document["partitions"]:
+        try:
+            key = (str(entry["topic"]), int(entry["partition"]))
+            offset = int(entry["offset"])
+        except (KeyError, TypeError, ValueError):
+            raise JobError(
+                f"Each of the partitions needs topic, partition and offset, unlike {entry}."
+            ) from None
+        if key in wanted:
+            twice.append(f"{key[0]}-{key[1]}")
+        wanted[key] = offset
+    if twice:
+        raise JobError(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
+    return wanted
+
+
+if __name__ == "__main__":
+    main()

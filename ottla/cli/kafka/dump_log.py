@@ -1,0 +1,93 @@
+"""`kafka-dump-log`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+
+if TYPE_CHECKING:
+    from ottla.cli.kafka.dump_records import Options
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    args = _parser().parse_args(argv)
+    if not args.files:
+        raise tool.UsageError('Missing required argument "[files]"')
+    from ottla.cli.kafka import dump_indexes, dump_records
+
+    found: dict[str, list[str]] = {}
+    for name in (part.strip() for part in args.files.split(",")):
+        path = Path(name)
+        print(f"Dumping {name}")
+        try:
+            if path.suffix == ".log":
+                dump_records.dump_log(path, _options(args), found)
+            elif path.suffix == ".index":
+                dump_indexes.dump_index(path, args.verify_index_only, args.index_sanity_check, found)
+            elif path.suffix == ".timeindex":
+                dump_indexes.dump_time_index(path, args.verify_index_only, args.index_sanity_check, found)
+            elif path.suffix == ".snapshot":
+                dump_indexes.dump_snapshot(path)
+            elif path.suffix == ".txnindex":
+                dump_indexes.dump_transaction_index(path)
+            else:
+                print(f"Ignoring unknown file {name}", file=sys.stderr)
+        except OSError as error:
+            raise JobError(f"{name} cannot be read: {error.strerror}.") from None
+        except ValueError as error:
+            raise JobError(f"{name} is not a file of a log: {error}.") from None
+    sys.stdout.flush()
+    for heading, lines in found.items():
+        print(heading, file=sys.stderr)
+        for line in lines:
+            print(f"  {line}", file=sys.stderr)
+    return 0
+
+
+def _parser() -> tool.Parser:
+    parser = tool.Parser("kafka-dump-log", "Print the files of a log: what is in a segment and its indexes.")
+    parser.add_argument("--files", metavar="F1,F2", help="the files, separated by commas")
+    parser.add_flag("--print-data-log", help="print the records of .log files")
+    parser.add_flag("--deep-iteration", help="look at the records and not only at the batches")
+    parser.add_flag("--skip-record-metadata", help="print keys and values only")
+    parser.add_argument("--max-bytes", type=int, metavar="N", help="only so much of .log files")
+    parser.add_argument("--max-message-size", type=int, default=5 * 1024 * 1024, help=argparse.SUPPRESS)
+    parser.add_flag("--offsets-decoder", help="read the records as those of __consumer_offsets")
+    parser.add_flag("--transaction-log-decoder", help="read the records as those of __transaction_state")
+    parser.add_flag("--verify-index-only", help="check indexes without printing them")
+    parser.add_flag("--index-sanity-check", help="check that indexes can be used")
+    parser.add_argument("--key-decoder-class", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("--value-decoder-class", nargs="?", help=argparse.SUPPRESS)
+    return parser
+
+
+def _options(args: argparse.Namespace) -> Options:
+    from ottla.cli.jobs.internal_records import decode_offsets, decode_transactions
+    from ottla.cli.kafka.dump_records import Decoder, Options, decode_text
+
+    decode: Decoder = decode_text
+    if args.offsets_decoder:
+        decode = decode_offsets
+    elif args.transaction_log_decoder:
+        decode = decode_transactions
+    data = args.print_data_log or args.offsets_decoder or args.transaction_log_decoder
+    return Options(
+        records=data or args.deep_iteration,
+        data=data,
+        skip_metadata=args.skip_record_metadata,
+        max_bytes=args.max_bytes,
+        decode=decode,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""`kafka-get-offsets`"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+
+_TIMES = {
+    "latest": -1,
+    "earliest": -2,
+    "max-timestamp": -3,
+    "earliest-local": -4,
+    "latest-tiered": -5,
+    "earliest-pending-upload": -6,
+}
+
+Filter = Callable[[str, int], bool]
+
+
+def main() -> None:
+    tool.main(run, prefix="Error occurred: ")
+
+
+def run(argv: list[str]) -> int | None:
+    parser = tool.Parser("kafka-get-offsets", "Show the offsets of partitions at a point in time.")
+    parser.add_servers(broker_list=True)
+    parser.add_command_config()
+    parser.add_argument("--topic", help="only topics that match this regular expression")
+    parser.add_argument("--partitions", metavar="0,1", help="only these partitions")
+    parser.add_argument(
+        "--topic-partitions", metavar="T1:0,T2:1-3,:-5", help="only these partitions, 3 of 1-3 excluded"
+    )
+    parser.add_argument(
+        "--time", default="latest", help=f"milliseconds since 1970 or one of {', '.join(_TIMES)}, -1 … -6"
+    )
+    parser.add_flag("--exclude-internal-topics", help="leave internal topics out")
+    args = parser.parse_args(argv)
+    if args.topic_partitions and (args.topic or args.partitions):
+        raise tool.UsageError("--topic-partitions cannot be used with --topic or --partitions")
+    try:
+        moment = _TIMES[args.time] if args.time in _TIMES else int(args.time)
+    except ValueError:
+        raise JobError(
+            f"Malformed time argument {args.time}. Please use -1 or latest / -2 or earliest / -3 or max-timestamp"
+            " / -4 or earliest-local / -5 or latest-tiered / -6 or earliest-pending-upload, or a specified long"
+            " format timestamp"
+        ) from None
+    wanted = _pairs(args.topic_partitions) if args.topic_partitions else _filter(args.topic, args.partitions)
+    client = tool.connect(args)
+    return _show(client, wanted, moment, with_internal=not args.exclude_internal_topics)
+
+
+def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -> int:
+    from ottla.cli.jobs.offsets import offsets_by_time
+    from ottla.cli.jobs.topics import list_topics
+
+    partitions = [
+        (topic.name, number)
+        for topic in list_topics(client, include_internal=with_internal)
+        for number in range(topic.partitions)
+        if wanted(topic.name, number)
+    ]
+    if not partitions:
+        raise JobError("Could not match any topic-partitions with the specified filters")
+    found = offsets_by_time(client, partitions, moment)
+    for topic, number in partitions:
+        if found[topic, number] >= 0:  # an empty partition has no offset at a moment
+            print(f"{topic}:{number}:{found[topic, number]}")
+    return 0
+
+
+def _filter(pattern: str | None, partitions: str | None) -> Filter:
+    try:
+        chosen = None if not partitions else {int(part) for part in partitions.split(",") if part}
+        expression = None if not pattern else re.compile(pattern.replace(",", "|"))
+    except ValueError:
+        raise JobError(
+            f"--partitions expects a comma separated list of numeric partition ids, but received: {partitions}"
+        ) from None
+    except re.error:
+        raise JobError(f"{pattern} is an invalid regex.") from None
+    return lambda topic, number: (
+        (expression is None or expression.fullmatch(topic) is not None)
+        and (chosen is None or number in chosen)
+    )
+
+
+def _pairs(text: str) -> Filter:
+    filters: list[Filter] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"([^:,]*)(?::(?:(\d+)|(?:(\d*)-(\d*))))?", part.strip())
+        if match is None:
+            raise JobError(f"Invalid rule specification: {part}")
+        topic, single, low, high = match.groups()
+        numbers: Iterable[int] | None = None
+        if single is not None:
+            numbers = range(int(single), int(single) + 1)
+        elif low is not None:
+            numbers = range(int(low or 0), int(high) if high else 1 << 31)
+        filters.append(
+            lambda name, number, topic=topic, numbers=numbers: (
+                (  # type: ignore[misc]
+                    not topic or re.fullmatch(topic, name) is not None
+                )
+                and (numbers is None or number in numbers)
+            )
+        )
+    return lambda topic, number: any(rule(topic, number) for rule in filters)
+
+
+if __name__ == "__main__":
+    main()

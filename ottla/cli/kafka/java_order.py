@@ -1,0 +1,22 @@
+"""The order in which Java's HashMap lists strings: Kafka's tools print settings in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def string_hash(text: str) -> int:
+    value = 0
+    units = text.encode("utf-16-be")
+    for position in range(0, len(units), 2):
+        value = (value * 31 + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
+    return value
+
+
+def hash_map_order(names: Iterable[str]) -> list[str]:
+    known = list(names)
+    size = 16
+    while len(known) > size * 3 // 4:
+        size *= 2
+    spread = {name: (value ^ value >> 16) & size - 1 for name in known for value in (string_hash(name),)}
+    return sorted(known, key=spread.__getitem__)  # stable: within a bucket in the order of insertion

@@ -1,0 +1,88 @@
+"""`kafka-leader-election`"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+
+_TYPES = {"preferred": 0, "unclean": 1}
+_EXCEPTIONS = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "UnknownTopicOrPartitionException",
+    "PREFERRED_LEADER_NOT_AVAILABLE": "PreferredLeaderNotAvailableException",
+    "ELIGIBLE_LEADERS_NOT_AVAILABLE": "EligibleLeadersNotAvailableException",
+}
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    parser = tool.Parser(
+        "kafka-leader-election", "Elect the preferred leaders of partitions, or unclean ones."
+    )
+    parser.add_servers()
+    parser.add_argument(
+        "--admin.config", "--command-config", dest="command_config", type=Path, metavar="FILE"
+    )
+    parser.add_argument("--election-type", metavar="preferred|unclean", help="which election to hold")
+    parser.add_argument("--topic", help="the topic of the partition")
+    parser.add_argument("--partition", type=int, metavar="N", help="the partition")
+    parser.add_argument("--path-to-json-file", type=Path, metavar="FILE", help="the partitions in JSON")
+    parser.add_flag("--all-topic-partitions", help="all partitions of the cluster")
+    args = parser.parse_args(argv)
+    if not args.election_type:
+        raise tool.UsageError("Missing required option(s): election-type")
+    if args.election_type.lower() not in _TYPES:
+        raise tool.UsageError(f"There is no election type '{args.election_type}': use preferred or unclean.")
+    scopes = [args.topic is not None, args.path_to_json_file is not None, args.all_topic_partitions]
+    if sum(scopes) != 1:
+        raise tool.UsageError(
+            "One and only one of the following options is required: topic, all-topic-partitions, path-to-json-file"
+        )
+    if (args.topic is None) != (args.partition is None):
+        raise tool.UsageError(
+            "Missing required option(s): partition" if args.topic else "Missing required option(s): topic"
+        )
+    partitions: list[tuple[str, int]] | None = None
+    if args.topic is not None:
+        partitions = [(args.topic, args.partition)]
+    elif args.path_to_json_file is not None:
+        partitions = _read(args.path_to_json_file)
+    from ottla.cli.jobs.leader_election import elect_leaders
+
+    outcome = elect_leaders(tool.connect(args), _TYPES[args.election_type.lower()], partitions)
+    kind = args.election_type.upper()
+    names: dict[str, list[str]] = {"NONE": [], "ELECTION_NOT_NEEDED": []}
+    for partition, (error, _) in outcome.items():
+        names.setdefault(error, []).append(f"{partition[0]}-{partition[1]}")
+    if names["NONE"]:
+        print(f"Successfully completed leader election ({kind}) for partitions {', '.join(names['NONE'])}")
+    if names["ELECTION_NOT_NEEDED"]:
+        print(f"Valid replica already elected for partitions {', '.join(names['ELECTION_NOT_NEEDED'])}")
+    failed = {key: said for key, said in outcome.items() if said[0] not in ("NONE", "ELECTION_NOT_NEEDED")}
+    for (topic, number), (error, message) in failed.items():
+        exception = f"org.apache.kafka.common.errors.{_EXCEPTIONS.get(error, error)}: {message or error}"
+        print(f"Error completing leader election ({kind}) for partition: {topic}-{number}: {exception}")
+    if failed:
+        raise JobError(f"{len(failed)} replica(s) could not be elected")
+    return 0
+
+
+def _read(path: Path) -> list[tuple[str, int]]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return [(str(entry["topic"]), int(entry["partition"])) for entry in document["partitions"]]
+    except OSError as error:
+        raise JobError(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError):
+        raise JobError(
+            f'{path} is not of the form {{"partitions": [{{"topic": "foo", "partition": 1}}]}}.'
+        ) from None
+
+
+if __name__ == "__main__":
+    main()

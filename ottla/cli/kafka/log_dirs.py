@@ -1,0 +1,75 @@
+"""`kafka-log-dirs`"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    parser = tool.Parser("kafka-log-dirs", "Show what lies in the log directories of brokers.")
+    parser.add_servers()
+    parser.add_command_config()
+    parser.add_flag("--describe", help="describe the log directories of brokers")
+    parser.add_argument("--topic-list", default="", metavar="T1,T2", help="only these topics")
+    parser.add_argument("--broker-list", default="", metavar="0,1", help="only these brokers")
+    args = parser.parse_args(argv)
+    for option in ("bootstrap_server", "describe"):
+        if not getattr(args, option):
+            raise tool.UsageError(f'Missing required argument "[{option.replace("_", "-")}]"')
+    from ottla.cli.jobs.log_dirs import describe_log_dirs
+
+    client = tool.connect(args)
+    topics = [name for name in args.topic_list.split(",") if name]
+    known = list(client.brokers.nodes())
+    try:
+        brokers = [int(number) for number in args.broker_list.split(",") if number] or known
+    except ValueError:
+        raise tool.UsageError("--broker-list is a list of broker ids: write 0,1,2") from None
+    missing = [str(broker) for broker in brokers if broker not in known]
+    if missing:
+        raise JobError(
+            f"ERROR: The given brokers do not exist from --broker-list: {', '.join(missing)}. "
+            f"Current existent brokers: {', '.join(map(str, known))}"
+        )
+    print("Querying brokers for log directories information")
+    described = [(broker, describe_log_dirs(client, broker, topics)) for broker in brokers]
+    print(f"Received log directory information from brokers {','.join(map(str, brokers))}")
+    document: dict[str, Any] = {
+        "brokers": [
+            {
+                "broker": broker,
+                "logDirs": [
+                    {
+                        "partitions": [
+                            {
+                                "partition": f"{replica.topic}-{replica.partition}",
+                                "size": replica.size,
+                                "offsetLag": replica.offset_lag,
+                                "isFuture": replica.is_future,
+                            }
+                            for replica in directory.replicas
+                        ],
+                        "error": directory.error,
+                        "logDir": directory.path,
+                    }
+                    for directory in directories
+                ],
+            }
+            for broker, directories in described
+        ],
+        "version": 1,
+    }
+    print(json.dumps(document, separators=(",", ":")))
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Properties of a producer or consumer out of a file and out of repeated options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+from ottla.cli.properties import parse_properties, to_librdkafka
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+
+_REACHING = ("security.", "sasl.", "ssl.")
+
+
+def read_file(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise JobError(f"Cannot read the properties in {path}: {reason}.") from None
+
+
+def open_client(
+    args: argparse.Namespace, pairs: Iterable[str], client_id: str
+) -> tuple[Client, dict[str, str]]:
+    """The cluster, and the properties of the producer or consumer beside those that are for reaching it.
+
+    They come from --command-config and from `pairs`, which win; either may name the brokers as well.
+    """
+    properties = to_librdkafka({**read_file(args.command_config), **tool.key_values(list(pairs))})
+    named = properties.pop("bootstrap.servers", None)
+    if not args.bootstrap_server and not getattr(args, "broker_list", None):
+        args.bootstrap_server = named
+    args.command_config = None  # read here
+    reaching = {key: value for key, value in properties.items() if key.startswith(_REACHING)}
+    client = tool.connect(args, client_id=properties.pop("client.id", client_id), extra=reaching)
+    client.brokers.any()  # fail early and clearly
+    return client, properties

@@ -1,0 +1,150 @@
+"""What all tools share: options in Kafka's style, how to reach the cluster, failures as sentences."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from ottla.cli.errors import JobError
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+
+NO_ZOOKEEPER = (
+    "Clusters with ZooKeeper are not supported yet: name a broker with --bootstrap-server HOST:PORT instead."
+)
+
+
+class UsageError(Exception):
+    """The command line makes no sense; the sentence says why."""
+
+
+class Parser(argparse.ArgumentParser):
+    def __init__(self, name: str, description: str) -> None:
+        super().__init__(prog=name, description=description, formatter_class=argparse.RawTextHelpFormatter)
+        self.add_argument("--version", action="version", version=_version(), help="show the version")
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
+
+    # -- options that many tools have ------------------------------------------------------------------
+
+    def add_servers(self, *, broker_list: bool = False, zookeeper: bool = False) -> None:
+        self.add_argument(
+            "--bootstrap-server", metavar="HOST:PORT[,…]", help="the brokers to connect to first"
+        )
+        if broker_list:
+            self.add_argument("--broker-list", metavar="HOST:PORT[,…]", help="the same, as older tools say")
+        if zookeeper:
+            self.add_argument("--zookeeper", metavar="HOST:PORT", help="not supported yet")
+
+    def add_command_config(self, *names: str) -> None:
+        self.add_argument(
+            "--command-config",
+            *names,
+            dest="command_config",
+            type=Path,
+            metavar="FILE",
+            help="properties of the client: security.protocol, sasl.mechanism, …",
+        )
+
+    def add_many(self, *names: str, help: str, metavar: str) -> None:
+        self.add_argument(*names, action="append", default=[], help=help, metavar=metavar)
+
+    def add_flag(self, *names: str, help: str) -> None:
+        self.add_argument(*names, action="store_true", help=help)
+
+
+def _version() -> str:
+    from ottla import __version__
+
+    return f"ottla {__version__}"
+
+
+def connect(
+    args: argparse.Namespace,
+    *,
+    client_id: str = "adminclient-1",
+    timeout: float | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> Client:
+    """The cluster that the options name; `extra` are properties that win over the file."""
+    from ottla.cli.client import DEFAULT_TIMEOUT, Client
+
+    if getattr(args, "zookeeper", None):
+        raise UsageError(NO_ZOOKEEPER)
+    servers = args.bootstrap_server or getattr(args, "broker_list", None)
+    if not servers:
+        raise UsageError("--bootstrap-server must be specified")
+    properties: dict[str, str] = {"client.id": client_id}
+    if getattr(args, "command_config", None) is not None:
+        from ottla.cli.properties import read_client_properties
+
+        properties |= read_client_properties(args.command_config)
+    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT)
+
+
+def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> str:
+    """The one action that was chosen among several."""
+    chosen = [name for name in names if getattr(args, name.replace("-", "_"))]
+    if len(chosen) != 1:
+        raise UsageError(otherwise)
+    return chosen[0]
+
+
+def key_values(pairs: Sequence[str]) -> dict[str, str]:
+    """`k=v` of repeated options."""
+    parsed: dict[str, str] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise UsageError(f"Invalid command line properties: {pair}")
+        parsed[key.strip()] = value
+    return parsed
+
+
+def main(
+    run: Callable[[list[str]], int | None], *, prefix: str = "", stream: Callable[[], IO[str]] | None = None
+) -> NoReturn:
+    """Run a tool and leave with its code. Failures begin with `prefix` and go where Kafka's tool sends them."""
+    sys.exit(_run(run, prefix, stream))
+
+
+def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[], IO[str]] | None) -> int:
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+        return code or 0
+    except UsageError as error:
+        return _say(str(error), sys.stderr)
+    except JobError as error:
+        return _say(prefix + error.message, stream() if stream is not None else sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; keep the interpreter from complaining when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("OTTLA_DEBUG"):
+            raise
+        where = "OTTLA_DEBUG=1 shows where it happened."
+        return _say(f"This is a bug in ottla: {type(error).__name__}: {error}. {where}", sys.stderr, 70)
+
+
+def _say(message: str, stream: IO[str], code: int = 1) -> int:
+    sys.stdout.flush()
+    print(message, file=stream, flush=True)
+    return code
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Columns as wide as their widest cell, separated as Kafka's tools do."""
+    cells = [list(headings), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+    for row in cells:
+        print(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

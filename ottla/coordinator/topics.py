@@ -1,0 +1,42 @@
+"""What a coordinator knows of topics: enough to assign their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple, Protocol
+
+
+class Topic(NamedTuple):
+    name: str
+    topic_id: bytes
+    partitions: int
+
+
+class Topics(Protocol):
+    """The cluster's topics at this moment. `version` changes whenever they do."""
+
+    @property
+    def version(self) -> int: ...
+
+    def names(self) -> Collection[str]:
+        """Every topic that a pattern may match: internal ones are left out."""
+        ...
+
+    def by_name(self, name: str) -> Topic | None: ...
+
+    def by_id(self, topic_id: bytes) -> Topic | None: ...
+
+
+class NoTopics:
+    """A cluster without topics."""
+
+    version = 0
+
+    def names(self) -> Collection[str]:
+        return ()
+
+    def by_name(self, name: str) -> Topic | None:
+        return None
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        return None

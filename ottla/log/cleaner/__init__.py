@@ -1,0 +1,1 @@
+"""Compaction: keep the last record of every key, and every offset as it was."""

@@ -1,0 +1,88 @@
+"""How much of a log can be compacted, and whether it is worth it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from ottla.log.config import LONG_MAX
+from ottla.log.partition_log import PartitionLog
+from ottla.log.segment import LogSegment
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableLog:
+    """A log as the cleaner sees it: what is compacted already, and what can be added to that."""
+
+    log: PartitionLog
+    segments: list[LogSegment]  # from the beginning up to `upper_bound`
+    first_dirty_offset: int
+    upper_bound: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
+
+    @property
+    def is_due(self) -> bool:
+        return self.is_overdue or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def cleanable(log: PartitionLog, last_stable_offset: int, now_ms: int) -> CleanableLog | None:
+    """None if there is nothing to compact.
+
+    Never touched are the active segment, what is not committed or in an open transaction, and what is younger
+    than min.compaction.lag.ms; a segment is touched as a whole or not at all.
+    """
+    if len(log.segments) < 2 or log.offline_reason is not None:
+        return None
+    first_dirty = log.first_dirty_offset
+    if not log.log_start_offset <= first_dirty <= log.log_end_offset:
+        # Records were deleted, or the end of the log was lost: then there is no telling what is clean.
+        first_dirty = log.log_start_offset
+    sealed = list(log.segments)[:-1]
+    ends = [segment.base_offset for segment in sealed[1:]] + [log.active.base_offset]
+    youngest = now_ms - log.config.min_compaction_lag_ms
+    chosen: list[LogSegment] = []
+    clean = dirty = 0
+    for segment, end in zip(sealed, ends, strict=True):
+        if end > last_stable_offset:
+            break
+        if end <= first_dirty:
+            clean += segment.size
+        else:
+            if log.config.min_compaction_lag_ms > 0 and segment.largest_timestamp() > youngest:
+                break
+            dirty += segment.size
+        chosen.append(segment)
+    if not dirty:
+        return None
+    return CleanableLog(
+        log,
+        chosen,
+        first_dirty,
+        ends[len(chosen) - 1],
+        clean,
+        dirty,
+        _is_overdue(log, [s for s, end in zip(sealed, ends, strict=True) if end > first_dirty], now_ms),
+    )
+
+
+_first_timestamps: WeakKeyDictionary[LogSegment, int] = WeakKeyDictionary()
+
+
+def _is_overdue(log: PartitionLog, dirty: list[LogSegment], now_ms: int) -> bool:
+    """Whether max.compaction.lag.ms has passed for the oldest of what is not compacted."""
+    if log.config.max_compaction_lag_ms == LONG_MAX:
+        return False
+    oldest = now_ms - log.config.max_compaction_lag_ms
+    for segment in dirty:
+        timestamp = _first_timestamps.get(segment)
+        if timestamp is None:
+            timestamp = _first_timestamps[segment] = segment.first_timestamp()
+        if 0 < timestamp < oldest:
+            return True
+    return False

@@ -1,0 +1,62 @@
+"""What the broker tells the cleaner's process to do, and what it hears back: one JSON object per line."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ottla.log.cleaner.grouping import SourceSegment
+
+
+@dataclass(slots=True)
+class CleanJob:
+    """One log, and everything that has to be known about it without asking again."""
+
+    directory: str
+    segments: list[SourceSegment]  # from the beginning of the log to `upper_bound`
+    first_dirty_offset: int
+    upper_bound: int  # base offset of the first segment that may not be touched
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    now_ms: int
+    delete_retention_ms: int
+    dedupe_buffer_size: int
+    load_factor: float
+    io_buffer_size: int
+    max_bytes_per_second: float
+    #: Producer id, offset of its last record (-1: only markers are left of it), epoch.
+    producers: list[tuple[int, int, int]] = field(default_factory=list)
+    #: Base offsets of all segments that may have a .txnindex, the active one included.
+    transaction_indexes: list[int] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> CleanJob:
+        job = cls(**data)
+        job.segments = [SourceSegment(*segment) for segment in job.segments]
+        return job
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a job is. Bytes are those of the segments that it reads, in both passes."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    keys: int = 0
+    latest_offset: int = -1
+
+
+@dataclass(slots=True)
+class CleanedGroup:
+    """A cleaned segment that waits to take the place of `bases`."""
+
+    bases: list[int]
+    size: int
+    max_timestamp: int
+    offset_of_max_timestamp: int

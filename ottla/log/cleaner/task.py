@@ -1,0 +1,126 @@
+"""One compaction of one log, as the event loop lives through it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from contextlib import aclosing
+from typing import Any
+
+from ottla.log.cleaner.cleanable import CleanableLog
+from ottla.log.cleaner.job import CleanJob
+from ottla.log.cleaner.status import CleanerStatus, FinishedClean, RunningClean
+from ottla.log.cleaner.worker_process import WorkerProcess
+from ottla.log.segment import LogSegment
+from ottla.log.swap import discard_cleaned
+
+logger = logging.getLogger(__name__)
+
+
+class CleanTask:
+    """Swaps in each group that the worker has ready, as long as the log is still the one that the job was made for.
+
+    Owner: the event loop.
+    """
+
+    def __init__(self, found: CleanableLog, status: CleanerStatus) -> None:
+        log = found.log
+        self._log = log
+        self._config = log.config
+        self._status = status
+        self._truncations = log.truncations
+        self._waiting = {segment.base_offset: segment for segment in found.segments}
+        self._sizes = {segment.base_offset: segment.size for segment in found.segments}
+        self._bytes_after = 0
+        self._began = time.monotonic()
+        name = (log.topic, log.partition)
+        self._running = RunningClean(name, found.clean_bytes + 2 * found.dirty_bytes)
+        status.running[name] = self._running
+        self.is_temporary = False  # a failure that time may heal
+        self.end_offset: int | None = None  # up to where the log is compacted now, if all went well
+
+    async def run(self, job: CleanJob, worker: WorkerProcess) -> str | None:
+        """Why the log cannot be compacted, or None: it has been, or has changed meanwhile."""
+        logger.debug(
+            "compacting %s from offset %d to %d", job.directory, job.first_dirty_offset, job.upper_bound
+        )
+        gone = False
+        async with aclosing(worker.run(job)) as events:
+            async for event in events:
+                self._note(event)
+                kind = event["event"]
+                if kind == "group" and gone:
+                    discard_cleaned(job.directory, event["bases"][0])
+                elif kind == "group" and not self._swap(event):
+                    gone = True
+                    await worker.cancel()
+                elif kind == "failed" and not gone and self._is_same():
+                    self.is_temporary = event.get("temporary", False)
+                    return str(event["reason"])
+                elif kind == "done" and not gone and self._is_same():
+                    self.end_offset = event["latest_offset"] + 1
+                    self._finish(event)
+        if self.end_offset is None:
+            self._status.cancelled += 1
+            logger.info("%s has changed while it was being compacted; it is begun again", job.directory)
+        return None
+
+    def _is_same(self) -> bool:
+        """Whether nothing was cut off or deleted since: what is known of later records must still be true."""
+        log = self._log
+        return log.truncations == self._truncations and log.offline_reason is None
+
+    def _swap(self, event: dict[str, Any]) -> bool:
+        """Put a cleaned segment in its place; False if the segments it was made of are not there any more."""
+        log = self._log
+        old = [self._waiting[base] for base in event["bases"]]
+        current = {segment.base_offset: segment for segment in log.segments}
+        if not self._is_same() or any(
+            current.get(segment.base_offset) is not segment
+            or segment.size != self._sizes[segment.base_offset]
+            for segment in old
+        ):
+            if log.offline_reason is None or os.path.isdir(log.path):
+                discard_cleaned(str(log.path), old[0].base_offset)
+            return False
+        new = LogSegment(str(log.path), old[0].base_offset, log.config)
+        new.size = event["size"]
+        new.max_timestamp = event["max_timestamp"]
+        new.offset_of_max_timestamp = event["offset_of_max_timestamp"]
+        log.replace_segments(old, new, int(time.time() * 1000))
+        self._bytes_after += new.size
+        return True
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if "bytes_read" in event:
+            running = self._running
+            running.bytes_read = event["bytes_read"]
+            running.records_read = event["records_read"]
+            running.records_kept = event["records_kept"]
+
+    def _finish(self, event: dict[str, Any]) -> None:
+        status = self._status
+        done = status.last = FinishedClean(
+            self._running.name,
+            time.monotonic() - self._began,
+            event["bytes_read"],
+            sum(self._sizes.values()),
+            self._bytes_after,
+            event["records_read"],
+            event["records_kept"],
+        )
+        status.cleaned_logs += 1
+        status.bytes_read += done.bytes_read
+        status.records_read += done.records_read
+        status.records_kept += done.records_kept
+        logger.info(
+            "compacted %s-%d up to offset %d: %d of %d records and %d of %d bytes are left, in %.1f s",
+            *done.name,
+            self.end_offset,
+            done.records_kept,
+            done.records_read,
+            done.bytes_after,
+            done.bytes_before,
+            done.seconds,
+        )

@@ -1,0 +1,105 @@
+"""How a cleaned segment takes the place of the segments it was made of, so that a crash at any moment is no loss.
+
+    .cleaned -> .swap     the new files are complete; from the .log on, which comes last, there is no way back
+    old -> .deleted       readers may still hold them, so they are unlinked later
+    .swap -> no suffix    the .log first
+
+A start finishes what it finds: `.cleaned` means that nothing has happened yet, `.swap` that everything has been
+decided. Apache Kafka has the same names and the same rules, so either can finish what the other has begun.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+
+from ottla.log.batch import BatchScan
+
+logger = logging.getLogger(__name__)
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+_LOG_SUFFIX = ".log"
+_SEGMENT_SUFFIXES = (_LOG_SUFFIX, ".index", ".timeindex", ".txnindex")
+
+
+def decide_swap(directory: str, base_offset: int) -> None:
+    """The first step. If it fails, the new files are thrown away and nothing has happened."""
+    stem = f"{directory}/{base_offset:020d}"
+    try:
+        for suffix in reversed(_SEGMENT_SUFFIXES):
+            with suppress(FileNotFoundError):
+                os.rename(stem + suffix + CLEANED_SUFFIX, stem + suffix + SWAP_SUFFIX)
+    except OSError:
+        discard_cleaned(directory, base_offset)
+        raise
+
+
+def finish_swap(directory: str, base_offset: int) -> None:
+    """The last step, once the old files have made room."""
+    stem = f"{directory}/{base_offset:020d}"
+    for suffix in _SEGMENT_SUFFIXES:
+        with suppress(FileNotFoundError):
+            os.rename(stem + suffix + SWAP_SUFFIX, stem + suffix)
+
+
+def discard_cleaned(directory: str, base_offset: int) -> None:
+    """Remove a new segment that will not be needed: the .log first, without it the others mean nothing."""
+    stem = f"{directory}/{base_offset:020d}"
+    for suffix in _SEGMENT_SUFFIXES:
+        for state in (CLEANED_SUFFIX, SWAP_SUFFIX):
+            with suppress(FileNotFoundError):
+                os.unlink(stem + suffix + state)
+
+
+def complete_swaps(directory: str, names: list[str]) -> bool:
+    """Bring a directory in order before it is loaded; whether anything was changed."""
+    cleaned = [name for name in names if name.endswith(CLEANED_SUFFIX)]
+    swaps = sorted(name for name in names if name.endswith(SWAP_SUFFIX))
+    first_cleaned = min((_offset(name) for name in cleaned), default=None)
+    for name in list(swaps):
+        if first_cleaned is not None and _offset(name) >= first_cleaned:
+            # Some of its files have not come as far: nothing of the old has been touched yet.
+            os.unlink(f"{directory}/{name}")
+            swaps.remove(name)
+    for name in cleaned:
+        os.unlink(f"{directory}/{name}")
+    for name in swaps:
+        if name.endswith(_LOG_SUFFIX + SWAP_SUFFIX):
+            _remove_replaced(directory, names, _offset(name))
+    # Logs first: as long as one is a .swap, files without a suffix are taken for old ones.
+    for name in sorted(swaps, key=lambda name: not name.endswith(_LOG_SUFFIX + SWAP_SUFFIX)):
+        logger.info("finishing the compaction of %s/%s", directory, name)
+        os.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
+    return bool(cleaned or swaps)
+
+
+def _remove_replaced(directory: str, names: list[str], base_offset: int) -> None:
+    end = _end_offset(f"{directory}/{base_offset:020d}{_LOG_SUFFIX}{SWAP_SUFFIX}", base_offset)
+    for name in names:
+        stem, suffix = os.path.splitext(name)
+        if (
+            suffix in _SEGMENT_SUFFIXES
+            and stem.isdecimal()
+            and (int(stem) == base_offset or base_offset <= int(stem) < end)
+        ):
+            with suppress(FileNotFoundError):
+                os.unlink(f"{directory}/{name}")
+
+
+def _end_offset(path: str, base_offset: int) -> int:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = base_offset
+        for _, header in BatchScan(fd, 0, os.fstat(fd).st_size, check_crc=False):
+            end = header.last_offset + 1
+        return end
+    finally:
+        os.close(fd)
+
+
+def _offset(name: str) -> int:
+    digits = name.split(".", 1)[0]
+    return int(digits) if digits.isdecimal() else -1

@@ -1,0 +1,97 @@
+"""Kafka's tools, run as processes of their own against a real broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ottla.testing import Broker
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+class Tools:
+    """`tools("topics", "--list")` runs `kafka-topics --bootstrap-server … --list`."""
+
+    def __init__(self, bootstrap: str | None) -> None:
+        self.bootstrap = bootstrap
+        self.environment = {key: value for key, value in os.environ.items() if key != "OTTLA_DEBUG"}
+
+    def command(self, tool: str, *args: object) -> list[str]:
+        servers = [] if self.bootstrap is None else ["--bootstrap-server", self.bootstrap]
+        module = f"ottla.cli.kafka.{tool.replace('-', '_')}"
+        return [sys.executable, "-m", module, *servers, *map(str, args)]
+
+    def __call__(
+        self, tool: str, *args: object, stdin: str = "", code: int | None = 0, **options: Any
+    ) -> Result:
+        done = subprocess.run(
+            self.command(tool, *args),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=60,
+            **options,
+        )
+        result = Result(done.returncode, done.stdout, done.stderr)
+        assert "Traceback" not in result.err
+        assert "This is a bug" not in result.err
+        if code is not None:
+            assert result.code == code, (result.out, result.err)
+        return result
+
+    def start(self, tool: str, *args: object, **options: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.command(tool, *args),
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+
+@pytest.fixture(scope="session")
+def kafka_broker() -> Iterator[Broker]:
+    with Broker(config={"num.partitions": "3"}) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def tools(kafka_broker: Broker) -> Tools:
+    return Tools(kafka_broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def alone() -> Tools:
+    """The tools without any broker named."""
+    return Tools(None)
+
+
+@pytest.fixture
+def topic(kafka_broker: Broker, unique: Callable[[str], str]) -> str:
+    """A topic with three partitions."""
+    name = unique("t")
+    kafka_broker.create_topic(name, partitions=3)
+    return name
+
+
+@pytest.fixture
+def group(unique: Callable[[str], str]) -> str:
+    return unique("g")

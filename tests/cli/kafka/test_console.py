@@ -1,0 +1,153 @@
+"""kafka-console-producer and kafka-console-consumer."""
+
+import signal
+import subprocess
+import time
+from collections import Counter
+
+
+def test_lines_go_in_and_come_out(tools, topic):
+    assert tools("console-producer", "--topic", topic, stdin="one\ntwo\nthree\n").out == ""
+    read = tools("console-consumer", "--topic", topic, "--from-beginning", "--max-messages", 3)
+    assert sorted(read.lines) == ["one", "three", "two"]
+    assert read.err == "Processed a total of 3 messages\n"
+
+
+def test_keys_headers_and_nulls(tools, kafka_broker, unique):
+    name = unique("t")
+    kafka_broker.create_topic(name)
+    tools(
+        "console-producer", "--topic", name, "--reader-property", "parse.key=true", "--reader-property",
+        "parse.headers=true", "--reader-property", "null.marker=NULL", "--compression-codec", "zstd",
+        stdin="h1:v1,h2:v2\tk\tv\nNULL\tNULL\tNULL\n",
+    )  # fmt: skip
+    properties = ("print.key", "print.partition", "print.offset", "print.headers")
+    options = [part for name in properties for part in ("--formatter-property", f"{name}=true")]
+    read = tools("console-consumer", "--topic", name, "--from-beginning", "--max-messages", 2, *options)
+    assert read.lines == [
+        "Partition:0\tOffset:0\th1:v1,h2:v2\tk\tv",
+        "Partition:0\tOffset:1\tNO_HEADERS\tnull\tnull",
+    ]
+    stamped = tools(
+        "console-consumer", "--topic", name, "--partition", 0, "--offset", 0, "--max-messages", 1, "--property",
+        "print.timestamp=true", "--property", "key.separator=;",
+    )  # fmt: skip
+    assert stamped.out.startswith("CreateTime:")
+    assert stamped.out.endswith(";v\n")
+
+
+def test_a_line_without_key_ends_the_producer(tools, topic):
+    failed = tools(
+        "console-producer", "--broker-list", tools.bootstrap, "--topic", topic, "--property", "parse.key=true",
+        "--property", "key.separator=,", stdin="k,v\nnokey\n", code=1,
+    )  # fmt: skip
+    assert failed.err.splitlines()[-1] == "No key separator found on line number 2: 'nokey'"
+
+
+def test_an_unknown_topic_is_created_after_a_warning(tools, unique):
+    name = unique("new")
+    produced = tools("console-producer", "--topic", name, "--producer-property", "acks=all", stdin="hello\n")
+    assert f"{{{name}=LEADER_NOT_AVAILABLE}}" in produced.err
+    assert "PartitionCount: 3" in tools("topics", "--describe", "--topic", name).out
+
+
+def test_a_consumer_ends_when_nothing_comes(tools, topic):
+    read = tools("console-consumer", "--topic", topic, "--timeout-ms", 300)
+    assert read.err == "Processed a total of 0 messages\n"
+
+
+def test_the_group_of_a_properties_file_continues_where_it_was(tools, topic, group, tmp_path):
+    config = tmp_path / "group.properties"
+    config.write_text(f"group.id={group}\n")
+    tools("console-producer", "--topic", topic, stdin="a\nb\nc\n")
+    options = ("--topic", topic, "--consumer.config", config, "--from-beginning")
+    first = tools("console-consumer", *options, "--max-messages", 1).lines
+    rest = tools("console-consumer", *options, "--max-messages", 2).lines
+    assert sorted(first + rest) == ["a", "b", "c"]
+    failed = tools("console-consumer", *options, "--group", "other", code=1)
+    assert "do not match" in failed.err
+
+
+def test_ctrl_c_says_how_many_there_were(tools, topic):
+    tools("console-producer", "--topic", topic, stdin="a\nb\n")
+    process = tools.start("console-consumer", "--topic", topic, "--from-beginning")
+    try:
+        assert sorted([process.stdout.readline(), process.stdout.readline()]) == ["a\n", "b\n"]
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert said == "Processed a total of 2 messages\n"
+    assert process.returncode == 130
+
+
+def test_wrong_usage(tools):
+    for args, sentence in (
+        ([], "Exactly one of --include/--topic is required."),
+        (["--topic", "t", "--offset", 1], "The partition is required when offset is specified."),
+        (["--include", "t", "--partition", 1], "The topic is required when partition is specified."),
+        (["--topic", "t", "--partition", 0, "--offset", "x"], "The provided offset value 'x' is incorrect."),
+        (["--topic", "t", "--formatter", "Nope"], "There is no formatter 'Nope'."),
+    ):
+        assert sentence in tools("console-consumer", *args, code=1).err
+
+
+CUSTOMERS = 12_434
+
+
+def test_every_customer_arrives_once_at_a_group_of_two(tools, topic, group, tmp_path):
+    rows = [f"{number},customer {number},{number % 97}" for number in range(CUSTOMERS)]
+    file = tmp_path / "customers.csv"
+    file.write_text("".join(f"{row}\n" for row in rows))
+    outputs = [tmp_path / "one", tmp_path / "two"]
+    members = []
+    try:
+        for output in outputs:
+            with open(output, "wb") as sink:
+                command = tools.command(
+                    "console-consumer", "--topic", topic, "--group", group, "--from-beginning"
+                )
+                members.append(
+                    subprocess.Popen(command, env=tools.environment, stdout=sink, stderr=subprocess.DEVNULL)
+                )
+        _wait_for_members(tools, group, 2)
+        with open(file, "rb") as lines:
+            subprocess.run(
+                tools.command(
+                    "console-producer", "--topic", topic, "--property", "parse.key=true", "--property",
+                    "key.separator=,",
+                ),
+                env=tools.environment, stdin=lines, check=True, capture_output=True, timeout=60,
+            )  # fmt: skip
+        _wait_for_lines(outputs, CUSTOMERS)
+        shares = [
+            line.split()[4]
+            for line in tools("consumer-groups", "--describe", "--group", group, "--members").lines[2:]
+        ]
+    finally:
+        for member in members:
+            member.send_signal(signal.SIGINT)
+        for member in members:
+            member.wait(20)
+    assert sorted(shares) == ["1", "2"]
+    arrived = Counter(line for output in outputs for line in output.read_text().splitlines())
+    assert arrived == Counter(row.partition(",")[2] for row in rows)
+    assert all(output.stat().st_size for output in outputs)
+
+
+def _wait_for_members(tools, group, count):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        described = tools("consumer-groups", "--describe", "--group", group, "--state", code=None)
+        if described.code == 0 and described.lines[-1].split()[-2:] == ["Stable", str(count)]:
+            return
+        time.sleep(0.2)
+    raise AssertionError(described.out)
+
+
+def _wait_for_lines(outputs, count):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if sum(output.read_bytes().count(b"\n") for output in outputs) >= count:
+            return
+        time.sleep(0.1)

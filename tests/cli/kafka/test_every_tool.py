@@ -1,0 +1,86 @@
+"""What holds for every tool: both spellings are installed, it starts fast, helps, and fails with a sentence."""
+
+import importlib
+import resource
+import socket
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
+TOOLS = sorted(
+    name.removeprefix("kafka-") for name in SCRIPTS if name.startswith("kafka-") and name[-3:] != ".sh"
+)
+ACTIONS = {
+    "topics": ["--list"],
+    "configs": ["--entity-type", "topics", "--describe"],
+    "console-producer": ["--topic", "t"],
+    "console-consumer": ["--topic", "t"],
+    "consumer-groups": ["--list"],
+    "get-offsets": [],
+    "log-dirs": ["--describe"],
+    "broker-api-versions": [],
+    "leader-election": ["--election-type", "preferred", "--all-topic-partitions"],
+    "producer-perf-test": ["--topic", "t", "--num-records", "1", "--record-size", "1"],
+    "consumer-perf-test": ["--topic", "t", "--num-records", "1"],
+    "verifiable-producer": ["--topic", "t", "--max-messages", "1"],
+    "verifiable-consumer": ["--topic", "t", "--group-id", "g"],
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_both_spellings_are_installed(tool):
+    assert SCRIPTS[f"kafka-{tool}"] == SCRIPTS[f"kafka-{tool}.sh"]
+    module, _, attribute = SCRIPTS[f"kafka-{tool}"].partition(":")
+    assert callable(getattr(importlib.import_module(module), attribute))
+
+
+def processor_seconds():
+    """Of the processes that have ended: unlike the clock, it does not count what else this machine does."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_it_helps_within_half_a_second(alone, tool):
+    began = processor_seconds()
+    helped = alone(tool, "--help")
+    assert processor_seconds() - began < 0.5
+    assert helped.out.startswith(f"usage: kafka-{tool}")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_an_unknown_option_is_one_sentence(tool, monkeypatch, capsys):
+    module, _, attribute = SCRIPTS[f"kafka-{tool}"].partition(":")
+    monkeypatch.setattr("sys.argv", [tool, "--no-such-option"])
+    with pytest.raises(SystemExit) as ended:
+        getattr(importlib.import_module(module), attribute)()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("tool", sorted(ACTIONS))
+def test_an_unreachable_broker_is_said_at_once(alone, tool):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    began = time.monotonic()
+    failed = alone(tool, *ACTIONS[tool], "--bootstrap-server", address, code=1)
+    assert time.monotonic() - began < 10
+    assert f"Cannot reach a broker at {address}" in failed.out + failed.err
+
+
+@pytest.mark.parametrize("tool", ["topics", "configs", "console-consumer", "consumer-groups"])
+def test_zookeeper_is_refused_in_one_sentence(alone, tool):
+    failed = alone(tool, *ACTIONS[tool], "--zookeeper", "localhost:2181", code=1)
+    assert failed.err == (
+        "Clusters with ZooKeeper are not supported yet: name a broker with --bootstrap-server HOST:PORT instead.\n"
+    )
+
+
+def test_brokers_are_lists_with_commas_semicolons_and_blanks(alone, kafka_broker):
+    servers = f"127.0.0.1:1; {kafka_broker.bootstrap_servers}"
+    alone("topics", "--bootstrap-server", servers, "--list")

@@ -1,0 +1,48 @@
+"""kafka-producer-perf-test, -consumer-perf-test, -verifiable-producer, -verifiable-consumer."""
+
+import json
+import re
+
+
+def events(result):
+    return [json.loads(line) for line in result.lines]
+
+
+def test_producing_and_consuming_is_measured(alone, tools, kafka_broker, topic):
+    produced = alone(
+        "producer-perf-test", "--topic", topic, "--num-records", 2000, "--record-size", 100, "--throughput", -1,
+        "--producer-props", f"bootstrap.servers={kafka_broker.bootstrap_servers}", "acks=all",
+    )  # fmt: skip
+    assert re.fullmatch(
+        r"2000 records sent, \d+\.\d{6} records/sec \(\d+\.\d\d MB/sec\), \d+\.\d\d ms avg latency, "
+        r"\d+\.\d\d ms max latency, \d+ ms 50th, \d+ ms 95th, \d+ ms 99th, \d+ ms 99.9th.\n",
+        produced.out,
+    )
+    consumed = tools("consumer-perf-test", "--topic", topic, "--messages", 2000)
+    assert consumed.lines[0] == (
+        "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, "
+        "fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+    )
+    figures = consumed.lines[1].split(", ")
+    assert figures[2] == f"{200_000 / 1024 / 1024:.4f}"
+    assert figures[4] == "2000"
+
+
+def test_what_is_produced_can_be_verified(tools, topic, group):
+    produced = events(tools("verifiable-producer", "--topic", topic, "--max-messages", 3))
+    assert [event["name"] for event in produced] == [
+        "startup_complete",
+        *["producer_send_success"] * 3,
+        "shutdown_complete",
+        "tool_data",
+    ]
+    assert list(produced[1]) == ["timestamp", "name", "key", "value", "offset", "topic", "partition"]
+    assert (produced[-1]["sent"], produced[-1]["acked"]) == (3, 3)
+    consumed = events(
+        tools("verifiable-consumer", "--topic", topic, "--group-id", group, "--max-messages", 3)
+    )
+    names = [event["name"] for event in consumed]
+    assert names[:2] == ["startup_complete", "partitions_assigned"]
+    assert names[-2:] == ["partitions_revoked", "shutdown_complete"]
+    assert sum(event["count"] for event in consumed if event["name"] == "records_consumed") == 3
+    assert all(event["success"] for event in consumed if event["name"] == "offsets_committed")

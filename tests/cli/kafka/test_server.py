@@ -1,0 +1,58 @@
+"""kafka-server-start and kafka-server-stop, with a server.properties as people have it."""
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+CONFIG = Path(__file__).parents[3] / "config"
+
+
+@pytest.fixture
+def properties(tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text((CONFIG / "server.properties").read_text())
+    return file
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def test_a_broker_in_the_background(alone, properties, tmp_path):
+    port = free_port()
+    overrides = [
+        f"listeners=PLAINTEXT://127.0.0.1:{port}",
+        f"log.dirs={tmp_path / 'data'}",
+        "num.partitions=2",
+    ]
+    options = [part for override in overrides for part in ("--override", override)]
+    alone("server-start", "-daemon", properties, *options, cwd=tmp_path)
+    try:
+        log = tmp_path / "logs" / "kafkaServer.out"
+        _wait_until(lambda: "[KafkaServer id=0] started (kafka.server.KafkaServer)" in log.read_text())
+        server = ("--bootstrap-server", f"127.0.0.1:{port}")
+        alone("topics", *server, "--create", "--topic", "t")
+        assert "PartitionCount: 2" in alone("topics", *server, "--describe", "--topic", "t").out
+    finally:
+        alone("server-stop", properties)
+    _wait_until(lambda: alone("server-stop", properties, code=None).err == "No kafka server to stop\n")
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_broker_that_cannot_start_says_why(alone, properties, tmp_path):
+    failed = alone(
+        "server-start", "-daemon", properties, "--override", "listeners=bogus", code=1, cwd=tmp_path
+    )
+    assert failed.err.startswith("listeners: 'bogus' is not a listener")
+    failed = alone("server-start", tmp_path / "missing.properties", code=1)
+    assert failed.err.startswith("There is no file")
+
+
+def _wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -1,0 +1,92 @@
+"""kafka-topics, compared with what Kafka's own prints."""
+
+import re
+
+WARNING = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+
+
+def test_the_first_topic_of_every_course(tools, unique):
+    name = unique("first_topic")
+    created = tools("topics", "--topic", name, "--create", "--partitions", 3, "--replication-factor", 1)
+    assert created.lines == [WARNING, f"Created topic {name}."]
+    assert name in tools("topics", "--list").lines
+    described = tools("topics", "--describe", "--topic", name)
+    assert re.fullmatch(
+        rf"Topic: {name}\tTopicId: [\w-]{{22}}\tPartitionCount: 3\tReplicationFactor: 1\tConfigs: [^\t]*",
+        described.lines[0],
+    )
+    assert described.lines[1:] == [
+        f"\tTopic: {name}\tPartition: {number}\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: \tLastKnownElr: "
+        for number in range(3)
+    ]
+    assert tools("topics", "--delete", "--topic", name).out == ""
+    assert name not in tools("topics", "--list").lines
+
+
+def test_a_topic_with_settings_shows_them(tools, unique):
+    name = unique("compacted")
+    settings = ["cleanup.policy=compact", "min.cleanable.dirty.ratio=0.001", "segment.ms=5000"]
+    options = [part for setting in settings for part in ("--config", setting)]
+    assert tools("topics", "--create", "--topic", name, *options).out == f"Created topic {name}.\n"
+    heading = tools("topics", "--describe", "--topic", name).lines[0]
+    # In the order of Java's hash map, as Kafka's tool lists them.
+    assert heading.endswith("Configs: cleanup.policy=compact,min.cleanable.dirty.ratio=0.001,segment.ms=5000")
+    overridden = tools("topics", "--describe", "--topics-with-overrides").lines
+    assert [line for line in overridden if f"Topic: {name}\t" in line] == [heading]
+
+
+def test_creating_twice_fails_unless_told_otherwise(tools, topic):
+    failed = tools("topics", "--create", "--topic", topic, code=1)
+    assert failed.out == f"Error while executing topic command : Topic '{topic}' already exists.\n"
+    assert tools("topics", "--create", "--topic", topic, "--if-not-exists").out == ""
+
+
+def test_a_topic_that_is_not_there(tools):
+    for action in (["--describe"], ["--delete"], ["--alter", "--partitions", 2]):
+        failed = tools("topics", *action, "--topic", "nowhere", code=1)
+        assert (
+            failed.out == "Error while executing topic command : Topic 'nowhere' does not exist as expected\n"
+        )
+        assert tools("topics", *action, "--topic", "nowhere", "--if-exists").out == ""
+
+
+def test_partitions_can_only_grow(tools, topic):
+    assert tools("topics", "--alter", "--topic", topic, "--partitions", 5).out == ""
+    assert "PartitionCount: 5" in tools("topics", "--describe", "--topic", topic).out
+    failed = tools("topics", "--alter", "--topic", topic, "--partitions", 2, code=1)
+    assert "currently has 5 partition" in failed.out
+
+
+def test_filters_show_partitions_without_headings(tools, topic):
+    assert tools("topics", "--describe", "--topic", topic, "--under-replicated-partitions").out == ""
+    assert tools("topics", "--describe", "--topic", topic, "--unavailable-partitions").out == ""
+    assert len(tools("topics", "--describe", "--topic", topic, "--at-min-isr-partitions").lines) == 3
+
+
+def test_internal_topics_can_be_left_out(tools, kafka_broker):
+    kafka_broker.ensure_internal_topic("__consumer_offsets")
+    assert "__consumer_offsets" in tools("topics", "--list").lines
+    assert "__consumer_offsets" not in tools("topics", "--list", "--exclude-internal").lines
+
+
+def test_wrong_usage(tools):
+    for args, sentence in (
+        ([], "exactly one action"),
+        (["--list", "--create"], "exactly one action"),
+        (["--create"], '"[topic]"'),
+        (["--alter", "--topic", "t"], '"[partitions]"'),
+        (["--alter", "--topic", "t", "--delete-config", "segment.ms"], "kafka-configs"),
+        (["--alter", "--topic", "t", "--config", "segment.ms=1"], "kafka-configs"),
+        (["--list", "--if-exists"], "can't be used with"),
+    ):
+        failed = tools("topics", *args, code=1)
+        assert sentence in failed.err
+        assert len(failed.err.splitlines()) == 1
+
+
+def test_a_setting_that_does_not_exist_is_said(tools, unique):
+    failed = tools("topics", "--create", "--topic", unique("t"), "--config", "nope=1", code=1)
+    assert failed.out.startswith("Error while executing topic command : Unknown topic config name: nope")

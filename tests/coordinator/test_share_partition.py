@@ -1,0 +1,211 @@
+"""Share-partitions: who has which record, and what is left after a restart. Expected is what Apache Kafka 4.3 does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ottla.coordinator.share_partition import (
+    Acknowledgement,
+    AcknowledgeType,
+    AcquiredBatch,
+    DeliveryState,
+    SharePartition,
+    StateBatch,
+    check_acknowledgements,
+)
+from ottla.protocol.errors import KafkaError
+
+ACCEPT, RELEASE, REJECT, RENEW = (
+    AcknowledgeType.ACCEPT,
+    AcknowledgeType.RELEASE,
+    AcknowledgeType.REJECT,
+    AcknowledgeType.RENEW,
+)
+LIMIT = 3
+
+
+def say(first: int, last: int, *types: int) -> Acknowledgement:
+    return Acknowledgement(first, last, types)
+
+
+def test_a_record_goes_to_one_member_only() -> None:
+    share = SharePartition(0)
+    assert share.acquire("a", 0, 4, 3, 100) == [AcquiredBatch(0, 2, 1)]
+    assert share.acquire("b", 0, 4, 10, 100) == [AcquiredBatch(3, 4, 1)]
+    assert share.next_offset == 5
+    with pytest.raises(KafkaError, match="INVALID_RECORD_STATE"):
+        share.acknowledge("b", [say(0, 0, ACCEPT)], LIMIT, 0)
+
+
+def test_what_is_released_comes_again_with_a_higher_count() -> None:
+    share = SharePartition(0)
+    share.acquire("a", 0, 4, 10, 100)
+    changed = share.acknowledge("a", [say(0, 1, ACCEPT), say(2, 2, RELEASE), say(3, 3, REJECT)], LIMIT, 0)
+    assert changed == [
+        StateBatch(0, 1, DeliveryState.ACKNOWLEDGED, 1),
+        StateBatch(2, 2, DeliveryState.AVAILABLE, 1),
+        StateBatch(3, 3, DeliveryState.ARCHIVED, 1),
+    ]
+    assert (share.start_offset, share.delivery_complete) == (0, 3)
+    share.settle()
+    assert share.start_offset == 2
+    assert share.acquire("b", 2, 4, 10, 100) == [AcquiredBatch(2, 2, 2)]
+
+
+def test_who_released_too_often_is_not_asked_again() -> None:
+    share = SharePartition(0)
+    for _ in range(LIMIT):
+        assert share.acquire("a", 0, 0, 1, 100)
+        share.acknowledge("a", [say(0, 0, RELEASE)], LIMIT, 0)
+        share.settle()
+    assert share.start_offset == share.next_offset == 1
+
+
+def test_locks_time_out_and_can_be_renewed() -> None:
+    share = SharePartition(0)
+    share.acquire("a", 0, 1, 10, 100)
+    assert share.acknowledge("a", [say(1, 1, RENEW)], LIMIT, 200) == []
+    assert share.next_deadline() == 100
+    assert share.expire(100, LIMIT) == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
+    assert share.next_deadline() == 200
+    assert share.acquire("b", 0, 1, 10, 300) == [AcquiredBatch(0, 0, 2)]
+
+
+def test_a_member_that_goes_frees_its_own() -> None:
+    share = SharePartition(0)
+    share.acquire("a", 0, 0, 1, 100)
+    share.acquire("b", 0, 1, 1, 100)
+    assert share.release("a", LIMIT) == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
+    assert share.locked == 1
+
+
+def test_all_or_nothing() -> None:
+    share = SharePartition(0)
+    share.acquire("a", 0, 1, 10, 100)
+    with pytest.raises(KafkaError):
+        share.acknowledge("a", [say(0, 2, ACCEPT)], LIMIT, 0)
+    assert share.acknowledge("a", [say(0, 1, ACCEPT)], LIMIT, 0)
+
+
+def test_what_is_done_already_may_be_acknowledged_again() -> None:
+    share = SharePartition(5)
+    assert share.acknowledge("a", [say(0, 4, ACCEPT)], LIMIT, 0) == []
+
+
+def test_records_that_are_deleted_are_not_waited_for() -> None:
+    share = SharePartition(0)
+    share.acquire("a", 0, 4, 10, 100)
+    share.log_starts_at(3)
+    assert (share.start_offset, share.end_offset) == (3, 5)
+    share.log_starts_at(9)
+    assert (share.start_offset, share.next_offset) == (9, 9)
+
+
+def test_gaps_are_skipped_however_wide_they_are() -> None:
+    share = SharePartition(0)
+    assert share.skip_to(10**12)
+    assert share.acquire("a", 10**12, 10**12, 1, 100) == [AcquiredBatch(10**12, 10**12, 1)]
+    assert share.skip_to(10**12 + 5)
+    assert share.acquire("a", 10**12 + 1, 10**12 + 5, 9, 100) == [AcquiredBatch(10**12 + 5, 10**12 + 5, 1)]
+    assert not share.skip_to(2 * 10**12), "not while something is in flight"
+    share.acknowledge("a", [say(10**12, 10**12, ACCEPT)], LIMIT, 0)
+    share.settle()
+    assert share.start_offset == 10**12 + 5
+    share.log_starts_at(3 * 10**12)
+    assert share.next_offset == 3 * 10**12
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [say(0, 0, 9)],
+        [say(1, 1, 1), say(0, 0, 1)],
+        [say(0, 2, 1, 1)],
+        [say(2, 1, 1)],
+        [say(0, 0)],
+        [say(0, 0, RENEW)],
+    ],
+)
+def test_acknowledgements_that_cannot_be_meant_are_refused(batches: list[Acknowledgement]) -> None:
+    with pytest.raises(KafkaError, match="INVALID_REQUEST"):
+        check_acknowledgements(batches, may_renew=False)
+
+
+class ShareMachine(RuleBasedStateMachine):
+    """Members take, acknowledge, lapse and die, and the broker restarts: nothing is lost, nothing is shared."""
+
+    @initialize(end=st.integers(1, 30))
+    def begin(self, end: int) -> None:
+        self.end = end
+        self.share = SharePartition(0)
+        self.stored: dict[int, tuple[int, int]] = {}
+        self.stored_start = 0
+        self.held: dict[int, str] = {}
+        self.done: set[int] = set()
+        self.now = 0
+        self.highest_start = 0
+
+    def write(self, changed: list[StateBatch]) -> None:
+        if changed:
+            self.stored_start = self.share.start_offset
+        for first, last, state, count in changed:
+            for offset in range(first, last + 1):
+                self.stored[offset] = (state, count)
+                self.held.pop(offset, None)
+                if state != DeliveryState.AVAILABLE:
+                    self.done.add(offset)
+        self.share.settle()
+
+    @rule(member=st.sampled_from("abc"), most=st.integers(1, 9))
+    def take(self, member: str, most: int) -> None:
+        first = self.share.next_offset
+        if first >= self.end:
+            return
+        for batch in self.share.acquire(member, first, self.end - 1, most, self.now + 10):
+            for offset in range(batch.first, batch.last + 1):
+                assert offset not in self.held, "two members have it"
+                assert offset not in self.done, "it was done already"
+                self.held[offset] = member
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), kind=st.sampled_from([0, 1, 2, 3]))
+    def acknowledge(self, data: st.DataObject, kind: int) -> None:
+        offset = data.draw(st.sampled_from(sorted(self.held)))
+        self.write(self.share.acknowledge(self.held[offset], [say(offset, offset, kind)], LIMIT, 0))
+
+    @rule(ms=st.integers(1, 12))
+    def time_passes(self, ms: int) -> None:
+        self.now += ms
+        self.write(self.share.expire(self.now, LIMIT))
+
+    @rule(member=st.sampled_from("abc"))
+    def leave(self, member: str) -> None:
+        self.write(self.share.release(member, LIMIT))
+        assert member not in self.held.values()
+
+    @rule()
+    def restart(self) -> None:
+        batches = [StateBatch(o, o, *self.stored[o]) for o in sorted(self.stored) if o >= self.stored_start]
+        self.share = SharePartition(self.stored_start, batches)
+        self.held.clear()
+
+    @invariant()
+    def the_start_never_passes_what_is_not_done(self) -> None:
+        assert all(offset in self.done for offset in range(self.share.start_offset))
+
+    def teardown(self) -> None:
+        """Whoever keeps taking and accepting gets everything that was not done."""
+        if not hasattr(self, "share"):
+            return
+        self.write(self.share.expire(self.now + 100, LIMIT))
+        self.take("z", 100)
+        for offset in sorted(self.held):
+            self.write(self.share.acknowledge(self.held[offset], [say(offset, offset, ACCEPT)], LIMIT, 0))
+        assert self.share.start_offset == self.end == len(self.done)
+
+
+ShareMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+test_share_partition = ShareMachine.TestCase

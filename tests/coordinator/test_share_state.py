@@ -1,0 +1,132 @@
+"""The records of share groups, with bytes that Apache Kafka 4.3.0 wrote."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from ottla.coordinator.share_partition import DeliveryState, StateBatch
+from ottla.coordinator.share_records import ShareGroupState, apply_share, share_difference, share_tombstones
+from ottla.coordinator.share_state import ShareKey, ShareState, apply, snapshot_record, update_record
+from ottla.coordinator.share_state_store import ShareStateStore
+from ottla.coordinator.state_log import KeyValue
+from ottla.protocol.batch_header import BatchHeader
+from ottla.protocol.records import Record
+
+GROUP = "sgb8a2d2"
+TOPIC = bytes.fromhex("320c48f0bc6640cf9275cedf1f5e945c")
+KEY = ShareKey(GROUP, TOPIC, 0)
+SNAPSHOT_KEY = "0000" + "0008" + GROUP.encode().hex() + TOPIC.hex() + "00000000"
+UPDATE_KEY = "0001" + SNAPSHOT_KEY[4:]
+CREATED = "0000000000000000000200000000ffffffffffffffff000001a1def9ca5b000001a1def9ca5b0100"
+UPDATES = [
+    "0000000000000000000000000000000000000400000000000000000000000000000001020001000000000000000002000000000000"
+    "000200000100000000000000000300000000000000030400010001000400000003",
+    "000000000000000000000000000000000002030000000000000002000000000000000202000200000000000000000400000000000000"
+    "040000010001000400000002",
+]
+ALTERED = "00000000000100000006000000000000000000000002000001a1def9ddc2000001a1def9ddc20101000400000000"
+
+G = "0008" + GROUP.encode().hex()
+M = "0016" + b"m1xxxxxxxxxxxxxxxxxxxx".hex()
+GROUP_RECORDS = {
+    "000a" + G + M: "0000000670726f62650b2f3132372e302e302e310209737462386132643200",
+    "000b" + G: "000000000003e04de41a26402e3e00",
+    "000f" + G: "00000102320c48f0bc6640cf9275cedf1f5e945c097374623861326432030000000000000001000100",
+    "000d" + G + M: "000002320c48f0bc6640cf9275cedf1f5e945c0300000000000000010000",
+    "000c" + G: "000000000003010008000001a1def9cabc",
+    "000e" + G + M: "000000000003000000020002320c48f0bc6640cf9275cedf1f5e945c0300000000000000010000",
+}
+
+
+def test_a_snapshot_is_written_as_kafka_writes_it() -> None:
+    state = ShareState(2, created_ms=0x1A1DEF9CA5B, written_ms=0x1A1DEF9CA5B)
+    assert [part.hex() for part in snapshot_record(KEY, state) if part] == [SNAPSHOT_KEY, CREATED]
+    altered = ShareState(6, 0, 2, 0, 1, 0x1A1DEF9DDC2, 0x1A1DEF9DDC2)
+    assert (snapshot_record(KEY, altered)[1] or b"").hex() == ALTERED
+
+
+def test_an_update_is_written_as_kafka_writes_it() -> None:
+    state = ShareState(2, delivery_complete=3)
+    batches = [
+        StateBatch(0, 1, DeliveryState.ACKNOWLEDGED, 1),
+        StateBatch(2, 2, DeliveryState.AVAILABLE, 1),
+        StateBatch(3, 3, DeliveryState.ARCHIVED, 1),
+    ]
+    assert [part.hex() for part in update_record(KEY, state, 0, batches) if part] == [UPDATE_KEY, UPDATES[0]]
+
+
+def test_what_kafka_wrote_is_read() -> None:
+    states: dict[ShareKey, ShareState] = {}
+    apply(states, bytes.fromhex(SNAPSHOT_KEY), bytes.fromhex(CREATED))
+    for update in UPDATES:
+        apply(states, bytes.fromhex(UPDATE_KEY), bytes.fromhex(update))
+    state = states[KEY]
+    assert (state.state_epoch, state.start_offset, state.delivery_complete, state.updates) == (2, 2, 2, 2)
+    assert state.batches() == [
+        StateBatch(2, 2, DeliveryState.ACKNOWLEDGED, 2),
+        StateBatch(3, 3, DeliveryState.ARCHIVED, 1),
+        StateBatch(4, 4, DeliveryState.AVAILABLE, 1),
+    ]
+    apply(states, bytes.fromhex(SNAPSHOT_KEY), None)
+    assert states == {}
+
+
+def test_a_share_group_that_kafka_wrote_is_read_and_written_byte_for_byte() -> None:
+    state = ShareGroupState()
+    for key, value in GROUP_RECORDS.items():
+        apply_share(state, int(key[:4], 16), bytes.fromhex(key), bytes.fromhex(value))
+    assert state.initialized == {TOPIC: ("stb8a2d2", frozenset((0, 1)))}
+    written = [
+        (key.hex(), (value or b"").hex()) for key, value in share_difference(GROUP, ShareGroupState(), state)
+    ]
+    assert written == list(GROUP_RECORDS.items())
+    for key, _ in share_tombstones(GROUP, state):
+        apply_share(state, int.from_bytes(key[:2], "big"), key, None)
+    assert (state.members, state.targets, state.initialized) == ({}, {}, {})
+
+
+class MemoryLog:
+    def __init__(self) -> None:
+        self.records: list[tuple[int, KeyValue]] = []
+        self.starts: dict[int, int] = {}
+
+    def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> None:
+        self.records += [(partition, record) for record in records]
+
+    def end_offset(self, partition: int) -> int:
+        return sum(p == partition for p, _ in self.records)
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        self.starts[partition] = offset
+
+    async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
+        found = [r for p, r in self.records if p == partition]
+        yield None, [Record(i, 0, key, value) for i, (key, value) in enumerate(found)]  # type: ignore[misc]
+
+
+def test_a_store_reads_back_what_it_wrote_and_begins_anew_with_a_snapshot() -> None:
+    log = MemoryLog()
+    store = ShareStateStore(log, lambda: 7, updates_per_snapshot=2)
+    store.partition_count = 3
+    store.initialize(KEY, 2)
+    for offset in range(5):
+        store.write(KEY, 0, offset, 1, [StateBatch(offset, offset, DeliveryState.ACKNOWLEDGED, 1)])
+    kinds = [int.from_bytes(key[:2], "big") for _, (key, _) in log.records]
+    assert kinds == [0, 1, 1, 0, 1, 1, 0, 1]
+    assert list(log.starts.values()) == [6], "only the last snapshot and what follows is needed"
+    again = ShareStateStore(log, lambda: 8, updates_per_snapshot=2)
+    asyncio.run(again.load(range(3)))
+    assert again.get(KEY) == store.get(KEY)
+    assert again.keys(GROUP) == [KEY]
+    again.delete_topics({TOPIC})
+    assert again.get(KEY) is None
+
+
+def test_a_delivery_state_that_is_not_known_is_refused() -> None:
+    state = ShareState(1)
+    state.put(0, 0, [StateBatch(0, 0, 3, 1)])
+    with pytest.raises(ValueError, match="delivery state 3"):
+        apply({}, *snapshot_record(KEY, state))
