@@ -31,7 +31,7 @@ RECEIVE_BYTES = 256 * 1024
 # Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
 _READ_AHEAD = 64 * 1024
 # One turn of one connection: then others have theirs.
-_BYTES_PER_TURN = 128 * 1024
+_BYTES_PER_TURN = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
 # Below this a read and one joint write are cheaper than a sendfile of its own.
