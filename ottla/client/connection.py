@@ -1,18 +1,20 @@
 """A plain blocking connection to one broker.
 
-It speaks with the messages of `ottla.protocol`, over PLAINTEXT and TLS, in the newest version that both sides know.
+It speaks with the messages of `ottla.protocol`, over PLAINTEXT, TLS and SASL, in the newest version that both sides
+know.
 """
 
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from ottla.client.errors import ClientError, Unreachable
-from ottla.client.settings import Settings
+from ottla.client.settings import Sasl, Settings
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -40,9 +42,17 @@ class Connection:
         self._versions: dict[int, tuple[int, int]] | None = None
         try:
             self._socket = _connect(settings, host, port)
+        except socket.gaierror:
+            raise Unreachable(f"Cannot reach a broker at {self.where}: no such host name.") from None
+        except ssl.SSLError as error:
+            raise Unreachable(
+                f"Cannot reach a broker at {self.where} over TLS: {error.reason or error}."
+            ) from None
         except OSError as error:
             raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
         self.is_open = True
+        if settings.sasl is not None:
+            self._authenticate(settings.sasl)
 
     def __enter__(self) -> Self:
         return self
@@ -62,12 +72,42 @@ class Connection:
     def send(self, request: Request, answer: type[R], *, max_version: int | None = None) -> Sent[R]:
         return self._send(request, answer, self.version(request, max_version))
 
+    def _authenticate(self, sasl: Sasl) -> None:
+        from ottla.client.sasl import exchange
+        from ottla.protocol.messages import sasl_authenticate, sasl_handshake
+
+        handshake = sasl_handshake.SaslHandshakeRequest(mechanism=sasl.mechanism)
+        offered = self.receive(self._send(handshake, sasl_handshake.SaslHandshakeResponse, 1))
+        reason = f"it does not offer {sasl.mechanism}" if offered.error_code else ""
+        steps = exchange(sasl.mechanism, sasl.username, sasl.password)
+        token = next(steps)
+        while not reason:
+            request = sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token)
+            answer = self.receive(self._send(request, sasl_authenticate.SaslAuthenticateResponse, 0))
+            if answer.error_code:
+                reason = (answer.error_message or "wrong user name or password").rstrip(".")
+                break
+            try:
+                token = steps.send(bytes(answer.auth_bytes))
+            except StopIteration:
+                return
+        self.close()
+        raise ClientError(
+            f"The broker at {self.where} refused the credentials: {reason}.",
+            ErrorCode.SASL_AUTHENTICATION_FAILED,
+        )
+
+    @property
+    def versions(self) -> dict[int, tuple[int, int]]:
+        """Lowest and highest version of each API that the broker knows."""
+        if self._versions is None:
+            answer = self.receive(self._send(ApiVersionsRequest(), ApiVersionsResponse, 0))
+            self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+        return self._versions
+
     def version(self, request: Request, max_version: int | None = None) -> int:
         """The version in which a request will be sent."""
-        if self._versions is None:
-            versions = self.receive(self._send(ApiVersionsRequest(), ApiVersionsResponse, 0))
-            self._versions = {api.api_key: (api.min_version, api.max_version) for api in versions.api_keys}
-        lowest, highest = self._versions.get(request.api_key, (0, -1))
+        lowest, highest = self.versions.get(request.api_key, (0, -1))
         version = min(highest, request.versions[1])
         if max_version is not None:
             version = min(version, max_version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
@@ -36,12 +36,20 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
+class Sasl:
+    mechanism: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Hashable, so that connections can be shared by all who ask for the same."""
 
     bootstrap: tuple[tuple[str, int], ...] = ()
     client_id: str = "ottla"
     tls: Tls | None = None
+    sasl: Sasl | None = None
     request_timeout: float = 30.0
     #: For how long a call that a retry may save is retried.
     api_timeout: float = 60.0
@@ -53,6 +61,7 @@ class Settings:
             bootstrap=parse_servers(properties.get("bootstrap.servers", "")),
             client_id=properties.get("client.id", client_id),
             tls=_tls(properties),
+            sasl=_sasl(properties),
             request_timeout=_seconds(properties, "request.timeout.ms", 30_000),
             api_timeout=_seconds(properties, "default.api.timeout.ms", 60_000),
             retry_backoff=_seconds(properties, "retry.backoff.ms", 100),
@@ -85,17 +94,29 @@ def _seconds(properties: Mapping[str, str], name: str, default: int) -> float:
         raise ClientError(f"{name} must be a number of milliseconds, not '{text}'.") from None
 
 
-def _tls(properties: Mapping[str, str]) -> Tls | None:
+def _protocol(properties: Mapping[str, str]) -> str:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol.startswith("SASL"):
+    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         raise ClientError(
-            f"security.protocol={protocol} cannot be used here yet: only PLAINTEXT and SSL can.",
-            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            f"The client configuration is not valid: there is no security.protocol {protocol}.",
+            ErrorCode.INVALID_CONFIG,
         )
-    if protocol == "PLAINTEXT":
+    return protocol
+
+
+def _sasl(properties: Mapping[str, str]) -> Sasl | None:
+    if not _protocol(properties).startswith("SASL"):
         return None
-    if protocol != "SSL":
-        raise ClientError(f"security.protocol must be PLAINTEXT or SSL, not '{protocol}'.")
+    return Sasl(
+        properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI",
+        properties.get("sasl.username", ""),
+        properties.get("sasl.password", ""),
+    )
+
+
+def _tls(properties: Mapping[str, str]) -> Tls | None:
+    if not _protocol(properties).endswith("SSL"):
+        return None
     certificate = properties.get("ssl.certificate.location", _pem_store(properties, "keystore"))
     return Tls(
         ca_file=properties.get("ssl.ca.location", _pem_store(properties, "truststore")),

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ottla.client.cluster import TopicPartition
-from ottla.client.errors import ClientError
 from ottla.client.fetch import FetchOptions
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.settings import Settings
+from ottla.spark.client_options import client_settings
 from ottla.spark.option_names import STRATEGIES, OptionError, check_names
 from ottla.spark.positions import Position, parse_offsets, parse_timestamp, parse_timestamps
 
@@ -134,12 +134,7 @@ class _Parser:
             for name, value in self._options.items()
             if name.startswith("kafka.")
         }
-        if not properties.get("bootstrap.servers", "").strip():
-            raise OptionError("Option 'kafka.bootstrap.servers' is missing: where is the broker?")
-        try:
-            settings = Settings.from_properties(properties, client_id="ottla-spark")
-        except ClientError as error:
-            raise OptionError(f"kafka.{error.message}") from None
+        settings = client_settings(properties)
         retries = self.count("fetchOffset.numRetries")
         interval = self.count("fetchOffset.retryIntervalMs")
         if interval is not None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.protocol.compression import Codec
+from ottla.spark.client_options import client_settings
 from ottla.spark.kernels import MAX_BATCH_BYTES
 from ottla.spark.option_names import OptionError
 
@@ -98,12 +98,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     given = {name.lower(): value for name, value in options.items()}
     _check_names(given)
     kafka = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
-    if not kafka.get("bootstrap.servers", "").strip():
-        raise OptionError("Option 'kafka.bootstrap.servers' is missing: where is the broker?")
-    try:
-        settings = Settings.from_properties(kafka, client_id="ottla-spark")
-    except ClientError as error:
-        raise OptionError(f"kafka.{error.message}") from None
+    settings = client_settings(kafka)
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise OptionError(

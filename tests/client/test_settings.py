@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.client.errors import ClientError
-from ottla.client.settings import Settings, Tls, parse_servers
+from ottla.client.settings import Sasl, Settings, Tls, parse_servers
 
 
 def test_servers_may_leave_out_their_port() -> None:
@@ -35,11 +35,23 @@ def test_pem_files_are_taken_by_the_names_of_either_client() -> None:
 @pytest.mark.parametrize(
     ("properties", "sentence"),
     [
-        ({"security.protocol": "SASL_SSL"}, "SASL_SSL cannot be used here yet"),
-        ({"security.protocol": "TLS"}, "must be PLAINTEXT or SSL, not 'TLS'"),
+        ({"security.protocol": "TLS"}, "there is no security.protocol TLS"),
         ({"security.protocol": "SSL", "ssl.truststore.location": "/store.jks"}, "must be a PEM file"),
     ],
 )
 def test_what_cannot_be_done_is_refused(properties: dict[str, str], sentence: str) -> None:
     with pytest.raises(ClientError, match=sentence):
         Settings.from_properties(properties)
+
+
+def test_sasl_takes_its_names_from_librdkafka() -> None:
+    properties = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "ann",
+        "sasl.password": "secret",
+    }
+    settings = Settings.from_properties(properties)
+    assert settings.sasl == Sasl("SCRAM-SHA-256", "ann", "secret")
+    assert settings.tls == Tls()
+    assert "secret" not in repr(settings)

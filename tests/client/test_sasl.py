@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.cli.errors import BrokerUnreachable
-from ottla.cli.sasl import exchange
+from ottla.client.errors import ClientError
+from ottla.client.sasl import exchange
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 CHALLENGE = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096".encode()
@@ -31,10 +31,10 @@ def test_scram_proves_and_checks(scram):
 def test_a_broker_that_does_not_know_the_password_is_refused(scram):
     next(scram)
     scram.send(CHALLENGE)
-    with pytest.raises(BrokerUnreachable):
+    with pytest.raises(ClientError):
         scram.send(b"v=AAAA")
 
 
 def test_an_unknown_mechanism_is_said():
-    with pytest.raises(BrokerUnreachable, match="GSSAPI is not supported"):
+    with pytest.raises(ClientError, match="GSSAPI is not supported"):
         exchange("GSSAPI", "", "")

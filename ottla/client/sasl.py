@@ -8,7 +8,8 @@ import hmac
 import secrets
 from collections.abc import Generator
 
-from ottla.cli.errors import BrokerUnreachable
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import ErrorCode
 
 Exchange = Generator[bytes, bytes, None]
 
@@ -18,7 +19,10 @@ def exchange(mechanism: str, username: str, password: str) -> Exchange:
         return _plain(username, password)
     if mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         return _scram(mechanism.removeprefix("SCRAM-").replace("-", "").lower(), username, password)
-    raise BrokerUnreachable(f"The SASL mechanism {mechanism} is not supported here: use PLAIN or SCRAM.")
+    raise ClientError(
+        f"The SASL mechanism {mechanism} is not supported here: use PLAIN or SCRAM.",
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    )
 
 
 def _plain(username: str, password: str) -> Exchange:
@@ -33,7 +37,9 @@ def _scram(digest: str, username: str, password: str) -> Exchange:
     challenge = (yield b"n,," + first.encode()).decode()
     fields = dict(part.split("=", 1) for part in challenge.split(","))
     if not fields["r"].startswith(nonce):
-        raise BrokerUnreachable("The broker answered with a nonce that is not ours.")
+        raise ClientError(
+            "The broker answered with a nonce that is not ours.", ErrorCode.SASL_AUTHENTICATION_FAILED
+        )
     salted = hashlib.pbkdf2_hmac(
         digest, password.encode(), base64.b64decode(fields["s"]), max(int(fields["i"]), 1)
     )
@@ -46,4 +52,6 @@ def _scram(digest: str, username: str, password: str) -> Exchange:
     server_key = hmac.digest(salted, b"Server Key", digest)
     expected = base64.b64encode(hmac.digest(server_key, message, digest))
     if not hmac.compare_digest(final.partition(b"v=")[2], expected):
-        raise BrokerUnreachable("The broker could not prove that it knows the password.")
+        raise ClientError(
+            "The broker could not prove that it knows the password.", ErrorCode.SASL_AUTHENTICATION_FAILED
+        )
