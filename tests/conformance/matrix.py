@@ -18,6 +18,7 @@ SECTIONS = (
     "Produce and consume",
     "Positions and offsets",
     "Consumer groups",
+    "Transactions",
     "One client writes, another reads",
     "Administration",
     "Errors",

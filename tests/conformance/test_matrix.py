@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .matrix import BEGIN, END, FAILED, NO_CLIENT, PASSED, Matrix, write_between_markers
+from .matrix import BEGIN, END, FAILED, NO_CLIENT, PASSED, SECTIONS, Matrix, write_between_markers
 
 
 def test_a_cell_says_passed_failed_lacking_or_nothing() -> None:
@@ -45,3 +45,9 @@ def test_a_missing_file_is_made(tmp_path: Path) -> None:
     path = tmp_path / "docs" / "compatibility.md"
     write_between_markers(path, "table")
     assert path.read_text(encoding="utf-8") == f"{BEGIN}\ntable\n{END}\n"
+
+
+def test_every_file_of_cases_has_its_section() -> None:
+    for path in Path(__file__).parent.glob("test_*.py"):
+        section = path.read_text().removeprefix('"""').partition(".")[0]
+        assert section in SECTIONS or path.name == Path(__file__).name, path.name

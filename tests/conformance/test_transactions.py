@@ -1,4 +1,7 @@
-"""Transactions, with the versions of the protocol that each client speaks."""
+"""Transactions.
+
+In the versions of the protocol that each client speaks.
+"""
 
 from __future__ import annotations
 
