@@ -82,7 +82,10 @@ class Client(ABC):
         limit: int | None = None,
         commit: bool = True,
     ) -> Member:
-        """Start a group member that commits what it reads, and ends by itself after `limit` records."""
+        """Start a group member that commits what it reads, and ends by itself after `limit` records.
+
+        A topic that begins with ^ is a pattern, for the broker to match.
+        """
 
     def call(self, operation: str, **arguments: Any) -> Any:
         raise NotImplementedError(f"{self.name} has no {operation}")

@@ -348,10 +348,12 @@ class ConfluentAgent(Agent):
             messages = log.take(messages)
             log.records([consumed(message) for message in messages])
             if messages and options["commit"]:
-                offsets = {message.partition(): message.offset() + 1 for message in messages}
+                offsets = {
+                    (message.topic(), message.partition()): message.offset() + 1 for message in messages
+                }
                 try:
                     consumer.commit(
-                        offsets=[TopicPartition(options["topic"], *item) for item in offsets.items()],
+                        offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()],
                         asynchronous=False,
                     )
                 except KafkaException as error:
@@ -363,7 +365,7 @@ class ConfluentAgent(Agent):
                     ):
                         raise
                 else:
-                    log.committed(offsets)
+                    log.committed({partition: offset for (_, partition), offset in offsets.items()})
         consumer.close()
 
     def _consumer(self, group: str | None = None, config: dict[str, Any] | None = None) -> Consumer:

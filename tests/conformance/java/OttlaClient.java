@@ -53,6 +53,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -525,7 +526,7 @@ public final class OttlaClient {
     }
 
     private void runMember(Consumer<byte[], byte[]> consumer, JsonNode options, AtomicBoolean stopping) {
-        consumer.subscribe(List.of(text(options, "topic")), new ConsumerRebalanceListener() {
+        ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                 event("assigned", "partitions", toJson(partitions));
@@ -535,7 +536,13 @@ public final class OttlaClient {
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
                 event("revoked", "partitions", toJson(partitions));
             }
-        });
+        };
+        String topic = text(options, "topic");
+        if (topic.startsWith("^")) {
+            consumer.subscribe(new SubscriptionPattern(topic), listener);
+        } else {
+            consumer.subscribe(List.of(topic), listener);
+        }
         long left = options.get("limit").isNull() ? Long.MAX_VALUE : options.get("limit").asLong();
         Set<TopicPartition> assignment = null;
         while (!stopping.get() && left > 0) {
