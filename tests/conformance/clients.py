@@ -16,6 +16,8 @@ from .capabilities import (
     CODECS,
     GROUPS,
     POSITIONS,
+    SHARE_GROUP_ADMIN,
+    SHARE_GROUPS,
     TRAITS,
     TRANSACTIONS,
     assignors,
@@ -45,6 +47,7 @@ class ConfluentClient(PythonClient):
         | GROUPS
         | POSITIONS
         | TRANSACTIONS
+        | SHARE_GROUPS
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "cooperative-sticky", *BROKER_ASSIGNORS)
@@ -119,6 +122,9 @@ class JavaClient(AgentClient):
         | GROUPS
         | POSITIONS
         | TRANSACTIONS
+        | SHARE_GROUPS
+        | SHARE_GROUP_ADMIN
+        | {"renewed locks"}
         | ADMIN - {"alter_configs"}  # the client has the incremental call only
         | codecs(*CODECS)
         | assignors(*ASSIGNORS, *BROKER_ASSIGNORS)
@@ -158,9 +164,9 @@ class JavaClient(AgentClient):
 
         if self._classes is None:
             self._classes = self.directory / "classes"
-            source = HERE / "java" / "OttlaClient.java"
+            sources = map(str, (HERE / "java").glob("*.java"))
             javac = str(Path(java()).with_name("javac"))
-            arguments = ["-d", str(self._classes), "-cp", kafka_classpath(), str(source)]
+            arguments = ["-d", str(self._classes), "-cp", kafka_classpath(), *sources]
             subprocess.run([javac, "-proc:none", *arguments], check=True, timeout=120)
         classpath = f"{self._classes}:{kafka_classpath()}"
         return [java(), *self.jvm, "-cp", classpath, "OttlaClient", mode]

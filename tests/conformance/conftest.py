@@ -19,6 +19,7 @@ from .cases import parameters
 from .client import AgentClient, Client
 from .clients import CLIENTS, ConfluentClient
 from .matrix import FAILED, NO_CLIENT, NOT_RUN, PASSED, Cell, Matrix, write_between_markers
+from .records import ClientError
 from .topics import MakeTopic, is_served
 from .waiting import wait_for
 
@@ -161,8 +162,16 @@ def observer(clients: Callable[[str], Client]) -> AgentClient:
     observer = clients(ConfluentClient.name)
     assert isinstance(observer, AgentClient)
     # The first use of a group creates __consumer_offsets; no case should have to wait for that.
-    observer.call("committed", group="warm-up", topic="warm-up", partitions=[0])
+    wait_for(lambda: has_coordinator(observer), "groups have a coordinator")
     return observer
+
+
+def has_coordinator(observer: AgentClient) -> bool:
+    try:
+        observer.call("committed", group="warm-up", topic="warm-up", partitions=[0])
+    except ClientError:
+        return False
+    return True
 
 
 @pytest.fixture

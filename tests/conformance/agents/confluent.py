@@ -7,7 +7,8 @@ import time
 import uuid
 from typing import Any
 
-from agents.agent import Agent, Emit, MemberLog, main
+from agents.agent import Emit, MemberLog, main
+from agents.confluent_share import ShareGroups
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -46,7 +47,7 @@ SPECS = {
 }
 
 
-class ConfluentAgent(Agent):
+class ConfluentAgent(ShareGroups):
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self.common = {"bootstrap.servers": bootstrap, "log_level": 4}

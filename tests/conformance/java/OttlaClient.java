@@ -2,6 +2,7 @@
 //
 //     java -cp CLASSES:JARS OttlaClient serve HOST:PORT
 //     java -cp CLASSES:JARS OttlaClient member HOST:PORT '{"group": ...}'
+//     java -cp CLASSES:JARS OttlaClient share-member HOST:PORT '{"group": ...}'
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -82,6 +83,7 @@ public final class OttlaClient {
     private final String bootstrap;
     private final Map<Integer, Consumer<byte[], byte[]>> consumers = new HashMap<>();
     private final Map<Integer, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
+    private final ShareGroups shareGroups = new ShareGroups();
     private Admin admin;
     private int lastHandle = 0;
 
@@ -96,7 +98,7 @@ public final class OttlaClient {
         if (arguments[0].equals("serve")) {
             client.serve();
         } else {
-            client.beMember(JSON.readTree(arguments[2]));
+            client.beMember(JSON.readTree(arguments[2]), arguments[0].equals("share-member"));
         }
     }
 
@@ -140,6 +142,9 @@ public final class OttlaClient {
     }
 
     private Object call(String operation, JsonNode arguments) throws Exception {
+        if (operation.contains("share_")) {
+            return shareGroups.call(operation, arguments, common(), admin());
+        }
         switch (operation) {
             case "produce": return produce(arguments);
             case "begin_producer": return beginProducer(text(arguments, "transactional_id"));
@@ -489,7 +494,35 @@ public final class OttlaClient {
 
     // A group member
 
-    private void beMember(JsonNode options) throws Exception {
+    private void beMember(JsonNode options, boolean ofShareGroup) throws Exception {
+        AtomicBoolean stopping = new AtomicBoolean();
+        Thread watcher = new Thread(() -> {
+            try {
+                System.in.readAllBytes();
+            } catch (java.io.IOException error) {
+                // A broken pipe is the end of the parent, too.
+            }
+            stopping.set(true);
+        });
+        watcher.setDaemon(true);
+        watcher.start();
+        try {
+            if (ofShareGroup) {
+                ShareGroups.beMember(common(), options, stopping);
+            } else {
+                try (Consumer<byte[], byte[]> consumer = consumer(memberConfig(options))) {
+                    runMember(consumer, options, stopping);
+                }
+            }
+        } catch (Exception error) {
+            ObjectNode failed = describe(error);
+            write(failed.put("event", "failed"));
+            throw error;
+        }
+        write(JSON.createObjectNode().put("event", "stopped"));
+    }
+
+    private Properties memberConfig(JsonNode options) {
         Properties config = consumerConfig(text(options, "group"));
         config.put("auto.offset.reset", "earliest");
         String assignor = text(options, "assignor");
@@ -504,25 +537,7 @@ public final class OttlaClient {
         if (!options.get("instance").isNull()) {
             config.put("group.instance.id", text(options, "instance"));
         }
-        AtomicBoolean stopping = new AtomicBoolean();
-        Thread watcher = new Thread(() -> {
-            try {
-                System.in.readAllBytes();
-            } catch (java.io.IOException error) {
-                // A broken pipe is the end of the parent, too.
-            }
-            stopping.set(true);
-        });
-        watcher.setDaemon(true);
-        watcher.start();
-        try (Consumer<byte[], byte[]> consumer = consumer(config)) {
-            runMember(consumer, options, stopping);
-        } catch (Exception error) {
-            ObjectNode failed = describe(error);
-            write(failed.put("event", "failed"));
-            throw error;
-        }
-        write(JSON.createObjectNode().put("event", "stopped"));
+        return config;
     }
 
     private void runMember(Consumer<byte[], byte[]> consumer, JsonNode options, AtomicBoolean stopping) {
@@ -581,7 +596,7 @@ public final class OttlaClient {
         }
     }
 
-    private static void event(String kind, String name, JsonNode details) {
+    static void event(String kind, String name, JsonNode details) {
         ObjectNode event = JSON.createObjectNode().put("event", kind);
         event.set(name, details);
         write(event);
@@ -669,13 +684,13 @@ public final class OttlaClient {
         return new ConfigResource(ConfigResource.Type.valueOf(kind), text(arguments, "name"));
     }
 
-    private static ArrayNode toJson(Collection<TopicPartition> partitions) {
+    static ArrayNode toJson(Collection<TopicPartition> partitions) {
         ArrayNode found = JSON.createArrayNode();
         partitions.forEach(partition -> found.addArray().add(partition.topic()).add(partition.partition()));
         return found;
     }
 
-    private static ObjectNode toJson(ConsumerRecord<byte[], byte[]> record) {
+    static ObjectNode toJson(ConsumerRecord<byte[], byte[]> record) {
         ObjectNode found = JSON.createObjectNode();
         found.put("key", encode(record.key())).put("value", encode(record.value()));
         found.put("partition", record.partition()).put("offset", record.offset());
