@@ -234,6 +234,20 @@ def test_group_configs(client: AgentClient, unique: str) -> None:
     assert refused.value.code == ErrorCode.INVALID_CONFIG
 
 
+@case(
+    "A lock shorter or longer than the broker allows is refused", needs=[*NEEDS, "incremental_alter_configs"]
+)
+def test_lock_bounds(client: AgentClient, observer: AgentClient, unique: str) -> None:
+    least = broker_config(observer, "group.share.min.record.lock.duration.ms")
+    most = broker_config(observer, "group.share.max.record.lock.duration.ms")
+    for fits in (least, most):
+        configure_group(client, unique, share_record_lock_duration_ms=str(fits))
+    for wrong in (least - 1, most + 1):
+        with pytest.raises(ClientError) as refused:
+            configure_group(client, unique, share_record_lock_duration_ms=str(wrong))
+        assert refused.value.code == ErrorCode.INVALID_CONFIG
+
+
 @case("List share groups", needs=["list_share_groups"])
 def test_list(client: AgentClient, observer: AgentClient, group: str, topic: str) -> None:
     one = ShareConsumer(observer, group, topic)
