@@ -86,6 +86,7 @@ class KafkaPythonClient(PythonClient):
         | {"no auto-creation", "list_offsets", "incremental_alter_configs", "delete_group"}
         | {
             "alter_group_offsets",
+            "list_share_groups",
             "delete_group_offsets",
             "log_dirs",
             "describe_producers",
