@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
+from ottla.spark.json_text import any_value, json_text
 from ottla.spark.json_times import days, microseconds
 
 #: Reads a value that starts at a position, and gives it with the position after it.
@@ -24,6 +25,7 @@ _any_value = _decoder.scan_once
 _text = _decoder.parse_string
 _blank = re.compile(r"[ \t\n\r]*").match
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?").match
+_decimal_text = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?").fullmatch
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
 _NOT_NUMBERS_IN_TEXT = {
@@ -200,12 +202,15 @@ def _array(kind: Any, zone: tzinfo, where: str) -> Reader:
 
 
 def _string(text: str, at: int) -> tuple[Any, int]:
-    """Whatever is not a string is taken as it is written."""
+    """Whatever is not a string is taken as its JSON."""
     if text.startswith('"', at):
         value, end = _text(text, at + 1, True)
         return _readable(value), end
-    end = _skip(text, at)
-    return text[at:end], end
+    try:
+        value, end = any_value(text, at)
+    except StopIteration as stop:
+        raise JSONDecodeError("a value is missing", text, stop.value) from None
+    return json_text(value), end
 
 
 def _boolean(where: str) -> Reader:
@@ -266,6 +271,9 @@ def _decimal(kind: Any, where: str) -> Reader:
             digits, end = found[0], found.end()
         elif text.startswith('"', at):
             digits, end = _text(text, at + 1, True)
+            digits = digits.replace(",", "")
+            if _decimal_text(digits) is None:
+                raise misfit(text, at)
         else:
             raise misfit(text, at)
         try:

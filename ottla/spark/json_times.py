@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from ottla.spark.json_types import TIMESTAMP, TIMESTAMP_NTZ
 
 _DATE = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?"
-_ONLY_DATE = re.compile(_DATE + r"(?:(?<=-\d)[ T].*|(?<=-\d\d)[ T].*)?", re.ASCII)
-_TIME = r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?\s*([A-Za-z+-].*)?"
-_TIMESTAMP = re.compile(_DATE + r"(?:(?<=-\d)[ T]|(?<=-\d\d)[ T])?(?:(?<=[ T])" + _TIME + ")?", re.ASCII)
+_ONLY_DATE = re.compile(_DATE + r"(?:(?:(?<=-\d)|(?<=-\d\d))[ T].*)?", re.ASCII)
+_TIME = r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?\s*([A-Za-z+-].*)?)?)?"
+_TIMESTAMP = re.compile(_DATE + r"(?:(?:(?<=-\d)|(?<=-\d\d))[ T]" + _TIME + ")?", re.ASCII)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
 
 #: What Arrow and Spark read alike.
@@ -38,7 +38,7 @@ def days(text: str) -> int:
 
 
 def microseconds(text: str, zone: tzinfo | None) -> int:
-    """Since 1970-01-01 UTC, where text without a zone is of `zone`; without `zone` the zone of the text is dropped."""
+    """Since 1970-01-01 UTC, where text without a zone is of `zone`; without `zone` it must have none."""
     found = _TIMESTAMP.fullmatch(text.strip())
     if found is None:
         raise ValueError(text)
@@ -53,6 +53,8 @@ def microseconds(text: str, zone: tzinfo | None) -> int:
         int((fraction or "").ljust(6, "0")[:6]),
     )
     if zone is None:
+        if name:
+            raise ValueError(text)
         return (moment - _EPOCH) // _MICROSECOND
     offset = (_zone(name.strip()) if name else zone).utcoffset(moment) or timedelta()
     return (moment - offset - _EPOCH) // _MICROSECOND
