@@ -1,7 +1,8 @@
 """A column of JSON texts to a column of a Spark type.
 
-Arrow's reader takes blocks of rows at once, and takes nothing that Spark's `from_json` would understand otherwise; a
-block that it refuses is cut into smaller ones, and what is left of it after that is read row by row.
+Three readers, each slower than the one before and taking what that leaves: a compiled loop over plain objects, Arrow's
+reader of whole blocks, and a parser of single rows, which knows what Spark's `from_json` does. None of the first two
+takes what `from_json` would understand otherwise. A block that Arrow refuses is cut into smaller ones first.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
@@ -17,6 +19,16 @@ from ottla.spark.json_lines import lines
 from ottla.spark.json_rows import BadJson, row_parser
 from ottla.spark.json_types import arrow_type, block_type
 
+PlainReader: Any
+try:
+    from ottla.spark.json_plain import PlainReader
+except ModuleNotFoundError as error:
+    if error.name != "numba":
+        raise
+    PlainReader = None
+
+#: With more odd rows than this among all, the plain reader is not worth its time.
+_MOST_ODD = 0.5
 #: Up to this many rows, a block costs more than its rows.
 _FEW = 8
 #: A block that is refused and has no more rows than this is read row by row.
@@ -44,7 +56,38 @@ class JsonDecoder:
                 explicit_schema=pa.schema(list(block)), unexpected_field_behavior="ignore"
             )
 
+        self._plain: Any = None
+        if PlainReader is not None and block is not None and PlainReader.can_read(kind):
+            self._plain = PlainReader(kind, [field.type for field in block])
+
     def decode(self, texts: pa.BinaryArray) -> Decoded:
+        if self._plain is not None and len(texts):
+            decoded = self._decode_plain(texts)
+            if decoded is not None:
+                return decoded
+        return self._decode_others(texts)
+
+    def _decode_plain(self, texts: pa.BinaryArray) -> Decoded | None:
+        """None if there is nothing plain about it."""
+        try:
+            _check_utf8(texts)
+            columns, odd, count = self._plain.read(texts)
+            if count > _MOST_ODD * len(texts):
+                self._plain = None
+                return None
+            column = self._struct(self._kind, self._type, columns, texts)
+        except (pa.ArrowInvalid, ValueError):
+            return None
+        if not count:
+            return Decoded(column, {})
+        [rows] = np.nonzero(odd)
+        others = self._decode_others(texts.take(pa.array(rows)))
+        places = np.arange(len(texts))
+        places[rows] = len(texts) + np.arange(count)
+        column = pa.concat_arrays([column, others.column]).take(pa.array(places))
+        return Decoded(column, {int(rows[row]): reason for row, reason in others.reasons.items()})
+
+    def _decode_others(self, texts: pa.BinaryArray) -> Decoded:
         pieces: list[pa.Array] = []
         reasons: dict[int, str] = {}
         self._decode(texts, 0, pieces, reasons)

@@ -291,6 +291,9 @@ def _of_text(kind: Any, zone: tzinfo, where: str) -> Reader:
     name = kind.typeName()
     misfit = _misfit(kind.simpleString(), where)
 
+    # A timestamp may be a number of seconds; as many as fit when they are microseconds.
+    read_seconds = _integer(44, "timestamp", where)
+
     def convert(value: str) -> Any:
         if name == "date":
             return days(value)
@@ -300,10 +303,10 @@ def _of_text(kind: Any, zone: tzinfo, where: str) -> Reader:
 
     def read(text: str, at: int) -> tuple[Any, int]:
         if not text.startswith('"', at):
-            found = _number(text, at)
-            if name == "timestamp" and found is not None and not found[1] and not found[2]:
-                return int(found[0]) * 1_000_000, found.end()  # seconds
-            raise misfit(text, at)
+            if name != "timestamp":
+                raise misfit(text, at)
+            seconds, end = read_seconds(text, at)
+            return seconds * 1_000_000, end
         value, end = _text(text, at + 1, True)
         try:
             return convert(value), end
