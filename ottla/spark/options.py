@@ -51,6 +51,8 @@ class SourceOptions:
     poll_timeout: float = 120.0
     commit_group: str | None = None
     typed: TypedOptions = field(default_factory=TypedOptions)
+    #: Whether each task of a batch asks for the end when it runs.
+    follow: bool = False
 
     @property
     def isolation_level(self) -> int:
@@ -100,6 +102,7 @@ class _Parser:
             poll_timeout=(self.count("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
             commit_group=self.text("ottla.commit.group") or self.text("kafka.group.id"),
             typed=parse_typed_options(self._options),
+            follow=self._follows,
         )
         self._check_limits(parsed)
         return parsed
@@ -200,6 +203,10 @@ class _Parser:
             raise OptionError("endingOffsets cannot be earliest: nothing would be read.")
         return position
 
+    @property
+    def _follows(self) -> bool:
+        return (self.text("endingOffsets") or "").strip().lower() == "current"
+
     def _position(self, which: str, beyond: int | None, default: int) -> Position:
         """One timestamp goes before timestamps by partition, and those before offsets."""
         timestamp = self.text(f"{which}Timestamp")
@@ -209,7 +216,7 @@ class _Parser:
         if timestamps is not None:
             return parse_timestamps(f"{which}OffsetsByTimestamp", timestamps, beyond)
         offsets = self.text(f"{which}Offsets")
-        if offsets is not None:
+        if offsets is not None and not (which == "ending" and self._follows):
             return parse_offsets(f"{which}Offsets", offsets)
         return Position(everywhere=default, option=f"{which}Offsets")
 
@@ -225,6 +232,8 @@ class _Parser:
         least, most = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
         if least is not None and most is not None and least > most:
             raise OptionError(f"minOffsetsPerTrigger ({least}) is larger than maxOffsetsPerTrigger ({most}).")
+        if parsed.follow and (parsed.min_partitions or parsed.max_records_per_partition):
+            raise OptionError("endingOffsets=current cannot be used where partitions are split among tasks.")
 
 
 def _parse_assign(text: str) -> tuple[TopicPartition, ...]:

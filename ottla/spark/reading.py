@@ -38,6 +38,22 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
         typed.finish()
 
 
+def current_range(options: SourceOptions, planned: OffsetRange) -> OffsetRange:
+    """The range with the end, and if need be the start, that its partition has now.
+
+    Spark plans a batch once, and runs it again in each micro-batch of a stream that is joined with it.
+    """
+    with shared_cluster(options.settings) as cluster:
+        first, last = (
+            list_offsets(cluster, {planned.partition: which}, options.isolation_level)[
+                planned.partition
+            ].offset
+            for which in (EARLIEST, LATEST)
+        )
+    start = max(planned.start, first)
+    return OffsetRange(planned.partition, start, max(start, last))
+
+
 class _RangeReader:
     def __init__(self, cluster: Cluster, options: SourceOptions, wanted: OffsetRange) -> None:
         self._cluster = cluster

@@ -22,7 +22,7 @@ from ottla.spark.options import SourceOptions, parse_options
 from ottla.spark.planning import plan_batch
 from ottla.spark.progress import Progress
 from ottla.spark.ranges import OffsetRange, offsets_from_json, offsets_to_json
-from ottla.spark.reading import read_range
+from ottla.spark.reading import current_range, read_range
 from ottla.spark.sink import OttlaStreamWriter, OttlaWriter, batch_writer, stream_writer
 
 if TYPE_CHECKING:
@@ -77,7 +77,10 @@ class OttlaReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:  # Spark plans one task where there is nothing to read
             return iter(())
-        return read_range(self._options, partition.value)
+        wanted: OffsetRange = partition.value
+        if self._options.follow:
+            wanted = current_range(self._options, wanted)
+        return read_range(self._options, wanted)
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

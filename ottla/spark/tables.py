@@ -26,6 +26,7 @@ def table(
     value: Any,
     key: Any = formats.text,
     stream: bool = False,
+    follow: bool = False,
     bootstrap_servers: str | None = None,
     dead_letter: str | None = None,
     commit_group: str | None = None,
@@ -34,7 +35,8 @@ def table(
     """The latest record of each key, as Kafka's compaction would leave it, with the columns of `read_topic`.
 
     A batch has one row per key, and none where the last record is a tombstone. Spark plans it once: a stream that is
-    joined with it sees the table of its first micro-batch. In foreachBatch, ask for it anew.
+    joined with it sees the table of its first micro-batch; with `follow` it reads the whole topic again each time, and
+    sees it as it is then.
 
     A stream is a streaming aggregation: in output mode update each micro-batch has the keys that changed, in complete
     all of them. A key whose last record is a tombstone has a null value there, and stays in the state; a key that is
@@ -42,6 +44,8 @@ def table(
     """
     from pyspark.sql import functions as F
 
+    if follow and stream:
+        raise OptionError("A table with stream=True follows its topic anyhow: leave follow=True away.")
     records = read_topic(
         spark,
         topic,
@@ -51,7 +55,7 @@ def table(
         bootstrap_servers=bootstrap_servers,
         dead_letter=dead_letter,
         commit_group=commit_group,
-        options=options,
+        options={**({"endingOffsets": "current"} if follow else {}), **(options or {})},
     ).where("key IS NOT NULL")
     others = [name for name in records.columns if name not in ("key", "topic", "partition")]
     latest = (

@@ -83,7 +83,8 @@ def to_topic(
         "topic": topic,
         **(options or {}),
     }
-    rows = _encoded(df, key, value)
+    partition_by = {name.lower(): text for name, text in given.items()}.get("partitioncolumn")
+    rows = _encoded(df, key, value, partition_by)
     if not df.isStreaming:
         rows.write.format("ottla").mode("append").options(**given).save()
         return None
@@ -91,15 +92,18 @@ def to_topic(
     return queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger)
 
 
-def _encoded(df: DataFrame, key: str | Column | None, value: Any) -> DataFrame:
-    """The columns that the sink takes: key, value, and of records that are passed on, headers and timestamp."""
+def _encoded(df: DataFrame, key: str | Column | None, value: Any, partition_by: str | None) -> DataFrame:
+    """The columns that the sink takes: key, value, and of records that are passed on, headers and timestamp.
+
+    A column that decides the partition goes to the sink as it is, too.
+    """
     if key is None and "key" in df.columns:
         key = "key"
     others = [name for name in df.columns if not (isinstance(key, str) and name == key)]
     if value is None and "value" in df.columns:
         value = "value"
         kept = [name for name in _KEPT if name in others and _is_kept(df, name)]
-        lost = [name for name in others if name not in ("value", *kept, *_ABOUT_THE_RECORD)]
+        lost = [name for name in others if name not in ("value", partition_by, *kept, *_ABOUT_THE_RECORD)]
         if lost:
             raise OptionError(
                 f"Column '{lost[0]}' would be lost, because 'value' is written: drop it, or say value=json "
@@ -107,6 +111,8 @@ def _encoded(df: DataFrame, key: str | Column | None, value: Any) -> DataFrame:
             )
     else:
         kept = []
+    if partition_by is not None and partition_by not in ("key", "value", *kept):
+        kept.append(partition_by)
     columns = [] if key is None else [_text_or_bytes(df, key).alias("key")]
     return df.select(*columns, _value(df, value, others).alias("value"), *kept)
 

@@ -92,6 +92,29 @@ def test_a_micro_batch_can_be_joined_with_the_table_of_that_moment(
     assert found == [("tea", 1), ("tea", 2)]
 
 
+def test_a_stream_joined_with_a_table_that_follows_sees_its_changes(
+    session: SparkSession, ottla_broker: Broker, ottla_topic: str, checkpoint: str
+) -> None:
+    sales = f"{ottla_topic}-sales"
+    ottla_broker.create_topic(sales)
+    found: list[tuple[str, int]] = []
+    items = read_topic(session, sales, value=text).selectExpr("value AS product")
+    costs = table(session, ottla_topic, value=PRICE, follow=True).selectExpr("key AS product", "value.price")
+    writer = items.join(costs, "product").writeStream.option("checkpointLocation", checkpoint)
+    query = writer.foreachBatch(
+        lambda rows, _: found.extend((row.product, row.price) for row in rows.collect())
+    ).start()
+    try:
+        for price in (None, 1, 2):
+            if price is not None:
+                produce(ottla_broker, ottla_topic, "tea", {"price": price})
+            ottla_broker.produce(sales, b"tea")
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    assert found == [("tea", 1), ("tea", 2)]
+
+
 def test_parquet_has_each_row_once_in_its_directory(
     session: SparkSession, ottla_broker: Broker, ottla_topic: str, tmp_path: Path
 ) -> None:
