@@ -15,13 +15,14 @@ BOOTSTRAP_SERVERS = "spark.ottla.bootstrap.servers"
 CHECKPOINTS = "spark.ottla.checkpoints"
 TRIGGER = "spark.ottla.trigger"
 
-_ENVIRONMENT = "OTTLA_BOOTSTRAP_SERVERS"
+#: The second is that of the command line.
+_ENVIRONMENT = ("OTTLA_BOOTSTRAP_SERVERS", "OTTLA_BOOTSTRAP_SERVER")
 _AVAILABLE_NOW = ("available-now", "availablenow", "available now")
 
 
 def bootstrap_servers(spark: SparkSession, given: str | None) -> str:
-    found = given or spark.conf.get(BOOTSTRAP_SERVERS, None) or os.environ.get(_ENVIRONMENT)
-    return found or "localhost:9092"
+    named = [given, spark.conf.get(BOOTSTRAP_SERVERS, None), *map(os.environ.get, _ENVIRONMENT)]
+    return next(filter(None, named), "localhost:9092")
 
 
 def start(

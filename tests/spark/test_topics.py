@@ -108,6 +108,29 @@ def test_keys_and_values_may_be_expressions(
     assert (found.key, found.value) == ("ADA", '{"user":"ada"}')
 
 
+def test_the_column_that_decides_the_partition_goes_along(session: SparkSession) -> None:
+    from ottla.spark.topics import _encoded
+
+    frame = session.createDataFrame([("a", "b", 1)], "key STRING, value STRING, shard INT")
+    assert _encoded(frame, None, None, "shard").columns == ["key", "value", "shard"]
+    assert _encoded(frame, "value", json, "shard").columns == ["key", "value", "shard"]
+
+
+def test_brokers_are_found_in_the_session_and_in_the_environment(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ottla.spark.queries import BOOTSTRAP_SERVERS, bootstrap_servers
+
+    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVERS", "environment:9092")
+    assert bootstrap_servers(session, "given:9092") == "given:9092"
+    assert bootstrap_servers(session, None) == session.conf.get(BOOTSTRAP_SERVERS)
+    session.conf.unset(BOOTSTRAP_SERVERS)
+    assert bootstrap_servers(session, None) == "environment:9092"
+    monkeypatch.delenv("OTTLA_BOOTSTRAP_SERVERS")
+    monkeypatch.delenv("OTTLA_BOOTSTRAP_SERVER", raising=False)
+    assert bootstrap_servers(session, None) == "localhost:9092"
+
+
 def test_columns_beside_a_value_are_not_lost_in_silence(session: SparkSession, ottla_topic: str) -> None:
     frame = session.createDataFrame([("a", "b")], "value STRING, extra STRING")
     with pytest.raises(ClientError, match="Column 'extra' would be lost"):
