@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ottla.client.cluster import TopicPartition
 from ottla.client.fetch import FetchOptions
@@ -14,6 +14,7 @@ from ottla.client.settings import Settings
 from ottla.spark.client_options import client_settings
 from ottla.spark.option_names import STRATEGIES, OptionError, check_names
 from ottla.spark.positions import Position, parse_offsets, parse_timestamp, parse_timestamps
+from ottla.spark.typed_options import TypedOptions, parse_typed_options
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
@@ -49,10 +50,18 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     poll_timeout: float = 120.0
     commit_group: str | None = None
+    typed: TypedOptions = field(default_factory=TypedOptions)
+    #: Whether each task of a batch asks for the end when it runs.
+    follow: bool = False
 
     @property
     def isolation_level(self) -> int:
         return self.fetch.isolation_level
+
+    @property
+    def fetches_headers(self) -> bool:
+        """Dead letters keep them, whether Spark asks for them or not."""
+        return self.include_headers or self.typed.dead_letter_topic is not None
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:
@@ -92,6 +101,8 @@ class _Parser:
             max_records_per_partition=self.count("maxRecordsPerPartition"),
             poll_timeout=(self.count("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
             commit_group=self.text("ottla.commit.group") or self.text("kafka.group.id"),
+            typed=parse_typed_options(self._options),
+            follow=self._follows,
         )
         self._check_limits(parsed)
         return parsed
@@ -192,6 +203,10 @@ class _Parser:
             raise OptionError("endingOffsets cannot be earliest: nothing would be read.")
         return position
 
+    @property
+    def _follows(self) -> bool:
+        return (self.text("endingOffsets") or "").strip().lower() == "current"
+
     def _position(self, which: str, beyond: int | None, default: int) -> Position:
         """One timestamp goes before timestamps by partition, and those before offsets."""
         timestamp = self.text(f"{which}Timestamp")
@@ -201,7 +216,7 @@ class _Parser:
         if timestamps is not None:
             return parse_timestamps(f"{which}OffsetsByTimestamp", timestamps, beyond)
         offsets = self.text(f"{which}Offsets")
-        if offsets is not None:
+        if offsets is not None and not (which == "ending" and self._follows):
             return parse_offsets(f"{which}Offsets", offsets)
         return Position(everywhere=default, option=f"{which}Offsets")
 
@@ -217,6 +232,8 @@ class _Parser:
         least, most = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
         if least is not None and most is not None and least > most:
             raise OptionError(f"minOffsetsPerTrigger ({least}) is larger than maxOffsetsPerTrigger ({most}).")
+        if parsed.follow and (parsed.min_partitions or parsed.max_records_per_partition):
+            raise OptionError("endingOffsets=current cannot be used where partitions are split among tasks.")
 
 
 def _parse_assign(text: str) -> tuple[TopicPartition, ...]:

@@ -54,6 +54,8 @@ def plan_batch(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
     if options.starting.offsets is not None or options.ending.offsets is not None:
         start, end = _within_bounds(cluster, options, start, end)
     ranges = [OffsetRange(each, start[each], end[each]) for each in partitions]
+    if options.follow:
+        return ranges  # those without records as well, which may come
     return split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
 
 

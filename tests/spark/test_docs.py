@@ -1,0 +1,41 @@
+"""The Python of docs/spark.md runs as it is printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from ottla.testing import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topics(ottla_broker: Broker) -> None:
+    for topic in ("orders", "tweets", "tweets-dead", "liked-tweets", "totals"):
+        ottla_broker.create_topic(topic)
+
+
+@pytest.fixture
+def names(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What a block finds: an empty directory to work in, and `totals`, which the page only mentions."""
+    monkeypatch.chdir(tmp_path)
+    stream = session.readStream.format("rate").load()
+    yield {"totals": stream.selectExpr("CAST(value AS STRING) AS user", "value AS total")}
+    for query in session.streams.active:
+        query.stop()
+
+
+@pytest.mark.parametrize("code", BLOCKS, ids=lambda code: code.strip().splitlines()[-1][:40])
+def test_code_runs_as_it_is_printed(names: dict[str, Any], ottla_broker: Broker, code: str) -> None:
+    exec(code.replace("localhost:9092", ottla_broker.bootstrap_servers), names)
