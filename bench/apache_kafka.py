@@ -102,9 +102,7 @@ def client_classpath() -> str:
     return f"{client_jars()}/*"
 
 
-def resolve(
-    name: str, artifacts: Sequence[str], *, transitive: bool = True, timeout: float = 600
-) -> Path:
+def resolve(name: str, artifacts: Sequence[str], *, transitive: bool = True, timeout: float = 600) -> Path:
     """Copy the artifacts and, where that is wanted, their dependencies into ``<cache>/<name>``, once per machine.
 
     The directory appears complete or not at all (it is renamed into place), and a lock keeps two
