@@ -146,7 +146,7 @@ class Retained:
 
     def _retain(self) -> None:
         servers = {"bootstrap.servers": self._broker.bootstrap_servers}
-        entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+        entry = ConfigEntry("retention.ms", "3600000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])
         admin = AdminClient(servers)  # has to outlive its futures
         admin.incremental_alter_configs([resource])[resource].result(10)
