@@ -17,6 +17,7 @@ from ottla.spark.data_loss import report
 from ottla.spark.kernels import RecordColumns, decode
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
+from ottla.spark.workers import settle
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -31,6 +32,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
     with shared_cluster(options.settings) as cluster:
         for columns in _RangeReader(cluster, options, wanted).columns():
             yield from builder.batches(columns)
+    settle()
 
 
 class _RangeReader:
