@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 
 .PHONY: help
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The stamp is newer than pyproject.toml once the environment holds what it asks for.
 $(VENV)/.installed: pyproject.toml scripts/install.sh
@@ -32,10 +32,21 @@ test-slow: install ## Run the tests that take minutes: crash rounds, hostile inp
 test-peers: install ## Run the tests against kcat, the Java client and Apache Kafka
 	$(BIN)/python -m pytest -m "peers and not spark"
 
-.PHONY: test-spark
-test-spark: install ## Run the tests of pipelines, with PySpark and Java
+.PHONY: spark
+spark: install
 	$(BIN)/python -m pip install --quiet -e '.[spark]'
-	$(BIN)/python -m pytest -m spark
+
+.PHONY: test-spark
+test-spark: spark ## Run the tests of pipelines, with PySpark and Java
+	$(BIN)/python -m pytest -m "spark and not peers and not slow"
+
+.PHONY: test-spark-slow
+test-spark-slow: spark ## Run those of them that take minutes: a cluster whose executors are killed
+	$(BIN)/python -m pytest -m "spark and slow and not peers"
+
+.PHONY: test-spark-peers
+test-spark-peers: spark ## Run pipelines through Spark's own Kafka connector and against Apache Kafka
+	$(BIN)/python -m pytest -m "spark and peers"
 
 .PHONY: matrix
 matrix: install ## Run the conformance suite with every client and write its table into docs/compatibility.md
@@ -56,6 +67,10 @@ format: install ## Rewrite the code in the project's style
 .PHONY: bench
 bench: install ## Print one table: Ottla beside Apache Kafka and the machine's limit
 	$(BIN)/python -m bench
+
+.PHONY: bench-spark
+bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka connector
+	$(BIN)/python -m bench.spark
 
 .PHONY: clean
 clean: ## Remove .venv and caches

@@ -41,6 +41,17 @@ PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
 DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 
+# Spark's own connector, and what Spark's distribution lacks of what it needs. Its release 4.2.0 runs on Spark 4.2
+# and 4.3. The rest of its dependencies are in Spark already, so that only these are copied.
+SPARK_CONNECTOR_VERSION = "4.2.0"
+SPARK_CONNECTOR_ARTIFACTS = (
+    f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{SPARK_CONNECTOR_VERSION}",
+    f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.2",
+    "org.apache.commons:commons-pool2:2.12.1",
+    f"org.scala-lang.modules:scala-parallel-collections_{SCALA}:1.2.0",
+)
+
 BROKER_JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-Djava.awt.headless=true")
 TOOL_JVM = ("-Xmx512m", "-XX:+UseG1GC", "-Djava.awt.headless=true")
 
@@ -76,6 +87,13 @@ def client_jars() -> Path:
     return resolve(f"kafka-clients-{VERSION}", CLIENT_ARTIFACTS)
 
 
+def spark_connector_jars() -> str:
+    """The jars of `format("kafka")`, as `spark.jars` wants them."""
+    name = f"spark-kafka-{SPARK_CONNECTOR_VERSION}"
+    jars = resolve(name, SPARK_CONNECTOR_ARTIFACTS, transitive=False)
+    return ",".join(sorted(map(str, jars.glob("*.jar"))))
+
+
 def kafka_classpath() -> str:
     return f"{kafka_jars()}/*"
 
@@ -84,8 +102,8 @@ def client_classpath() -> str:
     return f"{client_jars()}/*"
 
 
-def resolve(name: str, artifacts: Sequence[str], *, timeout: float = 600) -> Path:
-    """Copy the artifacts and their dependencies into ``<cache>/<name>``, once per machine.
+def resolve(name: str, artifacts: Sequence[str], *, transitive: bool = True, timeout: float = 600) -> Path:
+    """Copy the artifacts and, where that is wanted, their dependencies into ``<cache>/<name>``, once per machine.
 
     The directory appears complete or not at all (it is renamed into place), and a lock keeps two
     processes from resolving the same one, so checkouts that run in parallel share the cache.
@@ -104,7 +122,7 @@ def resolve(name: str, artifacts: Sequence[str], *, timeout: float = 600) -> Pat
             return target
         work = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=target.parent))
         try:
-            (work / "pom.xml").write_text(_pom(artifacts))
+            (work / "pom.xml").write_text(_pom(artifacts, transitive))
             command = [mvn, "-B", "-q", "-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
             command.append(f"-DoutputDirectory={work / 'jars'}")
             try:
@@ -119,11 +137,13 @@ def resolve(name: str, artifacts: Sequence[str], *, timeout: float = 600) -> Pat
     return target
 
 
-def _pom(artifacts: Sequence[str]) -> str:
+def _pom(artifacts: Sequence[str], transitive: bool) -> str:
+    nothing_else = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
     dependencies = "".join(
-        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
+        "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>".format(
             *map(escape, artifact.split(":"))
         )
+        + f"<exclusions>{'' if transitive else nothing_else}</exclusions></dependency>"
         for artifact in artifacts
     )
     return (
@@ -135,8 +155,9 @@ def _pom(artifacts: Sequence[str]) -> str:
 
 def _first_error(output: str) -> str:
     for line in output.splitlines():
-        if line.startswith("[ERROR]"):
-            return line.removeprefix("[ERROR]").strip()[:300]
+        _, found, said = line.partition("[ERROR]")
+        if found and said.strip():
+            return said.strip()[:300]
     return "Maven failed without saying why"
 
 

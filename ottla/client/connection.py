@@ -9,9 +9,10 @@ from __future__ import annotations
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from ottla.client.errors import ClientError, Unreachable
 from ottla.client.settings import Sasl, Settings
@@ -29,6 +30,10 @@ class Sent(Generic[R]):
     correlation_id: int
     version: int
     answer: type[R]
+
+
+def _allocate(size: int) -> memoryview:
+    return memoryview(bytearray(size))
 
 
 class Connection:
@@ -129,10 +134,11 @@ class Connection:
             raise self._lost(error) from None
         return Sent(self._correlation_id, version, answer)
 
-    def receive(self, sent: Sent[R]) -> R:
+    def receive(self, sent: Sent[R], allocate: Callable[[int], memoryview] = _allocate) -> R:
+        """The answer, of which records are a part of what `allocate` gave: nothing of them is copied."""
         try:
-            [size] = struct.unpack(">i", self._read(4))
-            data = self._read(size)
+            [size] = struct.unpack(">i", self._read(_allocate(4)))
+            data = self._read(allocate(size))
         except OSError as error:
             raise self._lost(error) from None
         try:
@@ -148,14 +154,13 @@ class Connection:
                 f"What answers at {self.where} does not speak Kafka's protocol: {error}."
             ) from None
 
-    def _read(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view: Any = memoryview(data)
-        while view:
-            count = self._socket.recv_into(view)
+    def _read(self, data: memoryview) -> memoryview:
+        left = data
+        while left:
+            count = self._socket.recv_into(left)
             if not count:
                 raise ConnectionResetError("it was closed")
-            view = view[count:]
+            left = left[count:]
         return data
 
     def _lost(self, error: OSError) -> Unreachable:

@@ -23,6 +23,8 @@ _LAST_WITH_NAMES = 12
 
 
 class Fetched(NamedTuple):
+    """Records are there until the next fetch, which takes their place."""
+
     records: Any  # a buffer of whole batches, of which the last may be cut off
     high_watermark: int
     aborted: list[tuple[int, int]]  # producer id and first offset of aborted transactions
@@ -43,6 +45,7 @@ class PartitionFetcher:
         self._partition = partition
         self._options = options
         self._ahead: tuple[int, Connection, Sent[FetchResponse]] | None = None
+        self._buffer = bytearray()
 
     def fetch(self, offset: int) -> Fetched:
         """What there is from `offset` on: nothing, if nothing came within `max_wait_ms`.
@@ -55,7 +58,7 @@ class PartitionFetcher:
                 ahead[1].close()
             ahead = self._send(offset)
         _, connection, sent = ahead
-        return self._result(connection.receive(sent))
+        return self._result(connection.receive(sent, self._room))
 
     def fetch_ahead(self, offset: int) -> None:
         """Ask now for what will be fetched next. If that fails, the next `fetch` will tell."""
@@ -66,6 +69,12 @@ class PartitionFetcher:
         if self._ahead is not None:
             self._ahead[1].close()
             self._ahead = None
+
+    def _room(self, size: int) -> memoryview:
+        """For an answer, where the last one was: new memory costs about as much as what is read into it."""
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        return memoryview(self._buffer)[:size]
 
     def _send(self, offset: int) -> tuple[int, Connection, Sent[FetchResponse]]:
         connection = self._cluster.leader(self._partition)

@@ -7,7 +7,6 @@ and bounded by design. The others are cramjam's. Nothing here trusts a size that
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
 from typing import Any
@@ -84,13 +83,22 @@ def decompress(codec: int, data: Buffer, max_size: int = MAX_DECOMPRESSED_SIZE) 
         return _decompress_gzip(data, max_size)
     if codec == Codec.SNAPPY:
         return _decompress_snappy(data, max_size)
-    if codec == Codec.LZ4:
-        return _decompress_growing(cramjam.lz4.decompress_into, data, max_size)
-    if codec == Codec.ZSTD:
-        return _decompress_growing(cramjam.zstd.decompress_into, data, max_size)
+    if codec in (Codec.LZ4, Codec.ZSTD):
+        return _decompress_growing(codec, data, max_size)
     if len(data) > max_size:
         raise _too_large(max_size)
     return bytes(data)
+
+
+def decompress_into(codec: int, data: Buffer, target: memoryview) -> int | None:
+    """Decompress lz4 or zstd to where there is room: how many bytes it took, or None where they do not fit."""
+    module = cramjam.lz4 if codec == Codec.LZ4 else cramjam.zstd
+    try:
+        return int(module.decompress_into(data, target))
+    except cramjam.DecompressionError as error:
+        if "whole buffer" not in str(error):
+            raise _corrupt(error) from None
+        return None
 
 
 def _corrupt(reason: object) -> KafkaError:
@@ -171,18 +179,14 @@ def _decompress_snappy_block(view: memoryview, max_size: int) -> bytearray:
     return block
 
 
-def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, max_size: int) -> bytes:
+def _decompress_growing(codec: int, data: Buffer, max_size: int) -> bytes:
     # Neither format has to say how large its content is, and cramjam's own growing buffer has no limit.
     size = min(max(4 * len(data), 64 * 1024), max_size)
     while True:
-        output = bytearray(size)
-        try:
-            length = into(data, output)
-        except cramjam.DecompressionError as error:
-            if "whole buffer" not in str(error):
-                raise _corrupt(error) from None
-            if size == max_size:
-                raise _too_large(max_size) from None
-            size = min(4 * size, max_size)
-        else:
-            return bytes(memoryview(output)[:length])
+        output = memoryview(bytearray(size))
+        length = decompress_into(codec, data, output)
+        if length is not None:
+            return bytes(output[:length])
+        if size == max_size:
+            raise _too_large(max_size)
+        size = min(4 * size, max_size)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
+
 from ottla.protocol.batch_header import (
     BATCH_OVERHEAD,
     CODEC_MASK,
@@ -20,12 +22,15 @@ from ottla.protocol.batch_header import (
     corrupt,
     read_header,
 )
-from ottla.protocol.compression import Buffer, decompress
+from ottla.protocol.compression import MAX_DECOMPRESSED_SIZE, Buffer, Codec, decompress, decompress_into
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.record_format import LEAST_RECORD, parse_records
 
 #: Arrow counts the bytes of a column in int32: what would make it larger is left for the next call.
 MOST_BYTES = 1 << 30
+
+#: Room for what most fetches decompress to, and small enough to be given back and forth without the system's help.
+_ROOM = 8 << 20
 
 _INT32 = Struct(">i")
 _CONTROL_KEY = Struct(">hh")
@@ -58,6 +63,7 @@ def bodies(
     view = memoryview(data)
     found: list[Body] = []
     transactions = _AbortedTransactions(aborted)
+    room = _Room()
     next_offset = start
     total = position = 0
     while position + LOG_OVERHEAD <= len(view) and next_offset < end:
@@ -72,7 +78,7 @@ def bodies(
             next_offset = end  # a gap that compaction or a transaction's marker left
             break
         if header.record_count and not transactions.hide(header, view, first):
-            body = _body(view, first, header)
+            body = _body(view, first, header, room)
             total += body.end - body.position
             if found and total > MOST_BYTES:
                 break
@@ -116,12 +122,41 @@ def _checked_header(view: memoryview, position: int, check_crcs: bool) -> BatchH
     return header
 
 
-def _body(view: memoryview, position: int, header: BatchHeader) -> Body:
+class _Room:
+    """Where bodies are decompressed to, one after the other: large buffers are reused, and filled in one go."""
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(b"")
+        self._used = 0
+        self._ratio = 4.0
+
+    def decompress(self, codec: int, data: memoryview) -> tuple[Buffer, int, int]:
+        """A buffer, and from where to where the records are in it."""
+        if codec not in (Codec.LZ4, Codec.ZSTD):
+            plain = decompress(codec, data)
+            return plain, 0, len(plain)
+        wanted = int(1.2 * self._ratio * len(data))
+        while True:
+            if wanted > len(self._buffer) - self._used:
+                # Not zeroed, which a bytearray would be.
+                self._buffer = np.empty(max(wanted, _ROOM), np.uint8).data
+                self._used = 0
+            first, space = self._used, len(self._buffer) - self._used
+            length = decompress_into(codec, data, self._buffer[first:])
+            if length is not None:
+                self._used += length
+                self._ratio = max(self._ratio, length / max(1, len(data)))
+                return self._buffer, first, first + length
+            if space >= MAX_DECOMPRESSED_SIZE:
+                raise corrupt(f"the records are larger than {MAX_DECOMPRESSED_SIZE} bytes")
+            wanted = min(4 * space, MAX_DECOMPRESSED_SIZE)
+
+
+def _body(view: memoryview, position: int, header: BatchHeader, room: _Room) -> Body:
     first, end = position + BATCH_OVERHEAD, position + header.size
     codec = header.attributes & CODEC_MASK
     if codec:
-        data = decompress(codec, view[first:end])
-        body = Body(data, 0, len(data), header)
+        body = Body(*room.decompress(codec, view[first:end]), header)
     else:
         body = Body(view, first, end, header)
     if header.record_count * LEAST_RECORD > body.end - body.position:
@@ -130,7 +165,7 @@ def _body(view: memoryview, position: int, header: BatchHeader) -> Body:
 
 
 def _is_abort(view: memoryview, position: int, header: BatchHeader) -> bool:
-    body = _body(view, position, header)
+    body = _body(view, position, header, _Room())
     try:
         record = parse_records(bytes(body.buffer[body.position : body.end]), header)[0]
     except KafkaError as error:

@@ -18,6 +18,7 @@ from ottla.spark.kernels import RecordColumns, decode
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
 from ottla.spark.typed import TypedReader
+from ottla.spark.workers import settle
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -36,6 +37,7 @@ def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.Recor
                 yield batch if typed is None else typed.decode(batch)
     if typed is not None:
         typed.finish()
+    settle()
 
 
 def current_range(options: SourceOptions, planned: OffsetRange) -> OffsetRange:

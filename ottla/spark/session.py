@@ -51,9 +51,9 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or os.environ.get("SPARK_MASTER") or "local[*]"
     settings = dict(_SETTINGS)
+    settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
-        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
     settings |= config or {}
     builder = SparkSession.builder.appName(app_name or "ottla").master(master)
     for name, value in settings.items():

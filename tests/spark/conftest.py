@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,21 +23,58 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def jvm_connector() -> str:
+    """The jars of Spark's own connector, from Maven Central. The session has them if any test asks for this."""
+    from bench.apache_kafka import Unavailable, spark_connector_jars
+
+    try:
+        return spark_connector_jars()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where Apache Kafka answers: one that is running already, or one from Maven Central."""
+    running = os.environ.get("OTTLA_TEST_KAFKA")
+    if running:
+        yield running
+        return
+    from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
+
+    try:
+        kafka_jars()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with ApacheKafka(data=tmp_path_factory.mktemp("kafka")) as kafka:
+        yield kafka.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     pytest.importorskip("pyspark")
     from ottla.spark import session
 
-    spark = session(
-        "tests",
-        master="local[2]",
-        config={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-            "spark.driver.memory": "1g",
-        },
-    )
+    config = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.driver.memory": "1g",
+    }
+    # Jars cannot be given to a JVM that runs.
+    if any("jvm_connector" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        config["spark.jars"] = _connector_or_nothing()
+    spark = session("tests", master="local[2]", config=config)
     yield spark
     spark.stop()
+
+
+def _connector_or_nothing() -> str:
+    from bench.apache_kafka import Unavailable, spark_connector_jars
+
+    try:
+        return spark_connector_jars()
+    except Unavailable:
+        return ""
 
 
 class Source:

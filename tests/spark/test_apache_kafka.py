@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,21 +19,9 @@ pytestmark = pytest.mark.peers
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-@pytest.fixture(scope="module")
-def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One that is running already, or one from Maven Central."""
-    running = os.environ.get("OTTLA_TEST_KAFKA")
-    if running:
-        yield running
-        return
-    from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-
-    try:
-        kafka_jars()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    with ApacheKafka(data=tmp_path_factory.mktemp("kafka")) as kafka:
-        yield kafka.bootstrap_servers
+@pytest.fixture
+def bootstrap_servers(apache_kafka: str) -> str:
+    return apache_kafka
 
 
 @pytest.fixture

@@ -1,0 +1,170 @@
+"""A Spark cluster on this machine, out of the pip install: a master and some workers, each a process of its own.
+
+    with StandaloneCluster(workers=2) as cluster:
+        spark = session("orders", master=cluster.url)
+
+It is for trying out, and for tests, what a cluster does to a pipeline. `python -m ottla.spark.standalone` keeps one
+running until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ottla.jvm.java import java_home
+
+_MASTER = "org.apache.spark.deploy.master.Master"
+_WORKER = "org.apache.spark.deploy.worker.Worker"
+_LOOPBACK = "127.0.0.1"
+
+
+class ClusterError(Exception):
+    pass
+
+
+class StandaloneCluster:
+    """Owns its processes and, unless `directory` is given, the directory of their logs and files."""
+
+    def __init__(
+        self, workers: int = 2, cores: int = 1, memory: str = "1g", directory: Path | None = None
+    ) -> None:
+        """`cores` and `memory` are those of each worker."""
+        self._count = workers
+        self._worker_options = ["--cores", str(cores), "--memory", memory, "--webui-port", "0"]
+        self._temporary = directory is None
+        self.directory = Path(tempfile.mkdtemp(prefix="ottla-spark-")) if directory is None else directory
+        self._port, self._web_port = _free_ports(2)
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def url(self) -> str:
+        """What to give as `master`."""
+        return f"spark://{_LOOPBACK}:{self._port}"
+
+    @property
+    def worker_pids(self) -> list[int]:
+        return [process.pid for process in self._processes[1:]]
+
+    def start(self, seconds: float = 60) -> Self:
+        """Returns when all workers are known to the master."""
+        ports = ["--port", str(self._port), "--webui-port", str(self._web_port)]
+        deadline = time.monotonic() + seconds
+        try:
+            self._launch("master", _MASTER, ports)
+            for number in range(1, self._count + 1):
+                name = f"worker-{number}"
+                work = ["--work-dir", str(self.directory / name)]
+                self._launch(name, _WORKER, [*self._worker_options, *work, self.url])
+            while self._alive_workers() < self._count:
+                self._check(deadline, seconds)
+                time.sleep(0.1)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self, seconds: float = 20) -> None:
+        # Workers first, while they can still end their executors in peace.
+        for process in reversed(self._processes):
+            process.terminate()
+        deadline = time.monotonic() + seconds
+        for process in self._processes:
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _launch(self, name: str, main_class: str, options: Sequence[str]) -> None:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        environment = {
+            "PYSPARK_PYTHON": sys.executable,
+            **os.environ,
+            "JAVA_HOME": str(java_home()),
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": _LOOPBACK,
+            "SPARK_DAEMON_MEMORY": "256m",
+        }
+        self.directory.mkdir(parents=True, exist_ok=True)
+        # The script becomes the JVM, so that the process is the one to signal.
+        command = [str(home / "bin" / "spark-class"), main_class, "--host", _LOOPBACK, *options]
+        with open(self._log(name), "ab") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        self._processes.append(process)
+
+    def _log(self, name: str) -> Path:
+        return self.directory / f"{name}.log"
+
+    def _alive_workers(self) -> int:
+        """As the master's page says, once it has one."""
+        try:
+            with urllib.request.urlopen(f"http://{_LOOPBACK}:{self._web_port}/json/", timeout=5) as answer:
+                return int(json.load(answer)["aliveworkers"])
+        except (OSError, ValueError, KeyError):
+            return 0
+
+    def _check(self, deadline: float, seconds: float) -> None:
+        names = ["master", *(f"worker-{number}" for number in range(1, self._count + 1))]
+        for name, process in zip(names, self._processes, strict=True):
+            if process.poll() is not None:
+                said = self._log(name).read_text(errors="replace").strip().splitlines()
+                raise ClusterError(
+                    f"The {name} of the Spark cluster ended: {said[-1] if said else 'silently'}"
+                )
+        if time.monotonic() > deadline:
+            raise ClusterError(f"The Spark cluster was not complete after {seconds:g} seconds.")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.create_server((_LOOPBACK, 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def main() -> int:
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    try:
+        with StandaloneCluster() as cluster:
+            print(f"A Spark cluster of two workers answers at {cluster.url}; Ctrl-C ends it.", flush=True)
+            stopped.wait()
+    except ClusterError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
