@@ -42,6 +42,10 @@ PRODUCER_OPTIONS = (
     "max.block.ms",
     "request.timeout.ms",
     "retry.backoff.ms",
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "sasl.password",
+    "sasl.username",
     "security.protocol",
     "ssl.ca.location",
     "ssl.ca.pem",
@@ -199,7 +203,7 @@ def _check_names(names: Mapping[str, str]) -> None:
             if producer in _REFUSED:
                 raise OptionError(f"Option '{name}' cannot be used: {_REFUSED[producer]}.")
             if producer.startswith("sasl."):
-                raise OptionError(f"Option '{name}' cannot be used: SASL is not supported yet.")
+                raise OptionError(f"Option '{name}' cannot be used: of SASL only PLAIN and SCRAM are spoken.")
         known = [*plain, *(f"kafka.{each}" for each in PRODUCER_OPTIONS)]
         close = difflib.get_close_matches(name, known, n=1)
         guess = f" Did you mean '{plain.get(close[0], close[0])}'?" if close else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ pytest.importorskip("pyspark")
 
 from ottla.testing import Broker
 from tests.spark.consuming import consume
+from tests.spark.crashing import POINTS, CrashingDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,13 +45,13 @@ class Pipeline:
         servers = {"kafka.bootstrap.servers": self._broker.bootstrap_servers}
         return self._spark.readStream.format("ottla").options(**servers, **options).load()
 
-    def run(self, frame: DataFrame | None = None, mode: str = "append") -> None:
+    def run(self, frame: DataFrame | None = None, mode: str = "append", **options: str) -> None:
         query = (
             (self.source().selectExpr(*UPPER) if frame is None else frame)
             .writeStream.format("ottla")
             .outputMode(mode)
             .option("kafka.bootstrap.servers", self._broker.bootstrap_servers)
-            .options(topic=self._name, checkpointLocation=str(self.checkpoint), **self._options)
+            .options(topic=self._name, checkpointLocation=str(self.checkpoint), **self._options, **options)
             .trigger(availableNow=True)
             .start()
         )
@@ -103,6 +105,33 @@ def test_a_replayed_batch_keeps_the_state_of_a_window(
         pipeline.forget_last_commit()
     pipeline.run(counts(), "complete")
     assert pipeline.written() == Counter(b"%d:%d" % (key, n) for key in (0, 1) for n in (10, 20, 30))
+
+
+@pytest.fixture
+def crashing(spark: SparkSession) -> Iterator[None]:
+    from ottla.spark.source import OttlaDataSource
+
+    spark.dataSource.register(CrashingDataSource)
+    yield
+    spark.dataSource.register(OttlaDataSource)
+
+
+@pytest.mark.usefixtures("crashing")
+@pytest.mark.parametrize("point", POINTS)
+def test_a_batch_whose_process_dies_on_the_way_is_right_after_a_restart(
+    spark: SparkSession, ottla_broker: Broker, checkpoint: str, point: str
+) -> None:
+    """The process dies for good, and nobody cleans up behind it. test_driver_crashes kills the whole driver."""
+    pipeline = Pipeline(spark, ottla_broker, checkpoint)
+    pipeline.feed(0, 20)
+    pipeline.run()
+    pipeline.feed(20, 40)
+    with pytest.raises(Exception, match="STREAM_FAILED"):
+        pipeline.run(crash=point)
+    assert max(pipeline.written().values()) == 1
+    pipeline.feed(40, 60)
+    pipeline.run()
+    assert pipeline.written() == expected(60)
 
 
 def test_at_least_once_is_an_option(spark: SparkSession, ottla_broker: Broker, checkpoint: str) -> None:

@@ -1,0 +1,88 @@
+"""A Spark driver in a process of its own, for tests that kill it: `python -m tests.spark.driver_process OPTIONS`.
+
+It runs pipelines until all that is there is written, or for ever, and ends as soon as one of them fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ottla.spark import session
+
+ROOT = Path(__file__).parents[2]
+
+
+class DriverProcess:
+    """Started with the names of pipelines and their options; what it says is in a file."""
+
+    def __init__(self, directory: Path, options: dict[str, str], *pipelines: str) -> None:
+        self._pids = directory / "pids"
+        self._pids.unlink(missing_ok=True)
+        self.output = directory / "driver.log"
+        arguments = json.dumps({**options, "pids": str(self._pids)})
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.driver_process", arguments, *pipelines],
+                cwd=directory,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the driver's Java and Python, once they are there."""
+        try:
+            return [int(each) for each in self._pids.read_text().split()]
+        except FileNotFoundError:
+            return []
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self, seconds: float) -> int:
+        return self._process.wait(seconds)
+
+    def kill(self) -> None:
+        for pid in self.pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+
+
+def main() -> None:
+    from tests.spark import pipelines
+    from tests.spark.crashing import CrashingDataSource
+
+    options = json.loads(sys.argv[1])
+    config: dict[str, Any] = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "1g",
+        "spark.executor.memory": "1g",
+        "spark.ui.enabled": "false",
+    }
+    spark = session("tests", master=options["master"], config=config)
+    gateway: Any = spark.sparkContext._gateway
+    Path(options["pids"]).write_text(f"{gateway.proc.pid} {os.getpid()}")
+    if "crash" in options:
+        spark.dataSource.register(CrashingDataSource)
+    queries = [getattr(pipelines, name)(spark, options) for name in sys.argv[2:]]
+    if "interval" in options:
+        spark.streams.awaitAnyTermination()
+    for query in queries:
+        query.awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
