@@ -123,8 +123,10 @@ class TransactionClient:
 
         self._retrying(ask, [transaction.transactional_id])
 
-    def end(self, transactions: Iterable[Transaction], *, commit: bool) -> dict[Transaction, ErrorCode]:
-        """What the coordinators say in the end to each; a retry that may help is made."""
+    def end(
+        self, transactions: Iterable[Transaction], *, commit: bool, seconds: float | None = None
+    ) -> dict[Transaction, ErrorCode]:
+        """What the coordinators say in the end to each; for so long a retry is made where one may help."""
         outcome: dict[Transaction, ErrorCode] = {}
         left = list(dict.fromkeys(transactions))
         last: list[ClientError] = []
@@ -145,7 +147,7 @@ class TransactionClient:
                 raise last[0] if last else busy
 
         if left:
-            self._retrying(ask, [each.transactional_id for each in left])
+            self._retrying(ask, [each.transactional_id for each in left], seconds)
         return outcome
 
     def _end_on(
@@ -263,9 +265,9 @@ class TransactionClient:
         if code != ErrorCode.NONE:
             raise ClientError(f"{what}: {code.name}.", code)
 
-    def _retrying(self, call: Callable[[], T], ids: Sequence[str]) -> T:
+    def _retrying(self, call: Callable[[], T], ids: Sequence[str], seconds: float | None = None) -> T:
         settings = self._cluster.settings
-        deadline = time.monotonic() + settings.api_timeout
+        deadline = time.monotonic() + (settings.api_timeout if seconds is None else seconds)
         wait = _SHORT_WAIT
         while True:
             try:

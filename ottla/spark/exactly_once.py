@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
@@ -141,7 +141,7 @@ class BatchCommit:
         report(f"{count} of batch {decision.batch} of query {self._query} {why}: {ids}", fail=fail_on_loss)
 
 
-def check_open(client: TransactionClient, transactions: Iterable[Transaction]) -> None:
+def check_open(client: TransactionClient, transactions: Sequence[Transaction]) -> None:
     """Whether all can still be committed, and for some time to come: before that is decided."""
     found = client.describe(each.transactional_id for each in transactions)
     now = time.time() * 1000

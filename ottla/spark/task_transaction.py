@@ -13,6 +13,8 @@ from ottla.client.transactions import Transaction, TransactionClient
 from ottla.spark.data_loss import log
 
 _PREFIX = "ottla-spark"
+#: A task that has failed should say so soon.
+_ABORT_SECONDS = 5.0
 
 
 class Attempt(NamedTuple):
@@ -85,6 +87,6 @@ class TaskTransaction:
         if self.transaction is None:
             return
         try:
-            self._client.end([self.transaction], commit=False)
+            self._client.end([self.transaction], commit=False, seconds=_ABORT_SECONDS)
         except ClientError as error:
             log.warning("A transaction stays open until it times out: %s", error.message)

@@ -69,11 +69,15 @@ def _append(self: CommitTopic, cluster: Cluster, record: bytes) -> CommitState:
 
 
 def _end(
-    self: TransactionClient, transactions: Iterable[Transaction], *, commit: bool
+    self: TransactionClient,
+    transactions: Iterable[Transaction],
+    *,
+    commit: bool,
+    seconds: float | None = None,
 ) -> dict[Transaction, ErrorCode]:
     outcome = {}
     for each in transactions:
-        outcome.update(end(self, [each], commit=commit))
+        outcome.update(end(self, [each], commit=commit, seconds=seconds))
         if commit:
             reached("after the first EndTxn")
     return outcome

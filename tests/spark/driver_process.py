@@ -70,6 +70,9 @@ def main() -> None:
         "spark.driver.memory": "1g",
         "spark.executor.memory": "1g",
         "spark.ui.enabled": "false",
+        # On a machine that is busy with other things, workers take their time to start.
+        "spark.python.authenticate.socketTimeout": "120s",
+        "spark.network.timeout": "300s",
     }
     spark = session("tests", master=options["master"], config=config)
     gateway: Any = spark.sparkContext._gateway

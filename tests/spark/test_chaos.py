@@ -26,7 +26,7 @@ from tests.broker_process import BrokerProcess
 from tests.spark.consuming import consume
 from tests.spark.driver_process import DriverProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 PIPELINES = ("stateless", "windowed", "joined")
 KILLS = ["driver"] * 4 + ["executor"] * 8 + ["broker"] * 8
@@ -180,10 +180,11 @@ def test_every_result_once_although_everything_is_killed(cluster: Cluster) -> No
     for what in kills:
         before = sum(found(servers)["stateless"].values())
         # Something has moved since the last kill: otherwise only starts would be killed.
-        assert wait(cluster, lambda before=before: sum(found(servers)["stateless"].values()) > before, 300)  # type: ignore[misc]
+        assert wait(cluster, lambda before=before: sum(found(servers)["stateless"].values()) > before, 600)  # type: ignore[misc]
         written.write(EVENTS)
         time.sleep(random.random() * 2)
         cluster.kill(what)
+        print(f"killed: {what}, after {before} rows", flush=True)
         written.write(EVENTS)
     written.end()
     expected = written.expected()
