@@ -1,6 +1,7 @@
 """A Spark driver in a process of its own, for tests that kill it: `python -m tests.spark.driver_process OPTIONS`.
 
-It runs pipelines until all that is there is written, or for ever, and ends as soon as one of them fails.
+It runs pipelines until all that is there is written, and ends when one of them fails; or for ever, and starts again
+what fails.
 """
 
 from __future__ import annotations
@@ -11,16 +12,21 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ottla.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 ROOT = Path(__file__).parents[2]
 
 
 class DriverProcess:
-    """Started with the names of pipelines and their options; what it says is in a file."""
+    """Started with the names of pipelines and with their options; what it says is in a file."""
 
     def __init__(self, directory: Path, options: dict[str, str], *pipelines: str) -> None:
         self._pids = directory / "pids"
@@ -31,7 +37,7 @@ class DriverProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.driver_process", arguments, *pipelines],
                 cwd=directory,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_WORKER_DIR": str(directory / "work")},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -79,12 +85,29 @@ def main() -> None:
     Path(options["pids"]).write_text(f"{gateway.proc.pid} {os.getpid()}")
     if "crash" in options:
         spark.dataSource.register(CrashingDataSource)
-    queries = [getattr(pipelines, name)(spark, options) for name in sys.argv[2:]]
     if "interval" in options:
-        spark.streams.awaitAnyTermination()
-    for query in queries:
+        tend(spark, options, sys.argv[2:])
+    for query in [getattr(pipelines, name)(spark, options) for name in sys.argv[2:]]:
         query.awaitTermination()
     spark.stop()
+
+
+def tend(spark: SparkSession, options: dict[str, str], names: list[str]) -> NoReturn:
+    from tests.spark import pipelines
+
+    running: dict[str, StreamingQuery] = {}
+    while True:
+        for name in names:
+            query = running.get(name)
+            if query is not None and query.isActive:
+                continue
+            if query is not None:
+                print(f"{name} is started again: {str(query.exception())[:400]}", flush=True)
+            query = running[name] = getattr(pipelines, name)(spark, options)
+            # One after the other: on a busy machine Spark gives up on workers that start slowly.
+            while query.isActive and query.lastProgress is None:
+                time.sleep(0.1)
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Promise: with drivers, executors and brokers killed at random, each result is in its topic once.
 
 Three pipelines in one driver, on executors of their own: one without state, one of windows, one that joins two
-streams. OTTLA_CHAOS_SEED repeats what a run did.
+streams. OTTLA_CHAOS_SEED repeats the kills of a run; OTTLA_CHAOS_MASTER=local[2] does without executors, and kills
+Python workers in their place.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Cluster:
         self.broker = BrokerProcess(directory / "broker", ["--set", "transaction.state.log.num.partitions=4"])
         self.broker.start()
         self._options = {
-            "master": "local-cluster[2,1,1024]",
+            "master": os.environ.get("OTTLA_CHAOS_MASTER", "local-cluster[2,1,1024]"),
             "servers": self.broker.bootstrap_servers,
             "checkpoint": str(directory / "checkpoint"),
             "interval": "500 milliseconds",
@@ -134,11 +135,12 @@ class Cluster:
         elif what == "driver":
             driver.kill()
         else:
-            words = random.choice(["CoarseGrainedExecutorBackend", "pyspark.daemon"])
-            victims = processes_below(driver.pids[0], words) if driver.pids else []
-            if victims:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(random.choice(victims), signal.SIGKILL)
+            for words in random.sample(["CoarseGrainedExecutorBackend", "pyspark.daemon"], 2):
+                victims = processes_below(driver.pids[0], words) if driver.pids else []
+                if victims:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(random.choice(victims), signal.SIGKILL)
+                    return
 
     def close(self) -> None:
         if self.driver is not None:
