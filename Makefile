@@ -35,7 +35,12 @@ test-peers: install ## Run the tests against kcat, the Java client and Apache Ka
 .PHONY: test-spark
 test-spark: install ## Run the tests of pipelines, with PySpark and Java
 	$(BIN)/python -m pip install --quiet -e '.[spark]'
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -m "spark and not slow"
+
+.PHONY: test-spark-slow
+test-spark-slow: install ## Run the tests that kill drivers, executors and brokers under pipelines
+	$(BIN)/python -m pip install --quiet -e '.[spark]'
+	$(BIN)/python -m pytest -m "spark and slow"
 
 .PHONY: matrix
 matrix: install ## Run the conformance suite with every client and write its table into docs/compatibility.md

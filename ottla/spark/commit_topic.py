@@ -129,6 +129,7 @@ class CommitTopic:
 
     def _create(self, cluster: Cluster) -> None:
         replicas = min(_MOST_REPLICAS, len(cluster.connections()))
+        configs = {**_CONFIGS, "min.insync.replicas": str(max(1, replicas - 1))}
         request = CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -136,9 +137,7 @@ class CommitTopic:
                     num_partitions=1,
                     replication_factor=replicas,
                     assignments=[],
-                    configs=[
-                        CreatableTopicConfig(name=name, value=value) for name, value in _CONFIGS.items()
-                    ],
+                    configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
                 )
             ],
             timeout_ms=int(cluster.settings.request_timeout * 1000),
