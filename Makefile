@@ -41,7 +41,7 @@ test-spark: spark ## Run the tests of pipelines, with PySpark and Java
 	$(BIN)/python -m pytest -m "spark and not peers and not slow"
 
 .PHONY: test-spark-slow
-test-spark-slow: spark ## Run those of them that take minutes: a cluster whose executors are killed
+test-spark-slow: spark ## Run those of them that take minutes: drivers, executors and brokers are killed
 	$(BIN)/python -m pytest -m "spark and slow and not peers"
 
 .PHONY: test-spark-peers

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 from ottla.cli.errors import JobError
-
-_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
+from ottla.client.settings import jaas_options
 
 # Settings of the Java client that mean nothing to librdkafka; a file shared with Java tools may hold them.
 _JAVA_ONLY = frozenset(
@@ -87,12 +86,10 @@ def to_librdkafka(properties: dict[str, str]) -> dict[str, str]:
     config = {key: value for key, value in properties.items() if key not in _JAVA_ONLY}
     jaas = config.pop("sasl.jaas.config", None)
     if jaas is not None:
-        options = {
-            m[1]: next(g for g in m.groups()[1:] if g is not None) for m in _JAAS_OPTION.finditer(jaas)
-        }
+        options = jaas_options(jaas)
         for option in ("username", "password"):
             if option in options:
-                config.setdefault(f"sasl.{option}", re.sub(r"\\(.)", r"\1", options[option]))
+                config.setdefault(f"sasl.{option}", options[option])
     store_types = {
         kind: properties.get(f"ssl.{kind}.type", "").upper() for kind in ("truststore", "keystore")
     }

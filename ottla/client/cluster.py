@@ -49,6 +49,7 @@ class Cluster:
             raise ClientError("bootstrap.servers must name at least one broker.")
         self.settings = settings
         self._brokers: dict[int, tuple[str, int]] = {}
+        self._controller = -1
         self._connections: dict[tuple[str, int], Connection] = {}
         self._topics: dict[str, Topic] = {}
 
@@ -80,6 +81,17 @@ class Cluster:
             f"Cannot reach a broker at {self.settings.servers}: is it running? ({failure.message.rstrip('.')})"
         )
 
+    def connections(self) -> list[Connection]:
+        """To every broker that there is."""
+        self.topics(())
+        return [self.connection(address) for address in self._brokers.values()]
+
+    def controller(self) -> Connection:
+        """Or any broker, if none says that it is the one."""
+        self.topics(())
+        address = self._brokers.get(self._controller)
+        return self.any_connection() if address is None else self.connection(address)
+
     def leader(self, partition: TopicPartition) -> Connection:
         """To the leader of a partition, as far as it is known."""
         topic = self._topics.get(partition.topic)
@@ -108,6 +120,7 @@ class Cluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         answer = self.any_connection().request(request, MetadataResponse)
         self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        self._controller = answer.controller_id
         found: dict[str, Topic] = {}
         for topic in answer.topics:
             name = topic.name or ""

@@ -13,6 +13,8 @@ from ottla.protocol.errors import ErrorCode
 
 Exchange = Generator[bytes, bytes, None]
 
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
 
 def exchange(mechanism: str, username: str, password: str) -> Exchange:
     if mechanism == "PLAIN":

@@ -12,6 +12,8 @@ from ottla.protocol.errors import ErrorCode
 
 DEFAULT_PORT = 9092
 
+_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
@@ -107,11 +109,20 @@ def _protocol(properties: Mapping[str, str]) -> str:
 def _sasl(properties: Mapping[str, str]) -> Sasl | None:
     if not _protocol(properties).startswith("SASL"):
         return None
+    jaas = jaas_options(properties.get("sasl.jaas.config", ""))
     return Sasl(
         properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI",
-        properties.get("sasl.username", ""),
-        properties.get("sasl.password", ""),
+        properties.get("sasl.username", jaas.get("username", "")),
+        properties.get("sasl.password", jaas.get("password", "")),
     )
+
+
+def jaas_options(text: str) -> dict[str, str]:
+    """User name, password and what else a login module of Java is told: `… required username="ann" password="…";`."""
+    return {
+        found[1]: re.sub(r"\\(.)", r"\1", next(group for group in found.groups()[1:] if group is not None))
+        for found in _JAAS_OPTION.finditer(text)
+    }
 
 
 def _tls(properties: Mapping[str, str]) -> Tls | None:

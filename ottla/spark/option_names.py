@@ -57,6 +57,10 @@ CONSUMER_OPTIONS = (
     "max.partition.fetch.bytes",
     "request.timeout.ms",
     "retry.backoff.ms",
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "sasl.password",
+    "sasl.username",
     "security.protocol",
     "ssl.ca.location",
     "ssl.ca.pem",
@@ -120,8 +124,8 @@ def check_names(names: Iterable[str]) -> None:
         consumer = name.removeprefix("kafka.")
         if consumer in _REFUSED:
             raise OptionError(f"Option '{name}' cannot be used: {_REFUSED[consumer]}.")
-        if consumer.startswith("sasl."):
-            raise OptionError(f"Option '{name}' cannot be used: SASL is not supported yet.")
+        if consumer.startswith("sasl.") and consumer not in CONSUMER_OPTIONS:
+            raise OptionError(f"Option '{name}' cannot be used: of SASL only PLAIN and SCRAM are spoken.")
         if consumer not in CONSUMER_OPTIONS and consumer not in _WITHOUT_EFFECT:
             guess = _guess(name, [f"kafka.{each}" for each in CONSUMER_OPTIONS])
             raise OptionError(f"There is no option '{name}'.{guess}")

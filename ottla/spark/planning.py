@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
-from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.cluster import Cluster, Topic, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
+from ottla.spark.commit_topic import PREFIX as COMMIT_TOPICS
 from ottla.spark.data_loss import report
+from ottla.spark.narrowing import Narrowing
 from ottla.spark.options import SourceOptions, Subscription
 from ottla.spark.positions import Offsets
 from ottla.spark.ranges import OffsetRange, split_ranges
@@ -22,7 +24,9 @@ def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[To
     if subscription.pattern is not None:
         pattern = re.compile(subscription.pattern)
         topics = cluster.topics()
-        names = [name for name, topic in topics.items() if pattern.fullmatch(name) and not topic.is_internal]
+        names = [
+            name for name, topic in topics.items() if pattern.fullmatch(name) and not _is_internal(topic)
+        ]
         return sorted(partition for name in names for partition in topics[name].partitions)
     if subscription.topics is not None:
         topics = cluster.topics(dict.fromkeys(subscription.topics))
@@ -30,6 +34,11 @@ def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[To
     wanted = set(subscription.assigned or ())
     topics = cluster.topics({partition.topic for partition in wanted})
     return sorted(wanted.intersection(each for topic in topics.values() for each in topic.partitions))
+
+
+def _is_internal(topic: Topic) -> bool:
+    """Of the broker, or of the sink."""
+    return topic.is_internal or topic.name.startswith(COMMIT_TOPICS)
 
 
 def all_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:
@@ -44,7 +53,9 @@ def all_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPa
     return found
 
 
-def plan_batch(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
+def plan_batch(
+    cluster: Cluster, options: SourceOptions, narrowing: Narrowing | None = None
+) -> list[OffsetRange]:
     partitions = all_partitions(cluster, options.subscription)
     if not partitions:
         return []
@@ -55,7 +66,9 @@ def plan_batch(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
         start, end = _within_bounds(cluster, options, start, end)
     ranges = [OffsetRange(each, start[each], end[each]) for each in partitions]
     if options.follow:
-        return ranges  # those without records as well, which may come
+        return ranges  # also those that have no record yet that a filter lets pass
+    if narrowing is not None:
+        ranges = narrowing.apply(cluster, ranges, level)
     return split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
 
 

@@ -29,9 +29,16 @@ TYPES = {
 }
 
 
-def check_schema(schema: StructType, topic: str | None) -> None:
+def check_schema(schema: StructType, topic: str | None, partition_column: str | None = None) -> None:
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
-    for name, types in TYPES.items():
+    wanted = dict(TYPES)
+    if partition_column is not None:
+        if partition_column not in found:
+            raise OptionError(
+                f"There is no column '{partition_column}', which partitionColumn names, only {', '.join(found)}."
+            )
+        wanted.setdefault(partition_column, TEXT_OR_BYTES)
+    for name, types in wanted.items():
         # Strings with a collation or a length are strings.
         kind = found.get(name, types[0])
         if kind not in types and not (
@@ -53,12 +60,13 @@ class Chunk(NamedTuple):
     timestamps: pa.Array | None  # milliseconds
     partitions: pa.Array | None
     topics: pa.Array | None
+    hashed: pa.Array | None  # what decides the partition: the key, or the column that was chosen
 
     def take(self, rows: pa.Array) -> Chunk:
         return Chunk(*(None if column is None else column.take(rows) for column in self))
 
 
-def chunk(batches: list[pa.RecordBatch]) -> Chunk:
+def chunk(batches: list[pa.RecordBatch], partition_column: str | None = None) -> Chunk:
     table = pa.Table.from_batches(batches).combine_chunks()
 
     def column(name: str) -> pa.Array | None:
@@ -71,8 +79,15 @@ def chunk(batches: list[pa.RecordBatch]) -> Chunk:
     if timestamps is not None:
         zone = timestamps.type.tz
         timestamps = timestamps.cast(pa.timestamp("ms", zone), safe=False).cast(pa.int64())
+    keys = column("key")
     return Chunk(
-        column("key"), column("value"), column("headers"), timestamps, column("partition"), column("topic")
+        keys,
+        column("value"),
+        column("headers"),
+        timestamps,
+        column("partition"),
+        column("topic"),
+        keys if partition_column is None else column(partition_column),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ottla.client.settings import Settings
@@ -16,7 +16,15 @@ from ottla.spark.option_names import OptionError
 T = TypeVar("T")
 
 #: checkpointLocation and queryName are Spark's own; includeHeaders is said to a source, and a sink need not mind.
-SINK_OPTIONS = ("topic", "includeHeaders", "checkpointLocation", "queryName")
+SINK_OPTIONS = (
+    "topic",
+    "ottla.delivery",
+    "partitionColumn",
+    "failOnDataLoss",
+    "includeHeaders",
+    "checkpointLocation",
+    "queryName",
+)
 
 #: Options of a producer that mean something to this one.
 PRODUCER_OPTIONS = (
@@ -34,6 +42,10 @@ PRODUCER_OPTIONS = (
     "max.block.ms",
     "request.timeout.ms",
     "retry.backoff.ms",
+    "sasl.jaas.config",
+    "sasl.mechanism",
+    "sasl.password",
+    "sasl.username",
     "security.protocol",
     "ssl.ca.location",
     "ssl.ca.pem",
@@ -46,6 +58,7 @@ PRODUCER_OPTIONS = (
     "ssl.truststore.certificates",
     "ssl.truststore.location",
     "ssl.truststore.type",
+    "transaction.timeout.ms",
 )
 
 #: Of the Java producer, without a meaning for one that is handed whole columns: taken and not used.
@@ -70,13 +83,15 @@ _REFUSED = {
     "interceptor.classes": "there are no interceptors",
     "key.serializer": "keys are written as they are; use DataFrame functions to make strings or bytes of them",
     "partitioner.class": "rows go by their key, or where the column 'partition' says",
-    "transactional.id": "the sink writes at least once, without transactions",
+    "transactional.id": "with ottla.delivery=exactly-once each task has a name of its own",
     "value.serializer": "values are written as they are; use DataFrame functions to make strings or bytes of them",
 }
 
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 _ALL = -1
 _ACKS = {"all": _ALL, "-1": _ALL, "1": 1}
+_BOOLEANS = {"true": True, "false": False}
+_DELIVERIES = {"exactly-once": True, "at-least-once": False}
 
 
 @dataclass(frozen=True)
@@ -88,13 +103,22 @@ class SinkOptions:
     batch_bytes: int = MAX_BATCH_BYTES
     acks: int = _ALL
     idempotent: bool = True
-    #: For how long a batch is tried again.
+    #: For how long a batch is tried again, and a commit.
     delivery_timeout: float = 120.0
     #: For how long a topic that is not there is waited for: the broker may be about to create it.
     topic_timeout: float = 10.0
+    #: Whether what a task writes becomes visible with the whole batch, and once.
+    exactly_once: bool = False
+    #: The longest that brokers allow by default.
+    transaction_timeout_ms: int = 900_000
+    #: Whether transactions that are lost after all end the query.
+    fail_on_data_loss: bool = True
+    #: The column that decides the partition, if it is not the key.
+    partition_column: str | None = None
 
 
-def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
+def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
+    """A stream is written exactly once unless the options say otherwise; a batch only if they say so."""
     given = {name.lower(): value for name, value in options.items()}
     _check_names(given)
     kafka = {name.removeprefix("kafka."): value for name, value in given.items() if name.startswith("kafka.")}
@@ -106,30 +130,44 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
         )
     codec = _choice(kafka, "compression.type", _CODECS, Codec.NONE)
     acks = _choice(kafka, "acks", _ACKS, _ALL)
-    idempotent = _choice(kafka, "enable.idempotence", {"true": True, "false": False}, acks == _ALL)
+    idempotent = _choice(kafka, "enable.idempotence", _BOOLEANS, acks == _ALL)
     if idempotent and acks != _ALL:
         raise OptionError("kafka.enable.idempotence=true needs kafka.acks=all.")
+    exactly_once = _choice(given, "ottla.delivery", _DELIVERIES, streaming, prefix="")
+    if exactly_once and not idempotent:
+        wrong = "kafka.acks=1" if acks != _ALL else "kafka.enable.idempotence=false"
+        raise OptionError(
+            f"{wrong} cannot be exactly-once, which is how streams are written: leave it away, or say "
+            "ottla.delivery=at-least-once."
+        )
+    delivery_timeout = _count(kafka, "delivery.timeout.ms", 120_000) / 1000
     return SinkOptions(
-        settings=settings,
+        settings=replace(settings, api_timeout=delivery_timeout),
         topic=topic,
         codec=codec,
         level=_level(kafka, codec),
         batch_bytes=_count(kafka, "batch.size", MAX_BATCH_BYTES),
         acks=acks,
         idempotent=idempotent,
-        delivery_timeout=_count(kafka, "delivery.timeout.ms", 120_000) / 1000,
+        delivery_timeout=delivery_timeout,
         topic_timeout=_count(kafka, "max.block.ms", 10_000) / 1000,
+        exactly_once=exactly_once,
+        transaction_timeout_ms=_count(kafka, "transaction.timeout.ms", 900_000),
+        fail_on_data_loss=_choice(given, "failondataloss", _BOOLEANS, True, prefix=""),
+        partition_column=given.get("partitioncolumn"),
     )
 
 
-def _choice(options: Mapping[str, str], name: str, choices: Mapping[str, T], default: T) -> T:
+def _choice(
+    options: Mapping[str, str], name: str, choices: Mapping[str, T], default: T, *, prefix: str = "kafka."
+) -> T:
     text = options.get(name)
     if text is None:
         return default
     found = choices.get(text.strip().lower())
     if found is None:
         *most, last = choices
-        raise OptionError(f"kafka.{name} must be {', '.join(most)} or {last}, not '{text}'.")
+        raise OptionError(f"{prefix}{name} must be {', '.join(most)} or {last}, not '{text}'.")
     return found
 
 
@@ -165,7 +203,7 @@ def _check_names(names: Mapping[str, str]) -> None:
             if producer in _REFUSED:
                 raise OptionError(f"Option '{name}' cannot be used: {_REFUSED[producer]}.")
             if producer.startswith("sasl."):
-                raise OptionError(f"Option '{name}' cannot be used: SASL is not supported yet.")
+                raise OptionError(f"Option '{name}' cannot be used: of SASL only PLAIN and SCRAM are spoken.")
         known = [*plain, *(f"kafka.{each}" for each in PRODUCER_OPTIONS)]
         close = difflib.get_close_matches(name, known, n=1)
         guess = f" Did you mean '{plain.get(close[0], close[0])}'?" if close else ""

@@ -34,9 +34,12 @@ from ottla.spark import kernels
 from ottla.spark.kernels import Encoder, Seal
 from ottla.spark.sealing import restamp
 from ottla.spark.sink_options import SinkOptions
+from ottla.spark.task_transaction import TaskTransaction
 
 #: The last version that names topics; all later ones take topic ids.
 _LAST_WITH_NAMES = 12
+#: From the next version on, a write adds its partition to the transaction (KIP-890), whose end raises the epoch.
+_LAST_OF_TRANSACTIONS = 11
 #: With more than this encoded and not yet acknowledged, encoding waits.
 _MOST_WAITING = 16 << 20
 #: A request stops growing at this size.
@@ -68,11 +71,17 @@ class _Request(NamedTuple):
 
 
 class Producer:
-    """Used by one thread, for one task. What it was given is delivered when `flush` returns."""
+    """Used by one thread, for one task. What it was given is delivered when `flush` returns.
 
-    def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
+    With a transaction all of it is part of that one. Whoever ends it is the caller.
+    """
+
+    def __init__(
+        self, cluster: Cluster, options: SinkOptions, transaction: TaskTransaction | None = None
+    ) -> None:
         self._cluster = cluster
         self._options = options
+        self._transaction = transaction
         self._identity: tuple[int, int] | None = None if options.idempotent else (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
         self._queues: dict[TopicPartition, deque[_Batch]] = {}
@@ -116,9 +125,8 @@ class Producer:
         producer_id, epoch = self._identified()
         sequence = self._sequences.get(partition, 0)
         options = self._options
-        seal = Seal(
-            options.codec, options.level, producer_id, epoch, sequence if producer_id >= 0 else -1, False
-        )
+        first = sequence if producer_id >= 0 else -1
+        seal = Seal(options.codec, options.level, producer_id, epoch, first, self._transaction is not None)
         batches = encoder.encode(rows, options.batch_bytes, seal)
         self._sequences[partition] = sequence + len(rows) & _SEQUENCES
         self._queues.setdefault(partition, deque()).extend(self._timed(batches))
@@ -129,6 +137,7 @@ class Producer:
     def push(self) -> None:
         """Send what can be sent now; wait for nothing."""
         if not self._stale:
+            self._join_transaction()
             self._send_ready()
 
     def flush(self) -> None:
@@ -141,6 +150,7 @@ class Producer:
         if self._stale:
             self._receive_all()
             self._settle()
+        self._join_transaction()
         self._send_ready()
         if self._in_flight:
             self._receive(self._in_flight.pop(0))
@@ -159,6 +169,12 @@ class Producer:
         with suppress(ClientError):  # what is wrong will be seen partition by partition
             self._cluster.topics(sorted(stale))
         self._identified()
+
+    def _join_transaction(self) -> None:
+        """A partition is part of the transaction before the first batch is sent to it."""
+        if self._transaction is not None and (new := self._transaction.without(self._queues)):
+            self._receive_all()
+            self._transaction.add(new)
 
     def _send_ready(self) -> None:
         busy = {id(request.connection) for request in self._in_flight}
@@ -191,16 +207,20 @@ class Producer:
                     name=partition.topic, topic_id=self._cluster.topic_id(partition.topic), partition_data=[]
                 )
             topic.partition_data.append(PartitionProduceData(index=partition.partition, records=batch.data))
+        max_version = None
+        transactional_id = None
+        if self._transaction is not None:
+            max_version, transactional_id = _LAST_OF_TRANSACTIONS, self._transaction.begin().transactional_id
+        elif any(topic.topic_id == ZERO_UUID for topic in topics.values()):
+            max_version = _LAST_WITH_NAMES
         request = ProduceRequest(
+            transactional_id=transactional_id,
             acks=self._options.acks,
             timeout_ms=int(self._cluster.settings.request_timeout * 1000),
             topic_data=list(topics.values()),
         )
-        nameless = any(topic.topic_id == ZERO_UUID for topic in topics.values())
         try:
-            sent = connection.send(
-                request, ProduceResponse, max_version=_LAST_WITH_NAMES if nameless else None
-            )
+            sent = connection.send(request, ProduceResponse, max_version=max_version)
         except ClientError as error:
             for partition, batch in batches.items():
                 self._check_retry(partition, batch, error)
@@ -235,12 +255,17 @@ class Producer:
         elif code in _TOO_LARGE and read_header(batch.data).record_count > 1:
             parts = self._split(batch.data)
             self._done(partition, parts)
-        elif code in _IDENTITY_LOST and self._options.idempotent and time.monotonic() < batch.deadline:
+        elif code in _IDENTITY_LOST and self._may_be_another and time.monotonic() < batch.deadline:
             self._identity = None
             self._stale.add(partition.topic)
         else:
             said = part.error_message if part is not None and part.error_message else ""
             self._check_retry(partition, batch, ClientError(f"{code.name} {said}".strip(), code))
+
+    @property
+    def _may_be_another(self) -> bool:
+        """Not in a transaction: what was written before would no longer belong to it."""
+        return self._options.idempotent and self._transaction is None
 
     def _done(self, partition: TopicPartition, instead: Iterable[bytearray] = ()) -> None:
         """The first batch of a partition is not needed any more."""
@@ -278,7 +303,12 @@ class Producer:
         for rows in np.array_split(np.arange(encoder.count), min(_PARTS, encoder.count)):
             sequence = -1 if header.base_sequence < 0 else header.base_sequence + int(rows[0]) & _SEQUENCES
             seal = Seal(
-                header.codec, self._options.level, header.producer_id, header.producer_epoch, sequence, False
+                header.codec,
+                self._options.level,
+                header.producer_id,
+                header.producer_epoch,
+                sequence,
+                header.is_transactional,
             )
             parts += encoder.encode(rows, self._options.batch_bytes, seal)
         return parts
@@ -297,6 +327,10 @@ class Producer:
     def _identified(self) -> tuple[int, int]:
         if self._identity is None:
             self._receive_all()
+            if self._transaction is not None:
+                begun = self._transaction.begin()
+                self._identity = begun.producer_id, begun.producer_epoch
+                return self._identity
             self._identity = self._cluster.retrying(self._init_producer_id)
             self._restamp_all(*self._identity)
         return self._identity

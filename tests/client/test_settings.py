@@ -55,3 +55,13 @@ def test_sasl_takes_its_names_from_librdkafka() -> None:
     assert settings.sasl == Sasl("SCRAM-SHA-256", "ann", "secret")
     assert settings.tls == Tls()
     assert "secret" not in repr(settings)
+
+
+def test_sasl_takes_what_java_takes() -> None:
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required\n"
+        """ username='ann'  password="a \\"b\\"; c" ;""",
+    }
+    assert Settings.from_properties(properties).sasl == Sasl("PLAIN", "ann", 'a "b"; c')

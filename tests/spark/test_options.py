@@ -80,9 +80,13 @@ def test_limits_times_and_groups() -> None:
         ({"kafka__key__deserializer": "x"}, "use keyFormat"),
         (
             {"kafka__security__protocol": "SASL_PLAINTEXT"},
-            "kafka.security.protocol=SASL_PLAINTEXT cannot be used",
+            "kafka.sasl.mechanism must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, not 'GSSAPI'",
         ),
-        ({"kafka__sasl__mechanism": "PLAIN"}, "SASL is not supported yet"),
+        (
+            {"kafka__security__protocol": "SASL_SSL", "kafka__sasl__mechanism": "PLAIN"},
+            "Who are you? Say kafka.sasl.username and kafka.sasl.password",
+        ),
+        ({"kafka__sasl__kerberos__service__name": "kafka"}, "of SASL only PLAIN and SCRAM are spoken"),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest in a batch query"),
         ({"startingOffsets": '{"orders": {"0": -1}}'}, "startingOffsets cannot be latest in a batch query"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),

@@ -11,9 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message, Producer
 
 from ottla.testing import Broker
+from tests.spark.consuming import consume as committed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,26 +37,7 @@ def save(frame: DataFrame, broker: Broker, **options: str) -> None:
 
 
 def consume(broker: Broker, topic: str, partitions: int = 3) -> list[Message]:
-    """Everything in a topic, by librdkafka."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": "check",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": False,
-        }
-    )
-    try:
-        assigned = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
-        wanted = sum(consumer.get_watermark_offsets(each, timeout=10)[1] for each in assigned)
-        consumer.assign(assigned)
-        found: list[Message] = []
-        while len(found) < wanted:
-            found += [message for message in consumer.consume(wanted - len(found), 10) if not message.error()]
-        return found
-    finally:
-        consumer.close()
+    return committed(broker.bootstrap_servers, topic, partitions)
 
 
 def test_keys_values_nulls_headers_and_timestamps_arrive(
@@ -203,7 +185,7 @@ def test_a_micro_batch_that_fails_is_written_again_by_the_next_run(
     pipeline.run()
     pipeline.feed(50, 100)
     fresh_ottla_broker.fail("Produce", "CLUSTER_AUTHORIZATION_FAILED")
-    with pytest.raises(Exception, match=r"Partition sink-\d cannot be written: CLUSTER_AUTHORIZATION_FAILED"):
+    with pytest.raises(Exception, match="cannot be written: CLUSTER_AUTHORIZATION_FAILED"):
         pipeline.run()
     fresh_ottla_broker.clear_faults()
     pipeline.run()

@@ -78,7 +78,26 @@ def test_options_are_those_of_a_producer_in_any_case() -> None:
         ),
         (
             {"kafka.transactional.id": "x"},
-            "Option 'kafka.transactional.id' cannot be used: the sink writes at least once, without transactions.",
+            "Option 'kafka.transactional.id' cannot be used: with ottla.delivery=exactly-once each task has a name of "
+            "its own.",
+        ),
+        (
+            {"ottla.delivery": "at-most-once"},
+            "ottla.delivery must be exactly-once or at-least-once, not 'at-most-once'.",
+        ),
+        (
+            {"ottla.delivery": "exactly-once", "kafka.acks": "1"},
+            "kafka.acks=1 cannot be exactly-once, which is how streams are written: leave it away, or say "
+            "ottla.delivery=at-least-once.",
+        ),
+        (
+            {"ottla.delivery": "exactly-once", "kafka.enable.idempotence": "false"},
+            "kafka.enable.idempotence=false cannot be exactly-once, which is how streams are written: leave it away, "
+            "or say ottla.delivery=at-least-once.",
+        ),
+        (
+            {"kafka.transaction.timeout.ms": "1m"},
+            "kafka.transaction.timeout.ms must be a whole number above 0, not '1m'.",
         ),
         ({"path": "x"}, "save() and start() take no path: name the topic with .option('topic', …)."),
         (
@@ -118,6 +137,25 @@ def test_a_wrong_column_is_one_sentence(columns: str, topic: str | None, sentenc
     with pytest.raises(OptionError) as raised:
         check_schema(schema(columns), topic)
     assert str(raised.value) == sentence
+
+
+def test_the_column_of_the_partition_must_be_there_and_have_bytes() -> None:
+    with pytest.raises(OptionError) as raised:
+        check_schema(schema("value string, key string"), "t", "user")
+    assert str(raised.value) == "There is no column 'user', which partitionColumn names, only value, key."
+    with pytest.raises(OptionError) as raised:
+        check_schema(schema("value string, user long"), "t", "user")
+    assert str(raised.value) == "Column 'user' must be string or binary, not bigint."
+    check_schema(schema("value string, user string"), "t", "user")
+
+
+def test_streams_are_exactly_once_and_batches_only_if_asked() -> None:
+    options = {**SERVERS, "topic": "t"}
+    assert parse_sink_options(options, streaming=True).exactly_once
+    assert not parse_sink_options(options).exactly_once
+    assert not parse_sink_options({**options, "ottla.delivery": "at-least-once"}, streaming=True).exactly_once
+    with pytest.raises(OptionError, match=r"kafka\.acks=1 cannot be exactly-once"):
+        stream_writer({**options, "kafka.acks": "1"}, schema("value string"), False)
 
 
 def test_other_columns_are_left_alone() -> None:

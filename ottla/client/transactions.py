@@ -1,0 +1,283 @@
+"""Transactions, as their coordinators see them: begun, extended, ended, looked at.
+
+A transaction that one process has begun may be ended by another: all that is asked for is its transactional id, the
+producer id and the epoch. Only the protocol before KIP-890 is spoken, in which the end of a transaction leaves the
+epoch alone: an end that is asked for twice is answered twice with the same words.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeVar
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError, Unreachable, error_code
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+T = TypeVar("T")
+
+ONGOING = "Ongoing"
+
+#: Later versions are for brokers among themselves.
+_LAST_ADD_PARTITIONS = 3
+#: The next one raises the epoch with every end.
+_LAST_END_TXN = 4
+_TRANSACTION = 1
+_FIRST_WITH_MANY_KEYS = 4
+#: So many ends are asked for before the first answer is read.
+_AT_ONCE = 100
+#: The transaction before is being ended: a matter of moments, so the first waits are short ones.
+_SHORT_WAIT = 0.005
+
+
+class Transaction(NamedTuple):
+    """What it takes to write in a transaction and to end it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionDescription(NamedTuple):
+    state: str
+    producer_id: int
+    producer_epoch: int
+    start_ms: int  # by the clock of the coordinator; -1 if none is open
+    timeout_ms: int
+
+
+class TransactionClient:
+    """Used by one thread. Nothing that is asked of it may be under way on the cluster's connections."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._coordinators: dict[str, tuple[str, int]] = {}
+
+    def begin(self, transactional_id: str, timeout_ms: int) -> Transaction:
+        """Become the producer of this id. Who was it before is fenced, and its open transaction aborted."""
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+
+        def ask() -> Transaction:
+            answer = self._coordinator(transactional_id).request(request, InitProducerIdResponse)
+            code = error_code(answer.error_code)
+            if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                raise ClientError(
+                    f"The broker allows no transaction of {timeout_ms} ms: set transaction.timeout.ms to no more "
+                    "than its transaction.max.timeout.ms.",
+                    code,
+                )
+            self._check(code, f"No transaction can be begun as '{transactional_id}'")
+            return Transaction(transactional_id, answer.producer_id, answer.producer_epoch)
+
+        return self._retrying(ask, [transactional_id])
+
+    def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
+        """Must be done before the first write to each."""
+        topics = [
+            AddPartitionsToTxnTopic(name=topic, partitions=[each.partition for each in members])
+            for topic, members in groupby(sorted(partitions), key=lambda each: each.topic)
+        ]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transaction.transactional_id,
+            v3_and_below_producer_id=transaction.producer_id,
+            v3_and_below_producer_epoch=transaction.producer_epoch,
+            v3_and_below_topics=topics,
+        )
+
+        def ask() -> None:
+            answer = self._coordinator(transaction.transactional_id).request(
+                request, AddPartitionsToTxnResponse, max_version=_LAST_ADD_PARTITIONS
+            )
+            codes = [
+                error_code(part.partition_error_code)
+                for topic in answer.results_by_topic_v3_and_below
+                for part in topic.results_by_partition
+            ]
+            # Where one is refused, none is added; the others are only told so.
+            reasons = [
+                code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            ]
+            for code in reasons:
+                self._check(code, f"The transaction of '{transaction.transactional_id}' cannot go on")
+
+        self._retrying(ask, [transaction.transactional_id])
+
+    def end(
+        self, transactions: Iterable[Transaction], *, commit: bool, seconds: float | None = None
+    ) -> dict[Transaction, ErrorCode]:
+        """What the coordinators say in the end to each; for so long a retry is made where one may help."""
+        outcome: dict[Transaction, ErrorCode] = {}
+        left = list(dict.fromkeys(transactions))
+        last: list[ClientError] = []
+
+        def ask() -> None:
+            last.clear()
+            for connection, members in self._by_coordinator(left):
+                try:
+                    self._end_on(connection, members, commit, outcome)
+                except Unreachable as error:
+                    last.append(error)
+            left[:] = [each for each in left if each not in outcome]
+            if left:
+                busy = ClientError(
+                    f"The coordinator has not ended the transaction of '{left[0].transactional_id}' in time.",
+                    ErrorCode.CONCURRENT_TRANSACTIONS,
+                )
+                raise last[0] if last else busy
+
+        if left:
+            self._retrying(ask, [each.transactional_id for each in left], seconds)
+        return outcome
+
+    def _end_on(
+        self,
+        connection: Connection,
+        transactions: Sequence[Transaction],
+        commit: bool,
+        outcome: dict[Transaction, ErrorCode],
+    ) -> None:
+        for start in range(0, len(transactions), _AT_ONCE):
+            some = transactions[start : start + _AT_ONCE]
+            sent = [
+                connection.send(
+                    EndTxnRequest(
+                        transactional_id=each.transactional_id,
+                        producer_id=each.producer_id,
+                        producer_epoch=each.producer_epoch,
+                        committed=commit,
+                    ),
+                    EndTxnResponse,
+                    max_version=_LAST_END_TXN,
+                )
+                for each in some
+            ]
+            for each, request in zip(some, sent, strict=True):
+                code = error_code(connection.receive(request).error_code)
+                if not code.retriable:
+                    outcome[each] = code
+                elif code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    self._coordinators.pop(each.transactional_id, None)
+
+    def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """An id of which the coordinator knows nothing is left out."""
+        wanted = list(transactional_ids)
+        found: dict[str, TransactionDescription] = {}
+
+        def ask() -> None:
+            found.clear()
+            for connection, ids in self._ids_by_coordinator(wanted):
+                request = DescribeTransactionsRequest(transactional_ids=ids)
+                for each in connection.request(request, DescribeTransactionsResponse).transaction_states:
+                    code = error_code(each.error_code)
+                    if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                        continue
+                    self._check(code, f"The transaction of '{each.transactional_id}' cannot be described")
+                    found[each.transactional_id] = TransactionDescription(
+                        each.transaction_state,
+                        each.producer_id,
+                        each.producer_epoch,
+                        each.transaction_start_time_ms,
+                        each.transaction_timeout_ms,
+                    )
+
+        if wanted:
+            self._retrying(ask, wanted)
+        return found
+
+    def open_ids(self, prefix: str) -> list[str]:
+        """The transactional ids with this prefix that have a transaction open, on all brokers."""
+        request = ListTransactionsRequest(state_filters=[ONGOING], producer_id_filters=[])
+
+        def ask() -> list[str]:
+            found: set[str] = set()
+            for connection in self._cluster.connections():
+                answer = connection.request(request, ListTransactionsResponse)
+                self._check(error_code(answer.error_code), "Open transactions cannot be listed")
+                found.update(each.transactional_id for each in answer.transaction_states)
+            return sorted(each for each in found if each.startswith(prefix))
+
+        return self._retrying(ask, [])
+
+    # Coordinators
+
+    def _coordinator(self, transactional_id: str) -> Connection:
+        self._find([transactional_id])
+        return self._cluster.connection(self._coordinators[transactional_id])
+
+    def _ids_by_coordinator(self, ids: list[str]) -> list[tuple[Connection, list[str]]]:
+        self._find(ids)
+        groups: dict[tuple[str, int], list[str]] = {}
+        for each in ids:
+            groups.setdefault(self._coordinators[each], []).append(each)
+        return [(self._cluster.connection(address), members) for address, members in groups.items()]
+
+    def _by_coordinator(self, transactions: list[Transaction]) -> list[tuple[Connection, list[Transaction]]]:
+        by_id = {each.transactional_id: each for each in transactions}
+        return [
+            (connection, [by_id[each] for each in ids])
+            for connection, ids in self._ids_by_coordinator(list(by_id))
+        ]
+
+    def _find(self, ids: Iterable[str]) -> None:
+        unknown = [each for each in ids if each not in self._coordinators]
+        if not unknown:
+            return
+        connection = self._cluster.any_connection()
+        many = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=unknown)
+        if connection.version(many) >= _FIRST_WITH_MANY_KEYS:
+            for found in connection.request(many, FindCoordinatorResponse).coordinators:
+                self._found(found.key, found.error_code, found.host, found.port)
+            return
+        for each in unknown:
+            one = connection.request(
+                FindCoordinatorRequest(key=each, key_type=_TRANSACTION), FindCoordinatorResponse
+            )
+            self._found(each, one.error_code, one.host, one.port)
+
+    def _found(self, transactional_id: str, number: int, host: str, port: int) -> None:
+        self._check(error_code(number), f"No coordinator is known for '{transactional_id}'")
+        self._coordinators[transactional_id] = (host, port)
+
+    def _check(self, code: ErrorCode, what: str) -> None:
+        if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            raise ClientError(f"{what}: not authorized for that transactional id.", code)
+        if code != ErrorCode.NONE:
+            raise ClientError(f"{what}: {code.name}.", code)
+
+    def _retrying(self, call: Callable[[], T], ids: Sequence[str], seconds: float | None = None) -> T:
+        settings = self._cluster.settings
+        deadline = time.monotonic() + (settings.api_timeout if seconds is None else seconds)
+        wait = _SHORT_WAIT
+        while True:
+            try:
+                return call()
+            except ClientError as error:
+                if not error.is_retriable or time.monotonic() > deadline:
+                    raise
+                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    wait = settings.retry_backoff
+                    for each in ids:
+                        self._coordinators.pop(each, None)
+            time.sleep(wait)
+            wait = min(wait * 2, settings.retry_backoff)

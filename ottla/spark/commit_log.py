@@ -1,0 +1,101 @@
+"""What a query has committed, as a pure replay of its commit log.
+
+The log is a topic of one partition, and its order is what decides: whoever appends is right or wrong by what is in
+front of him. So nobody has to be alone to be safe. docs/exactly-once.md has the argument.
+
+    begin   a run of the query takes over, with the next generation: what older generations append is void
+    decide  the batch is committed, by these transactions; from here on it is never written again
+    done    each of them has been ended
+    undo    all of them had run out of time, and none is visible: the batch is to be written again
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ottla.client.transactions import Transaction
+
+#: So many earlier runs are remembered, so that a straggler of theirs knows that it is one.
+_REMEMBERED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    batch: int
+    transactions: tuple[Transaction, ...]
+    offset: int  # of the record that says it
+
+
+@dataclass(frozen=True, slots=True)
+class CommitState:
+    """Generation 0 is an empty log."""
+
+    generation: int = 0
+    run: str = ""
+    earlier_runs: tuple[str, ...] = ()
+    decision: Decision | None = None
+    #: Of the decision: nothing is left to do.
+    done: bool = True
+
+    def is_decided(self, batch: int) -> bool:
+        return self.decision is not None and self.decision.batch == batch
+
+    # The next records, as whoever has read up to here would write them
+
+    def begin(self, run: str) -> bytes:
+        earlier = [*self.earlier_runs, self.run][-_REMEMBERED:] if self.run else []
+        return _record("begin", generation=self.generation + 1, run=run, earlier_runs=earlier)
+
+    def decide(self, batch: int, transactions: tuple[Transaction, ...]) -> bytes:
+        return _record(
+            "decide",
+            generation=self.generation,
+            run=self.run,
+            earlier_runs=self.earlier_runs,
+            batch=batch,
+            transactions=transactions,
+        )
+
+    def finish(self, batch: int) -> bytes:
+        return _record("done", batch=batch)
+
+    def undo(self, batch: int) -> bytes:
+        return _record("undo", generation=self.generation, batch=batch)
+
+    # What a record makes of it
+
+    def after(self, offset: int, value: bytes) -> CommitState:
+        record = json.loads(value)
+        kind = record["kind"]
+        if kind == "begin" and record["generation"] > self.generation:
+            return replace(
+                self,
+                generation=record["generation"],
+                run=record["run"],
+                earlier_runs=tuple(record["earlier_runs"]),
+            )
+        # The log is cut off in front of a decision: where nothing is known, the first one is right.
+        if kind == "decide" and self.generation in (0, record["generation"]):
+            if self.decision is not None and record["batch"] <= self.decision.batch:
+                return self
+            transactions = tuple(Transaction(*each) for each in record["transactions"])
+            return CommitState(
+                record["generation"],
+                record["run"],
+                tuple(record["earlier_runs"]),
+                Decision(record["batch"], transactions, offset),
+                done=not transactions,
+            )
+        if kind == "done" and self.is_decided(record["batch"]):
+            return replace(self, done=True)
+        if kind == "undo" and record["generation"] == self.generation and not self.done:
+            assert self.decision is not None
+            if record["batch"] == self.decision.batch:
+                return replace(self, decision=None, done=True)
+        return self
+
+
+def _record(kind: str, **fields: Any) -> bytes:
+    return json.dumps({"kind": kind, **fields}, separators=(",", ":")).encode()

@@ -1,0 +1,72 @@
+"""The pipelines that are killed: from topics to a topic. A value of theirs is `number,user,seconds`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+PARTS = "split(CAST(value AS STRING), ',')"
+EVENT = (
+    f"CAST({PARTS}[0] AS INT) AS number",
+    f"{PARTS}[1] AS user",
+    f"timestamp_seconds(CAST({PARTS}[2] AS BIGINT)) AS at",
+)
+
+
+def _source(spark: SparkSession, options: dict[str, str], topic: str) -> DataFrame:
+    reader = (
+        spark.readStream.format("ottla")
+        .option("kafka.bootstrap.servers", options["servers"])
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+    )
+    if "per_batch" in options:
+        reader = reader.option("maxOffsetsPerTrigger", options["per_batch"])
+    return reader.load()
+
+
+def _start(frame: DataFrame, options: dict[str, str], to: str) -> StreamingQuery:
+    writer = (
+        frame.writeStream.format("ottla")
+        .option("kafka.bootstrap.servers", options["servers"])
+        .option("topic", to)
+        .option("checkpointLocation", f"{options['checkpoint']}/{to}")
+    )
+    if "crash" in options:
+        writer = writer.option("crash", options["crash"]).option("pids", options["pids"])
+    if "interval" in options:
+        return writer.trigger(processingTime=options["interval"]).start()
+    return writer.trigger(availableNow=True).start()
+
+
+def stateless(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
+    """Each value in capitals."""
+    frame = _source(spark, options, "events")
+    return _start(frame.selectExpr("key", "upper(CAST(value AS STRING)) AS value"), options, "stateless")
+
+
+def windowed(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
+    """How many events each user has had in ten seconds. A watermark of a day loses none, and closes none either
+    before an event of a later day comes."""
+    events = _source(spark, options, "events").selectExpr(*EVENT).withWatermark("at", "1 day")
+    events.createOrReplaceTempView("events")
+    counts = spark.sql("SELECT window(at, '10 seconds') AS w, user, count(*) AS n FROM events GROUP BY 1, 2")
+    text = "concat(user, ' ', unix_seconds(w.start), ' ', n)"
+    return _start(counts.selectExpr("user AS key", f"{text} AS value"), options, "windowed")
+
+
+def joined(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
+    """Each event with the answer to it."""
+    events = _source(spark, options, "events").selectExpr(*EVENT).withWatermark("at", "1 day")
+    answers = _source(spark, options, "answers").selectExpr(*EVENT).withWatermark("at", "1 day")
+    events.createOrReplaceTempView("asked")
+    answers.createOrReplaceTempView("answered")
+    pairs = spark.sql(
+        "SELECT asked.number AS number, asked.user AS asker, answered.user AS answerer FROM asked JOIN answered "
+        "ON asked.number = answered.number AND answered.at BETWEEN asked.at AND asked.at + INTERVAL 1 hour"
+    )
+    text = "concat(number, ' ', asker, ' ', answerer)"
+    return _start(pairs.selectExpr(f"{text} AS value"), options, "joined")
