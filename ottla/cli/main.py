@@ -21,6 +21,7 @@ COMMANDS = {
     "consume": "ottla.cli.consume:consume",
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
+    "pipeline": "ottla.cli.pipeline:pipeline",
     "completion": "ottla.cli.completion:completion",
 }
 

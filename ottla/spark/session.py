@@ -49,7 +49,7 @@ def session(
     os.environ["JAVA_HOME"] = str(java_home())
     # Workers must run the interpreter that has Ottla, whatever `python3` is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = master or os.environ.get("SPARK_MASTER") or "local[*]"
+    master = master or default_master()
     settings = dict(_SETTINGS)
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
@@ -61,6 +61,10 @@ def session(
     spark: SparkSession = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def default_master() -> str:
+    return os.environ.get("SPARK_MASTER") or "local[*]"
 
 
 def register(spark: SparkSession) -> None:
