@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LOOK_EVERY = 0.5
 
 # As spark.ottla.trigger has it.
-AVAILABLE_NOW = "availableNow"
+AVAILABLE_NOW = "available-now"
 
 
 def require_spark() -> None:

@@ -61,7 +61,7 @@ def sentence(text: str) -> str:
 
 def _cut(text: str) -> str:
     found = _REST.search(text)
-    return (text if found is None else text[: found.start()]).strip()
+    return (text if found is None else text[: found.start()]).rstrip().lstrip("\n")
 
 
 def _raised(frames: str) -> str:
