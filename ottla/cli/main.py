@@ -22,6 +22,7 @@ COMMANDS = {
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
     "pipeline": "ottla.cli.pipeline:pipeline",
+    "demo": "ottla.cli.demo:demo",
     "completion": "ottla.cli.completion:completion",
 }
 

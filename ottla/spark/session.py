@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,8 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     master = master or default_master()
     settings = dict(_SETTINGS)
+    if find_spec("pandas") is None:  # without it Spark would warn at every function of one's own
+        settings["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
