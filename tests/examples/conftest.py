@@ -25,8 +25,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
-def _feed() -> Any:
-    spec = spec_from_file_location("examples_feed", EXAMPLES / "feed.py")
+def _load(name: str, file: Path) -> Any:
+    spec = spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
@@ -34,7 +34,7 @@ def _feed() -> Any:
     return module
 
 
-feed = _feed()
+feed = _load("examples_feed", EXAMPLES / "feed.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -71,6 +71,10 @@ class Example:
     def close(self) -> None:
         for key in self._settings:
             self.spark.conf.unset(key)
+
+    def module(self, name: str) -> Any:
+        """A file of the example, to use what it defines."""
+        return _load(f"{self.folder.name}_{name}", self.folder / f"{name}.py")
 
     def events(self, count: int, seconds: float, seed: int = 7) -> list[Any]:
         """The first events of the example, with so many seconds from one moment to the next."""
