@@ -23,6 +23,7 @@ COMMANDS = {
     "configs": "ottla.cli.configs:configs",
     "pipeline": "ottla.cli.pipeline:pipeline",
     "demo": "ottla.cli.demo:demo",
+    "deadletter": "ottla.cli.deadletter:deadletter",
     "completion": "ottla.cli.completion:completion",
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import formats, queries
-from ottla.spark.formats import Format, as_format
+from ottla.spark.formats import as_format
 from ottla.spark.option_names import OptionError
 
 if TYPE_CHECKING:
@@ -48,10 +48,15 @@ def read_topic(
         given["ottla.commit.group"] = commit_group
     if dead_letter is not None:
         given["deadLetterTopic"] = dead_letter
+    for name, kind in (("key", as_format(key, "key")), ("value", as_format(value, "value"))):
+        given[f"{name}Format"] = kind.name
+        if kind.schema is not None:
+            given[f"{name}Schema"] = kind.schema
+            given["timeZone"] = spark.conf.get("spark.sql.session.timeZone")
     given |= options or {}
     reader: Any = spark.readStream if stream else spark.read
-    records = reader.format("ottla").options(**given).load()
-    return _decoded(records, as_format(key, "key"), as_format(value, "value"))
+    records: DataFrame = reader.format("ottla").options(**given).load()
+    return records.drop("timestampType")
 
 
 def to_topic(
@@ -90,18 +95,6 @@ def to_topic(
         return queries.start_batches(rows, append, name or topic, checkpoint, trigger, output_mode)
     writer = rows.writeStream.format("ottla").outputMode(output_mode).options(**given)
     return queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger)
-
-
-def _decoded(records: DataFrame, key: Format, value: Format) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    def column(name: str, kind: Format) -> Column:
-        if kind.schema is not None:
-            return F.from_json(F.col(name).cast("string"), kind.sql_type).alias(name)
-        return F.col(name).cast(kind.sql_type).alias(name)
-
-    decoded = [column("key", key), column("value", value)]
-    return records.select(*decoded, *(each for each in records.columns[2:] if each != "timestampType"))
 
 
 def _encoded(df: DataFrame, key: str | Column | None, value: Any) -> DataFrame:
