@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -132,6 +135,29 @@ def test_a_detached_pipeline_that_does_not_start_says_why(running: Ottla, tmp_pa
         f"Error: pipeline(spark) in {file} returned a DataFrame: "
         "it must return the query that it started, or a list of them.\n"
     )
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+def test_a_pipeline_whose_java_is_killed_says_so(
+    running: Ottla, fresh_ottla_broker: Broker, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark")
+    fresh_ottla_broker.create_topic("numbers")
+    file = tmp_path / "doubler.py"
+    file.write_text(NUMBERS)
+    running("pipeline", "run", file, "--detach", timeout=200)
+
+    def state() -> Any:
+        return running("pipeline", "status", "doubler", "--json").json
+
+    pid = state()["pid"]
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    [java] = [int(child) for child in children if Path(f"/proc/{child}/comm").read_text() == "java\n"]
+    os.kill(java, signal.SIGKILL)
+    wait_for("the end", lambda: state()["phase"] != "running")
+    assert state()["phase"] == "failed"
+    assert "Pipeline 'doubler' failed: the Java that ran it has ended; " in state()["error"]
 
 
 @pytest.mark.spark

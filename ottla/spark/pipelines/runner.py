@@ -140,28 +140,37 @@ def _new_state(plan: Plan, log: Path) -> PipelineState:
 def _run(
     plan: Plan, starter: Starter, state: PipelineState, stop: Stop, publish: Callable[[], None]
 ) -> Phase:
-    spark = _start_spark(plan, Path(state.log), stop)
-    try:
-        if stop.is_asked():
-            return Phase.STOPPED
+    with contextlib.nullcontext() if plan.verbose else _stderr_to(Path(state.log)):
+        spark = _start_spark(plan, state.log, stop)
         try:
-            queries = starter(spark, plan.bootstrap_servers)
-        except PipelineError:
-            raise
-        except Exception as error:
-            raise start_failed(plan.name, plan.file, error) from error
-        state.phase = Phase.RUNNING
-        return _follow(plan.name, queries, state, stop, publish)
-    finally:
-        _put_away(spark)
+            if stop.is_asked():
+                return Phase.STOPPED
+            queries = _start_queries(plan, starter, spark)
+            state.phase = Phase.RUNNING
+            return _follow(plan.name, queries, state, stop, publish)
+        except _java_errors() as error:
+            if stop.is_asked():  # the signal was for all processes, and Java was faster
+                return Phase.STOPPED
+            raise PipelineError(
+                f"Pipeline '{plan.name}' failed: the Java that ran it has ended; {state.log} may say why.",
+                repr(error),
+            ) from error
+        finally:
+            _put_away(spark)
 
 
-def _start_spark(plan: Plan, log: Path, stop: Stop) -> SparkSession:
+def _java_errors() -> tuple[type[Exception], ...]:
+    """What calls of Java raise when it is not there any more."""
+    from py4j.protocol import Py4JError
+
+    return ConnectionError, Py4JError
+
+
+def _start_spark(plan: Plan, log: str, stop: Stop) -> SparkSession:
     from ottla.spark.session import session
 
     try:
-        with contextlib.nullcontext() if plan.verbose else _stderr_to(log):
-            spark = session(plan.name, plan.master, plan.settings)
+        spark = session(plan.name, plan.master, plan.settings)
     except NoJava as error:
         raise PipelineError(str(error)) from None
     except Exception as error:
@@ -171,9 +180,18 @@ def _start_spark(plan: Plan, log: Path, stop: Stop) -> SparkSession:
     return spark
 
 
+def _start_queries(plan: Plan, starter: Starter, spark: SparkSession) -> list[StreamingQuery]:
+    try:
+        return starter(spark, plan.bootstrap_servers)
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise start_failed(plan.name, plan.file, error) from error
+
+
 @contextlib.contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """What is started meanwhile, Java that is, has its stderr in a file: its stack traces are not for the terminal."""
+    """Of this process and of Java, which it starts: their stack traces are not for the terminal."""
     kept = os.dup(2)
     with log.open("a") as file:
         os.dup2(file.fileno(), 2)
