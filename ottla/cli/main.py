@@ -66,6 +66,7 @@ def cli(context: click.Context) -> None:
       ottla topics create orders --partitions 3
       echo hello | ottla produce orders
       ottla consume orders --from-beginning
+      ottla demo
 
     `ottla COMMAND --help` tells more about each. The cluster is localhost:9092 unless
     --bootstrap-server or OTTLA_BOOTSTRAP_SERVER says otherwise.

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.demo_view import Trending
-
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
 
@@ -89,21 +87,3 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(tmp_path: Path) -> None:
     assert err.startswith("Error: The broker did not start: ")
     assert str(port) in err
     assert len(err.splitlines()) == 1
-
-
-def test_the_newest_minute_comes_first_and_a_count_replaces_the_one_before() -> None:
-    trending = Trending("127.0.0.1:1")
-    try:
-        assert (trending.minute, trending.top()) == (None, [])
-        for minute, hashtag, tweets in (
-            ("2026-01-01T12:00:00.000Z", "kafka", 5),
-            ("2026-01-01T12:00:00.000Z", "cats", 2),
-            ("2026-01-01T12:01:00.000Z", "cats", 1),
-            ("2026-01-01T12:01:00.000Z", "cats", 3),
-        ):
-            trending.add({"minute": minute, "hashtag": hashtag, "tweets": tweets})
-        assert trending.top() == [("cats", 3, 2), ("kafka", 0, 5)]
-        assert trending.minute is not None
-        assert trending.minute.minute == 1
-    finally:
-        trending.close()
