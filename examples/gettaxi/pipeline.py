@@ -7,29 +7,23 @@ from ottla.spark import json, read_topic, to_topic
 HIGHEST = 3.0
 
 
-def positions(spark, kind):
-    """Who is where: a region is a hundredth of a degree, about a kilometre."""
-    schema = json(f"{kind} STRING, lat DOUBLE, lon DOUBLE, at TIMESTAMP")
-    return read_topic(spark, f"{kind}-positions", value=schema, commit_group="surge-prices").select(
-        F.lit(kind).alias("kind"),
-        F.col(f"value.{kind}").alias("id"),
-        F.concat_ws(",", F.floor(F.expr("value.lat * 100")), F.floor(F.expr("value.lon * 100"))).alias(
-            "region"
-        ),
-        F.col("value.at").alias("at"),
-    )
+POSITION = json("taxi STRING, user STRING, lat DOUBLE, lon DOUBLE, at TIMESTAMP")
 
 
 def pipeline(spark):
-    seen = positions(spark, "taxi").union(positions(spark, "user"))
+    seen = read_topic(
+        spark, "taxi-positions,user-positions", value=POSITION, commit_group="surge-prices"
+    ).select("value.*")
+    # A region is a hundredth of a degree, about a kilometre.
+    region = F.concat_ws(",", F.floor(F.col("lat") * 100), F.floor(F.col("lon") * 100))
 
     def different(kind):
-        return F.size(F.collect_set(F.when(F.col("kind") == kind, F.col("id"))))
+        return F.size(F.collect_set(kind)).alias(f"{kind}s")
 
     demand = (
         seen.withWatermark("at", "1 minute")
-        .groupBy(F.window("at", "1 minute"), "region")
-        .agg(different("taxi").alias("taxis"), different("user").alias("users"))
+        .groupBy(F.window("at", "1 minute"), region.alias("region"))
+        .agg(different("taxi"), different("user"))
     )
     price = F.greatest(F.lit(1.0), F.least(F.lit(HIGHEST), F.col("users") / F.greatest("taxis", F.lit(1))))
     prices = demand.select(

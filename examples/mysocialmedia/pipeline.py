@@ -9,22 +9,24 @@ from pyspark.sql import functions as F
 from ottla.spark import json, read_topic, to_topic
 
 
+EVENT = json("post STRING, user STRING, text STRING, liked BOOLEAN, at TIMESTAMP")
+
+
 def happened(spark, group):
-    """All three topics in one shape."""
+    """All three topics in one stream; what is of one of them only is null in the others."""
+    events = read_topic(spark, "posts,likes,comments", value=EVENT, commit_group=group)
 
-    def read(topic, fields):
-        schema = json(f"post STRING, {fields}, at TIMESTAMP")
-        return read_topic(spark, topic, value=schema, commit_group=group).select("value.*")
+    def of(topic, column):
+        return F.when(F.col("topic") == topic, column)
 
-    nothing, text = F.lit(0), F.lit(None).cast("string")
-    posts = read("posts", "user STRING, text STRING").select(
-        "post", "at", "user", "text", nothing.alias("likes"), nothing.alias("comments")
+    return events.select(
+        "value.post",
+        "value.at",
+        of("posts", F.col("value.user")).alias("user"),
+        of("posts", F.col("value.text")).alias("text"),
+        F.coalesce(of("likes", F.expr("if(value.liked, 1, -1)")), F.lit(0)).alias("likes"),
+        F.coalesce(of("comments", F.lit(1)), F.lit(0)).alias("comments"),
     )
-    likes = read("likes", "liked BOOLEAN").select(
-        "post", "at", text, text, F.when(F.col("liked"), 1).otherwise(-1), nothing
-    )
-    comments = read("comments", "text STRING").select("post", "at", text, text, nothing, F.lit(1))
-    return posts.union(likes).union(comments)
 
 
 def pipeline(spark):

@@ -55,6 +55,23 @@ def test_what_is_not_known_is_left_open() -> None:
     assert query_progress("rates", False, progress) == QueryProgress("rates", False, batch=0, rows_in=5)
 
 
+def test_a_query_to_which_nothing_comes_keeps_what_its_last_batch_was() -> None:
+    # As Spark 4.3 reports it: with the number of the next batch, and without its parts.
+    idle = {
+        "batchId": 4,
+        "durationMs": {"latestOffset": 2, "triggerExecution": 3},
+        "numInputRows": 0,
+        "inputRowsPerSecond": 0.0,
+        "sources": [],
+    }
+    last = query_progress("trending", True, BATCH)
+    figures = query_progress("trending", True, idle, last)
+    assert (figures.batch, figures.batch_seconds, figures.lag, figures.state_rows) == (3, 0.8, 11, 21)
+    assert (figures.rows_in, figures.rows_in_per_second, figures.rows_out_per_second) == (0, 0.0, 0.0)
+    assert query_progress("trending", True, idle).batch == 3
+    assert query_progress("trending", True, {**idle, "batchId": 0}).batch is None
+
+
 def test_offsets_may_come_as_text() -> None:
     assert offsets_of('{"tweets": {"0": 5}}') == {"tweets": {"0": 5}}
     assert offsets_of("5") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 # topic → partition → offset, as the source reports it
@@ -27,11 +27,27 @@ class QueryProgress:
     state_bytes: int | None = None
 
 
-def query_progress(name: str, is_active: bool, progress: Mapping[str, Any] | None) -> QueryProgress:
-    """`progress` is the JSON of a StreamingQueryProgress."""
+def query_progress(
+    name: str, is_active: bool, progress: Mapping[str, Any] | None, before: QueryProgress | None = None
+) -> QueryProgress:
+    """`progress` is the JSON of a StreamingQueryProgress, and `before` what was made of the one before it."""
     if progress is None:
         return QueryProgress(name, is_active)
-    milliseconds = progress.get("durationMs", {}).get("triggerExecution", progress.get("batchDuration"))
+    durations = progress.get("durationMs", {})
+    if durations and "addBatch" not in durations:
+        # Nothing has come. It is then the number of the next batch that Spark gives; what was done stays as it was.
+        batch = progress["batchId"] - 1
+        last = before or QueryProgress(name, is_active, batch=batch if batch >= 0 else None)
+        lag = _lag(progress.get("sources", []))
+        return replace(
+            last,
+            is_active=is_active,
+            rows_in=0,
+            rows_in_per_second=0.0,
+            rows_out_per_second=None if last.rows_out_per_second is None else 0.0,
+            lag=last.lag if lag is None else lag,
+        )
+    milliseconds = durations.get("triggerExecution", progress.get("batchDuration"))
     operators = progress.get("stateOperators", [])
     return QueryProgress(
         name,

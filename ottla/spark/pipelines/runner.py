@@ -203,32 +203,38 @@ def _stderr_to(log: Path) -> Iterator[None]:
 
 
 def _follow(
-    name: str, queries: list[StreamingQuery], state: PipelineState, stop: Stop, publish: Callable[[], None]
+    pipeline: str,
+    queries: list[StreamingQuery],
+    state: PipelineState,
+    stop: Stop,
+    publish: Callable[[], None],
 ) -> Phase:
     names = [query.name or f"query-{number}" for number, query in enumerate(queries, 1)]
     seen: list[QueryProgress] | None = None
+    before: dict[str, QueryProgress] = {}
     while True:
         # Asked before the figures are read, so that those of the last batch are not missed.
         ended = not any(query.isActive for query in queries)
-        state.queries = [_progress(*each) for each in zip(names, queries, strict=True)]
+        state.queries = [
+            _progress(name, query, before.get(name)) for name, query in zip(names, queries, strict=True)
+        ]
+        before = {each.name: each for each in state.queries}
         if state.queries != seen:
             seen = state.queries
             publish()
         for query_name, query in zip(names, queries, strict=True):
             error = query.exception()
             if error is not None:
-                raise query_failed(name, query_name, _current_batch(query), str(error))
+                raise query_failed(pipeline, query_name, _current_batch(query), str(error))
         if ended:
             return Phase.FINISHED
         if stop.wait(_LOOK_EVERY):
             return Phase.STOPPED
 
 
-def _progress(name: str, query: StreamingQuery) -> QueryProgress:
+def _progress(name: str, query: StreamingQuery, before: QueryProgress | None) -> QueryProgress:
     last = query.lastProgress
-    if last is None:
-        return query_progress(name, query.isActive, None)
-    return query_progress(name, query.isActive, json.loads(last.json))
+    return query_progress(name, query.isActive, None if last is None else json.loads(last.json), before)
 
 
 def _current_batch(query: StreamingQuery) -> int | None:
