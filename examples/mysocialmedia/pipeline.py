@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 
 from ottla.spark import json, read_topic, to_topic
 
-
 EVENT = json("post STRING, user STRING, text STRING, liked BOOLEAN, at TIMESTAMP")
 
 
