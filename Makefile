@@ -9,16 +9,16 @@ BIN    := $(VENV)/bin
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The stamp is newer than pyproject.toml once the environment holds what it asks for.
-$(VENV)/.installed: pyproject.toml scripts/install.sh
-	PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV)
+# The stamps are newer than pyproject.toml once the environment holds what it asks for: for tests, and for pipelines.
+$(VENV)/.installed-%: pyproject.toml scripts/install.sh
+	@PYTHON="$(PYTHON)" sh scripts/install.sh $(VENV) $*
 
 .PHONY: install
-install: $(VENV)/.installed ## Build .venv with Ottla and everything for its tests
+install: $(VENV)/.installed-dev ## Build .venv with Ottla and everything for its tests
 
 .PHONY: start
-start: install ## Start a broker on 127.0.0.1:9092
-	@$(BIN)/ottla start
+start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, tweets, and a pipeline that counts them
+	@$(BIN)/ottla demo
 
 .PHONY: test
 test: install ## Run the tests
@@ -33,8 +33,7 @@ test-peers: install ## Run the tests against kcat, the Java client and Apache Ka
 	$(BIN)/python -m pytest -m "peers and not spark"
 
 .PHONY: spark
-spark: install
-	$(BIN)/python -m pip install --quiet -e '.[spark]'
+spark: install $(VENV)/.installed-spark
 
 .PHONY: test-spark
 test-spark: spark ## Run the tests of pipelines, with PySpark and Java

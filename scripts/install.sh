@@ -1,7 +1,9 @@
 #!/bin/sh
-# Build the virtual environment at $1 and install Ottla into it, from the package index that pip is set up for.
+# Build the virtual environment at $1 and install Ottla with the extra $2 into it, from the package index that pip is
+# set up for.
 set -eu
 venv=$1
+extra=$2
 python=${PYTHON:-python3}
 
 "$python" - <<'CHECK'
@@ -22,5 +24,6 @@ if ! [ -x "$venv/bin/pip" ]; then
     fi
     "$python" -m venv "$venv"
 fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check -e '.[dev]'
-touch "$venv/.installed"
+echo "Installing Ottla and what it needs for '$extra' into $venv…"
+"$venv/bin/pip" install --quiet --disable-pip-version-check -e ".[$extra]"
+touch "$venv/.installed-$extra"

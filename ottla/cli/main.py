@@ -22,6 +22,8 @@ COMMANDS = {
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
     "zookeeper": "ottla.cli.zookeeper:zookeeper",
+    "pipeline": "ottla.cli.pipeline:pipeline",
+    "demo": "ottla.cli.demo:demo",
     "deadletter": "ottla.cli.deadletter:deadletter",
     "completion": "ottla.cli.completion:completion",
 }
@@ -65,6 +67,7 @@ def cli(context: click.Context) -> None:
       ottla topics create orders --partitions 3
       echo hello | ottla produce orders
       ottla consume orders --from-beginning
+      ottla demo
 
     `ottla COMMAND --help` tells more about each. The cluster is localhost:9092 unless
     --bootstrap-server or OTTLA_BOOTSTRAP_SERVER says otherwise.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,9 +53,11 @@ def session(
     os.environ["JAVA_HOME"] = str(java_home())
     # Workers must run the interpreter that has Ottla, whatever `python3` is on the path.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = master or os.environ.get("SPARK_MASTER") or "local[*]"
+    master = master or default_master()
     settings = dict(_SETTINGS)
     settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
+    if find_spec("pandas") is None:  # without it Spark would warn at every function of one's own
+        settings["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
     settings |= config or {}
@@ -64,6 +67,10 @@ def session(
     spark: SparkSession = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def default_master() -> str:
+    return os.environ.get("SPARK_MASTER") or "local[*]"
 
 
 def register(spark: SparkSession) -> None:

@@ -88,6 +88,12 @@ def to_topic(
     if not df.isStreaming:
         rows.write.format("ottla").mode("append").options(**given).save()
         return None
+    if output_mode == "update":  # which Spark does not offer to sinks in Python
+
+        def append(batch: DataFrame, _number: int) -> None:
+            batch.write.format("ottla").mode("append").options(**given).save()
+
+        return queries.start_batches(rows, append, name or topic, checkpoint, trigger, output_mode)
     writer = rows.writeStream.format("ottla").outputMode(output_mode).options(**given)
     return queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger)
 

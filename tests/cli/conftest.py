@@ -43,13 +43,13 @@ class Ottla:
         kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "OTTLA_DEBUG")}
         self.environment = {**kept, "OTTLA_BOOTSTRAP_SERVER": bootstrap or "127.0.0.1:1", "TERM": "xterm"}
 
-    def __call__(self, *args: object, stdin: bytes = b"", check: bool = True) -> Result:
+    def __call__(self, *args: object, stdin: bytes = b"", check: bool = True, timeout: float = 60) -> Result:
         done = subprocess.run(
             [sys.executable, "-m", "ottla.cli", *map(str, args)],
             input=stdin,
             capture_output=True,
             env=self.environment,
-            timeout=60,
+            timeout=timeout,
         )
         result = Result(done.returncode, done.stdout, done.stderr.decode())
         assert "Traceback" not in result.err

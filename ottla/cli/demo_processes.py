@@ -1,0 +1,89 @@
+"""Processes that a command starts, and that are gone when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_TIME_TO_END = 30.0
+_LOOK_EVERY = 0.05
+
+
+class Child:
+    """Python in a session of its own: a Ctrl-C is for the command, which ends the child in its own time."""
+
+    def __init__(self, name: str, output: Path, arguments: tuple[str, ...]) -> None:
+        self.name = name
+        self._output = output
+        with output.open("w") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+            )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def output(self) -> str:
+        return self._output.read_text(errors="replace")
+
+    def last_words(self) -> str:
+        lines = [line for line in self.output().splitlines() if line.strip()]
+        return lines[-1].removeprefix("Error: ") if lines else "it did not say why."
+
+    def end(self) -> None:
+        """Ask, wait, and kill what is left of it, Java included."""
+        deadline = time.monotonic() + _TIME_TO_END
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_TIME_TO_END)
+        # Java notices that its Python has ended, and ends a moment later.
+        while self._signal_group(0) and time.monotonic() < deadline:
+            time.sleep(_LOOK_EVERY)
+        self._signal_group(signal.SIGKILL)
+        self._process.wait()
+
+    def _signal_group(self, number: int) -> bool:
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+class Children:
+    """Ended in the reverse order of their start."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: list[Child] = []
+
+    def start(self, name: str, *arguments: str) -> Child:
+        child = Child(name, self._directory / f"{name}.log", arguments)
+        self._started.append(child)
+        return child
+
+    def ended(self) -> Child | None:
+        """One that ended by itself."""
+        return next((child for child in self._started if not child.is_running), None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for child in reversed(self._started):
+            child.end()

@@ -1,0 +1,116 @@
+"""What Spark says of a query after each micro-batch, as the few figures that people ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+# topic → partition → offset, as the source reports it
+_Offsets = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """None where Spark does not know, or where there was no batch yet."""
+
+    name: str
+    is_active: bool
+    batch: int | None = None
+    rows_in: int = 0
+    rows_in_per_second: float | None = None
+    rows_out_per_second: float | None = None
+    batch_seconds: float | None = None
+    lag: int | None = None
+    state_rows: int | None = None
+    state_bytes: int | None = None
+
+
+def query_progress(
+    name: str, is_active: bool, progress: Mapping[str, Any] | None, before: QueryProgress | None = None
+) -> QueryProgress:
+    """`progress` is the JSON of a StreamingQueryProgress, and `before` what was made of the one before it."""
+    if progress is None:
+        return QueryProgress(name, is_active)
+    durations = progress.get("durationMs", {})
+    if durations and "addBatch" not in durations:
+        # Nothing has come. It is then the number of the next batch that Spark gives; what was done stays as it was.
+        batch = progress["batchId"] - 1
+        last = before or QueryProgress(name, is_active, batch=batch if batch >= 0 else None)
+        lag = _lag(progress.get("sources", []))
+        return replace(
+            last,
+            is_active=is_active,
+            rows_in=0,
+            rows_in_per_second=0.0,
+            rows_out_per_second=None if last.rows_out_per_second is None else 0.0,
+            lag=last.lag if lag is None else lag,
+        )
+    milliseconds = durations.get("triggerExecution", progress.get("batchDuration"))
+    operators = progress.get("stateOperators", [])
+    return QueryProgress(
+        name,
+        is_active,
+        batch=progress["batchId"],
+        rows_in=progress.get("numInputRows", 0),
+        rows_in_per_second=_rate(progress.get("inputRowsPerSecond")),
+        rows_out_per_second=_rows_out(progress, milliseconds),
+        batch_seconds=None if milliseconds is None else milliseconds / 1000,
+        lag=_lag(progress.get("sources", [])),
+        state_rows=sum(each["numRowsTotal"] for each in operators) if operators else None,
+        state_bytes=sum(map(_state_bytes, operators)) if operators else None,
+    )
+
+
+def _rate(value: object) -> float | None:
+    # Spark writes NaN and Infinity for a batch that took no time.
+    return round(value, 1) if isinstance(value, float | int) and 0 <= value < float("inf") else None
+
+
+def _rows_out(progress: Mapping[str, Any], milliseconds: float | None) -> float | None:
+    rows: int | None = progress.get("sink", {}).get("numOutputRows", -1)
+    if rows is None or rows < 0 or not milliseconds:  # a sink of one's own does not count
+        return None
+    return round(rows * 1000 / milliseconds, 1)
+
+
+def _state_bytes(operator: Mapping[str, Any]) -> int:
+    """In memory and, with RocksDB, in its files."""
+    on_disk: int = operator.get("customMetrics", {}).get("rocksdbSstFileSize", 0)
+    in_memory: int = operator.get("memoryUsedBytes", 0)
+    return in_memory + on_disk
+
+
+def _lag(sources: list[Mapping[str, Any]]) -> int | None:
+    """Records that are in the topics and have not been read."""
+    found = [
+        _behind(end, latest)
+        for source in sources
+        if (end := offsets_of(source.get("endOffset"))) is not None
+        and (latest := offsets_of(source.get("latestOffset"))) is not None
+    ]
+    return sum(found) if found else None
+
+
+def _behind(end: _Offsets, latest: _Offsets) -> int:
+    return sum(
+        max(0, offset - end.get(topic, {}).get(partition, 0))
+        for topic, partitions in latest.items()
+        for partition, offset in partitions.items()
+    )
+
+
+def offsets_of(value: object) -> _Offsets | None:
+    """Offsets by topic and partition; None if the source is not one of topics."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if not isinstance(value, dict) or not all(
+        isinstance(partitions, dict) and all(isinstance(offset, int) for offset in partitions.values())
+        for partitions in value.values()
+    ):
+        return None
+    return value

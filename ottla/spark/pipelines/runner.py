@@ -1,0 +1,254 @@
+"""Runs one pipeline in this process: starts its queries, writes down how they do, and stops them when told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ottla.spark.java import NoJava
+from ottla.spark.pipelines.failure import query_failed, start_failed
+from ottla.spark.pipelines.loading import Starter, load
+from ottla.spark.pipelines.progress import QueryProgress, query_progress
+from ottla.spark.pipelines.state import (
+    Phase,
+    PipelineError,
+    Pipelines,
+    PipelineState,
+    check_name,
+    process_started,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+Report = Callable[[PipelineState], None]
+
+_LOOK_EVERY = 0.5
+
+# A query without new data says so this often, in milliseconds, so that its figures do not stay those of its last batch.
+_IDLE_PROGRESS = "5000"
+
+# How long a query may take to end the step that it is at.
+_STOP_TIMEOUT = "20s"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run, and how."""
+
+    file: Path
+    name: str
+    master: str
+    bootstrap_servers: str
+    checkpoints: str
+    trigger: str | None = None  # None: as fast as it goes
+    conf: Mapping[str, str] = field(default_factory=dict)
+    verbose: bool = False
+
+    @property
+    def settings(self) -> dict[str, str]:
+        settings = {
+            "spark.sql.streaming.noDataProgressEventInterval": _IDLE_PROGRESS,
+            "spark.sql.streaming.stopTimeout": _STOP_TIMEOUT,
+            "spark.ottla.bootstrap.servers": self.bootstrap_servers,
+            "spark.ottla.checkpoints": self.checkpoints,
+        }
+        if self.trigger is not None:
+            settings["spark.ottla.trigger"] = self.trigger
+        return {**settings, **self.conf}
+
+
+class Stop:
+    """Set by SIGTERM, SIGINT and SIGHUP; whoever insists a second time gets a kill."""
+
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def listen(self) -> None:
+        if not self._asked.is_set():
+            for number in self._SIGNALS:
+                signal.signal(number, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._asked.set()
+        for number in self._SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        return self._asked.wait(seconds)
+
+
+def run(plan: Plan, pipelines: Pipelines, report: Report) -> PipelineState:
+    """Until the queries end, one of them fails (a PipelineError), or a signal asks to stop."""
+    starter = load(plan.file)
+    stop = Stop()
+    with pipelines.claim(check_name(plan.name)):
+        stop.listen()
+        log = pipelines.log_file(plan.name)
+        log.write_text("")
+        state = _new_state(plan, log)
+
+        def publish() -> None:
+            pipelines.write(state)
+            report(state)
+
+        publish()
+        try:
+            state.phase = _run(plan, starter, state, stop, publish)
+        except PipelineError as error:
+            state.phase, state.error = Phase.FAILED, error.message
+            raise
+        except BaseException:
+            state.phase, state.error = Phase.FAILED, f"The process that ran it broke; {log} may say why."
+            raise
+        finally:
+            state.ended_at = time.time()
+            pipelines.write(state)
+    return state
+
+
+def _new_state(plan: Plan, log: Path) -> PipelineState:
+    pid = os.getpid()
+    return PipelineState(
+        name=plan.name,
+        pid=pid,
+        pid_started=process_started(pid) or 0,
+        file=str(plan.file.absolute()),
+        master=plan.master,
+        bootstrap_servers=plan.bootstrap_servers,
+        checkpoints=plan.checkpoints,
+        log=str(log),
+        started_at=time.time(),
+    )
+
+
+def _run(
+    plan: Plan, starter: Starter, state: PipelineState, stop: Stop, publish: Callable[[], None]
+) -> Phase:
+    with contextlib.nullcontext() if plan.verbose else _stderr_to(Path(state.log)):
+        spark = _start_spark(plan, state.log, stop)
+        try:
+            if stop.is_asked():
+                return Phase.STOPPED
+            queries = _start_queries(plan, starter, spark)
+            state.phase = Phase.RUNNING
+            return _follow(plan.name, queries, state, stop, publish)
+        except _java_errors() as error:
+            if stop.is_asked():  # the signal was for all processes, and Java was faster
+                return Phase.STOPPED
+            raise PipelineError(
+                f"Pipeline '{plan.name}' failed: the Java that ran it has ended; {state.log} may say why.",
+                repr(error),
+            ) from error
+        finally:
+            _put_away(spark)
+
+
+def _java_errors() -> tuple[type[Exception], ...]:
+    """What calls of Java raise when it is not there any more."""
+    from py4j.protocol import Py4JError
+
+    return ConnectionError, Py4JError
+
+
+def _start_spark(plan: Plan, log: str, stop: Stop) -> SparkSession:
+    from ottla.spark.session import session
+
+    try:
+        spark = session(plan.name, plan.master, plan.settings)
+    except NoJava as error:
+        raise PipelineError(str(error)) from None
+    except Exception as error:
+        failure = start_failed(plan.name, plan.file, error)
+        raise PipelineError(f"{failure.message} {log} may say more.", failure.detail) from error
+    stop.listen()  # PySpark has put a handler of its own in place
+    return spark
+
+
+def _start_queries(plan: Plan, starter: Starter, spark: SparkSession) -> list[StreamingQuery]:
+    try:
+        return starter(spark, plan.bootstrap_servers)
+    except PipelineError:
+        raise
+    except Exception as error:
+        raise start_failed(plan.name, plan.file, error) from error
+
+
+@contextlib.contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Of this process and of Java, which it starts: their stack traces are not for the terminal."""
+    kept = os.dup(2)
+    with log.open("a") as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _follow(
+    pipeline: str,
+    queries: list[StreamingQuery],
+    state: PipelineState,
+    stop: Stop,
+    publish: Callable[[], None],
+) -> Phase:
+    names = [query.name or f"query-{number}" for number, query in enumerate(queries, 1)]
+    seen: list[QueryProgress] | None = None
+    before: dict[str, QueryProgress] = {}
+    while True:
+        # Asked before the figures are read, so that those of the last batch are not missed.
+        ended = not any(query.isActive for query in queries)
+        state.queries = [
+            _progress(name, query, before.get(name)) for name, query in zip(names, queries, strict=True)
+        ]
+        before = {each.name: each for each in state.queries}
+        if state.queries != seen:
+            seen = state.queries
+            publish()
+        for query_name, query in zip(names, queries, strict=True):
+            error = query.exception()
+            if error is not None:
+                raise query_failed(pipeline, query_name, _current_batch(query), str(error))
+        if ended:
+            return Phase.FINISHED
+        if stop.wait(_LOOK_EVERY):
+            return Phase.STOPPED
+
+
+def _progress(name: str, query: StreamingQuery, before: QueryProgress | None) -> QueryProgress:
+    last = query.lastProgress
+    return query_progress(name, query.isActive, None if last is None else json.loads(last.json), before)
+
+
+def _current_batch(query: StreamingQuery) -> int | None:
+    """The batch that a query was at. Not a part of Spark's public interface; without it the number is left out."""
+    try:
+        return int(query._jsq.streamingQuery().getLatestExecutionContext().batchId())
+    except Exception:
+        return None
+
+
+def _put_away(spark: SparkSession) -> None:
+    """Each query ends between two steps of its batch, and what the checkpoint says is what counts."""
+    with contextlib.suppress(Exception):
+        for query in spark.streams.active:
+            query.stop()
+    with contextlib.suppress(Exception):
+        spark.stop()

@@ -1,0 +1,201 @@
+"""What is known of each pipeline: a file per name, written by the process that runs it and read by everybody else.
+
+Nothing here needs Spark. A file stays when its pipeline ends, so that `status` can still say why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ottla.spark.pipelines.progress import QueryProgress
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+_WAIT_FOR_THE_END = 0.1
+
+
+class PipelineError(Exception):
+    """One sentence for whoever runs the pipeline; `detail` is for whoever asks to see more."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail = detail
+
+
+class Phase(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPED = "stopped"  # was asked to stop
+    FINISHED = "finished"  # its queries came to their end
+    FAILED = "failed"
+    LOST = "lost"  # its process is gone and could not say why
+
+
+_ALIVE = frozenset({Phase.STARTING, Phase.RUNNING})
+
+
+@dataclass
+class PipelineState:
+    name: str
+    pid: int
+    pid_started: int  # clock ticks since boot, which tells a process from another that got its number later
+    file: str
+    master: str
+    bootstrap_servers: str
+    checkpoints: str
+    log: str
+    started_at: float
+    phase: Phase = Phase.STARTING
+    ended_at: float | None = None
+    error: str | None = None
+    queries: list[QueryProgress] = field(default_factory=list)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.phase in _ALIVE
+
+
+def state_directory() -> Path:
+    given = os.environ.get("OTTLA_STATE_DIR")
+    if given:
+        return Path(given)
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ottla"
+
+
+def check_name(name: str) -> str:
+    if _NAME.fullmatch(name) is None:
+        raise PipelineError(
+            f"'{name}' cannot be the name of a pipeline: use letters, digits, '.', '_' and '-' (--name NAME)."
+        )
+    return name
+
+
+def process_started(pid: int) -> int | None:
+    """When a process was started, in clock ticks since boot; None if there is no such process."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name of the command stands in parentheses and may hold anything; what follows it is fields.
+    fields_after_name = line.rpartition(")")[2].split()
+    if fields_after_name[0] in "ZX":
+        return None
+    return int(fields_after_name[19])
+
+
+class Pipelines:
+    """The files of all pipelines of a user."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.root = state_directory() if directory is None else directory
+        self._directory = self.root / "pipelines"
+
+    def log_file(self, name: str) -> Path:
+        return self._directory / f"{name}.log"
+
+    def default_checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    def names(self) -> list[str]:
+        return sorted(path.stem for path in self._directory.glob("*.json"))
+
+    def all(self) -> list[PipelineState]:
+        return [state for name in self.names() if (state := self.find(name)) is not None]
+
+    def find(self, name: str) -> PipelineState | None:
+        """The state as it was last written; a pipeline whose process is gone without a word is lost."""
+        try:
+            state = _from_json(json.loads(self._file(name).read_text()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError) as error:
+            raise PipelineError(
+                f"{self._file(name)} is not a state of a pipeline: remove it.", str(error)
+            ) from None
+        if state.is_alive and process_started(state.pid) != state.pid_started:
+            state.phase = Phase.LOST
+            state.error = f"Its process {state.pid} ended without a word; {state.log} may say why."
+        return state
+
+    def get(self, name: str) -> PipelineState:
+        state = self.find(check_name(name))
+        if state is None:
+            known = ", ".join(self.names())
+            raise PipelineError(
+                f"There is no pipeline '{name}'."
+                + (f" There is: {known}." if known else " None was ever run here.")
+            )
+        return state
+
+    def write(self, state: PipelineState) -> None:
+        """All of it or nothing, whoever reads or kills meanwhile."""
+        draft = self._directory / f".{state.name}.{os.getpid()}"
+        draft.write_text(json.dumps(asdict(state), indent=1))
+        draft.replace(self._file(state.name))
+
+    @contextlib.contextmanager
+    def claim(self, name: str) -> Iterator[None]:
+        """Own a name; whoever else wants it meanwhile is refused."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            lock = (self._directory / f"{name}.lock").open("w")
+        except OSError as error:
+            raise PipelineError(
+                f"The state of pipelines cannot be kept in {self._directory}: {error.strerror}. "
+                "OTTLA_STATE_DIR names another place."
+            ) from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise self._already_runs(name) from None
+            yield
+
+    def _already_runs(self, name: str) -> PipelineError:
+        state = self.find(name)
+        process = f" as process {state.pid}" if state is not None and state.is_alive else ""
+        return PipelineError(
+            f"Pipeline '{name}' already runs{process}: stop it with `ottla pipeline stop {name}`, "
+            "or give this one another --name."
+        )
+
+    def stop(self, name: str, seconds: float) -> PipelineState:
+        """Ask the process to stop, and wait until it has."""
+        state = self.get(name)
+        if not state.is_alive:
+            raise PipelineError(f"Pipeline '{name}' is not running: it is {state.phase}.")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(state.pid, signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        while process_started(state.pid) == state.pid_started:
+            if time.monotonic() > deadline:
+                raise PipelineError(
+                    f"Pipeline '{name}' was told to stop and has not within {seconds:g} s: "
+                    f"process {state.pid} still runs."
+                )
+            time.sleep(_WAIT_FOR_THE_END)
+        return self.get(name)
+
+    def _file(self, name: str) -> Path:
+        return self._directory / f"{name}.json"
+
+
+def _from_json(values: dict[str, Any]) -> PipelineState:
+    known = {each.name for each in fields(PipelineState)}
+    kept = {name: value for name, value in values.items() if name in known}
+    kept["phase"] = Phase(kept["phase"])
+    kept["queries"] = [QueryProgress(**query) for query in kept["queries"]]
+    return PipelineState(**kept)
