@@ -21,6 +21,7 @@ COMMANDS = {
     "consume": "ottla.cli.consume:consume",
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
+    "sql": "ottla.cli.sql:sql",
     "completion": "ottla.cli.completion:completion",
 }
 

@@ -40,7 +40,11 @@ class Brokers:
         self._admin: Any = None
         self._producer: Any = None
 
-    def spark_options(self) -> dict[str, str]:
+    def read_options(self) -> dict[str, str]:
+        """For `format("ottla")`. What a transaction wrote is read when it is committed."""
+        return {**self.write_options(), "kafka.isolation.level": "read_committed"}
+
+    def write_options(self) -> dict[str, str]:
         named = {f"kafka.{name}": value for name, value in self.properties.items()}
         return {**named, "kafka.bootstrap.servers": self.bootstrap_servers}
 

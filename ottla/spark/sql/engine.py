@@ -36,6 +36,10 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
 }
 
+#: Spark's setting of when queries look for more: "1 second", or "available-now" for what there is and no more.
+TRIGGER = "spark.ottla.trigger"
+AVAILABLE_NOW = "available-now"
+
 Row = tuple[Any, ...]
 
 
@@ -79,7 +83,7 @@ class Engine:
     ) -> DataFrame:
         given = given or {}
         frames = {
-            alias: given.get(alias) or batch_frame(spark, source, self._brokers.spark_options())
+            alias: given.get(alias) or batch_frame(spark, source, self._brokers.read_options())
             for alias, source in plan.sources.items()
         }
         return self._over(spark, plan, frames)
@@ -99,7 +103,7 @@ class Engine:
         return stream_frame(self.spark, source, self._options(group), start)
 
     def _options(self, group: str | None) -> dict[str, str]:
-        options = self._brokers.spark_options()
+        options = self._brokers.read_options()
         if group is not None:
             options["ottla.commit.group"] = group
         return options
@@ -157,13 +161,19 @@ class Engine:
                 rows = self.encoded(self._stream(plan, starting, group), plan, target)
                 writer = (
                     rows.writeStream.format("ottla")
-                    .options(**self._brokers.spark_options())
+                    .options(**self._brokers.write_options())
                     .option("topic", target.topic)
                     .outputMode("append")
                 )
             else:
                 writer = self._each_batch(plan, starting, group, self._writing(plan, target))
-            return writer.queryName(query_id).option("checkpointLocation", checkpoint).start()
+            writer = writer.queryName(query_id).option("checkpointLocation", checkpoint)
+            trigger = self.spark.conf.get(TRIGGER, None)
+            if trigger == AVAILABLE_NOW:
+                writer = writer.trigger(availableNow=True)
+            elif trigger is not None:
+                writer = writer.trigger(processingTime=trigger)
+            return writer.start()
 
     def _each_batch(
         self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame], None]
@@ -199,7 +209,7 @@ class Engine:
                 records = self._differences(records, target)
             (
                 records.write.format("ottla")
-                .options(**self._brokers.spark_options())
+                .options(**self._brokers.write_options())
                 .option("topic", target.topic)
                 .mode("append")
                 .save()
@@ -211,7 +221,7 @@ class Engine:
         """What must be written so that the topic holds these rows: what is new or other, and tombstones."""
         raw = (
             records.sparkSession.read.format("ottla")
-            .options(**self._brokers.spark_options())
+            .options(**self._brokers.read_options())
             .option("subscribe", target.topic)
             .load()
         )

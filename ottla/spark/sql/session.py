@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +51,13 @@ class SqlSession:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         self._spark = spark
+        self._owns_spark = not hasattr(spark, "readStream")
         if bootstrap_servers is None:
-            bootstrap_servers = self._setting(BOOTSTRAP_SERVERS) or "localhost:9092"
+            bootstrap_servers = (
+                self._setting(BOOTSTRAP_SERVERS)
+                or os.environ.get("OTTLA_BOOTSTRAP_SERVERS")
+                or "localhost:9092"
+            )
         self.brokers = Brokers(bootstrap_servers, properties)
         self.catalogue = Catalogue(self.brokers)
         self.queries = RunningQueries()
@@ -73,7 +78,7 @@ class SqlSession:
             done.append(result)
         return done
 
-    def results(self, script: str, *, resume: bool = False) -> Iterator[Result]:
+    def results(self, script: str, *, resume: bool = False) -> Generator[Result, None, None]:
         """The results as statements are carried out; take all rows of one before asking for the next.
 
         With `resume`, what was created by the same statement before is no error, and a query that does not run here
@@ -87,6 +92,13 @@ class SqlSession:
         """End all queries of this session. Spark goes on."""
         with told():
             self.queries.stop_all()
+
+    def close(self) -> None:
+        """End all queries, and Spark, if this session has started it."""
+        self.stop()
+        if self._owns_spark and self._engine is not None:
+            self._engine.spark.stop()
+            self._engine = None
 
     # Spark
 
