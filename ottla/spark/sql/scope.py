@@ -177,7 +177,8 @@ class Scope:
             )
         )
         written = ", ".join(quoted(name) for name in names)
-        return exp.Var(this=f"({written}) -> {_sql(inner._changed(body))}")
+        parameters = written if len(names) == 1 else f"({written})"
+        return exp.Var(this=f"{parameters} -> {_sql(inner._changed(body))}")
 
     # Places
 

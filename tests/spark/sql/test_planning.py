@@ -112,7 +112,7 @@ def test_the_names_of_columns() -> None:
         ("EXTRACTJSONFIELD(page, '$.a')", "get_json_object(`CLICKS`.`PAGE`, '$.a')"),
         ("IFNULL(page, 'it''s')", "coalesce(`CLICKS`.`PAGE`, 'it\\'s')"),
         ("CAST(id AS VARCHAR)", "try_cast(`CLICKS`.`ID` AS STRING)"),
-        ("TRANSFORM(tags, x => UCASE(x))", "TRANSFORM(`CLICKS`.`TAGS`, (`X`) -> upper(`X`))"),
+        ("TRANSFORM(tags, x => UCASE(x))", "TRANSFORM(`CLICKS`.`TAGS`, `X` -> upper(`X`))"),
         ("MAP('a' := id)", "map('a', `CLICKS`.`ID`)"),
         ("STRUCT(a := id, `b` := 1)", "named_struct('A', `CLICKS`.`ID`, 'b', 1)"),
         (
