@@ -22,6 +22,7 @@ COMMANDS = {
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
     "sql": "ottla.cli.sql:sql",
+    "deadletter": "ottla.cli.deadletter:deadletter",
     "completion": "ottla.cli.completion:completion",
 }
 

@@ -1,19 +1,35 @@
-"""Pipelines on Spark: `format("ottla")` reads topics into DataFrames, by the wire protocol and without a jar.
+"""Pipelines on Spark: topics are DataFrames, by the wire protocol and without a jar.
 
-    from ottla.spark import session
+    from ottla.spark import json, read_topic, session, to_topic
 
     spark = session("orders")
-    orders = (
-        spark.readStream.format("ottla")
-        .option("kafka.bootstrap.servers", "localhost:9092")
-        .option("subscribe", "orders")
-        .load()
-    )
+    orders = read_topic(spark, "orders", value=json("customer STRING, amount DOUBLE"))
+    large = orders.where("value.amount > 100")
+    to_topic(large, "large-orders", checkpoint="checkpoints/large-orders").awaitTermination()
 
-Options, columns and meaning are those of Spark's Kafka connector.
+Underneath is `format("ottla")`, whose options, columns and meaning are those of Spark's Kafka connector.
 """
 
+from ottla.spark.alerts import foreach
+from ottla.spark.formats import json, raw, text
 from ottla.spark.java import NoJava
 from ottla.spark.session import register, session
+from ottla.spark.tables import delta, jdbc, parquet, table, to_table
+from ottla.spark.topics import read_topic, to_topic
 
-__all__ = ["NoJava", "register", "session"]
+__all__ = [
+    "NoJava",
+    "delta",
+    "foreach",
+    "jdbc",
+    "json",
+    "parquet",
+    "raw",
+    "read_topic",
+    "register",
+    "session",
+    "table",
+    "text",
+    "to_table",
+    "to_topic",
+]

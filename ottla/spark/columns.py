@@ -12,9 +12,16 @@ from ottla.client.cluster import TopicPartition
 
 if TYPE_CHECKING:
     from ottla.spark.kernels import RecordColumns
+    from ottla.spark.options import SourceOptions
 
-DDL = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
-HEADERS_DDL = "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_ABOUT_THE_RECORD = {
+    "topic": "STRING",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "timestamp": "TIMESTAMP",
+    "timestampType": "INT",
+}
+_HEADERS_DDL = {"headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>"}
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
@@ -33,6 +40,16 @@ _FIELDS = [
 
 _SCHEMA = pa.schema(_FIELDS)
 _SCHEMA_WITH_HEADERS = pa.schema([*_FIELDS, pa.field("headers", _HEADERS)])
+
+
+def column_types(options: SourceOptions) -> dict[str, str]:
+    """The columns that the source has with these options, each with its type in DDL."""
+    typed = options.typed
+    columns = {"key": typed.key.sql_type, "value": typed.value.sql_type, **_ABOUT_THE_RECORD}
+    if options.include_headers:
+        columns |= _HEADERS_DDL
+    return columns | dict.fromkeys(typed.bad_columns, "BINARY")
+
 
 #: Larger batches leave the processor's caches, smaller ones cost more calls.
 _BATCH_BYTES = 4 << 20

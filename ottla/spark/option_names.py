@@ -35,6 +35,13 @@ SOURCE_OPTIONS = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     "ottla.commit.group",
+    "keyFormat",
+    "keySchema",
+    "valueFormat",
+    "valueSchema",
+    "badRows",
+    "deadLetterTopic",
+    "timeZone",
 )
 
 #: Options of a consumer that mean something to this one.
@@ -93,8 +100,8 @@ _REFUSED = {
     "auto.offset.reset": "use startingOffsets",
     "enable.auto.commit": "offsets are kept in the checkpoint; with kafka.group.id they are committed as well",
     "interceptor.classes": "there are no interceptors",
-    "key.deserializer": "keys are always bytes; use DataFrame functions on the column",
-    "value.deserializer": "values are always bytes; use DataFrame functions on the column",
+    "key.deserializer": "use keyFormat, or DataFrame functions on the column",
+    "value.deserializer": "use valueFormat, or DataFrame functions on the column",
 }
 
 _BY_LOWER_CASE = {name.lower(): name for name in SOURCE_OPTIONS}

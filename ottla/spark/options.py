@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ottla.client.cluster import TopicPartition
 from ottla.client.fetch import FetchOptions
@@ -14,6 +14,7 @@ from ottla.client.settings import Settings
 from ottla.spark.client_options import client_settings
 from ottla.spark.option_names import STRATEGIES, OptionError, check_names
 from ottla.spark.positions import Position, parse_offsets, parse_timestamp, parse_timestamps
+from ottla.spark.typed_options import TypedOptions, parse_typed_options
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
@@ -49,10 +50,16 @@ class SourceOptions:
     max_records_per_partition: int | None = None
     poll_timeout: float = 120.0
     commit_group: str | None = None
+    typed: TypedOptions = field(default_factory=TypedOptions)
 
     @property
     def isolation_level(self) -> int:
         return self.fetch.isolation_level
+
+    @property
+    def fetches_headers(self) -> bool:
+        """Dead letters keep them, whether Spark asks for them or not."""
+        return self.include_headers or self.typed.dead_letter_topic is not None
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:
@@ -92,6 +99,7 @@ class _Parser:
             max_records_per_partition=self.count("maxRecordsPerPartition"),
             poll_timeout=(self.count("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
             commit_group=self.text("ottla.commit.group") or self.text("kafka.group.id"),
+            typed=parse_typed_options(self._options),
         )
         self._check_limits(parsed)
         return parsed

@@ -17,6 +17,7 @@ from ottla.spark.data_loss import report
 from ottla.spark.kernels import RecordColumns, decode
 from ottla.spark.options import SourceOptions
 from ottla.spark.ranges import OffsetRange
+from ottla.spark.typed import TypedReader
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -28,9 +29,13 @@ _PATIENCE = 10.0
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """All records of the range, in batches of a few megabytes."""
     builder = BatchBuilder(wanted.partition)
+    typed = TypedReader(options, wanted.partition) if options.typed.is_needed else None
     with shared_cluster(options.settings) as cluster:
         for columns in _RangeReader(cluster, options, wanted).columns():
-            yield from builder.batches(columns)
+            for batch in builder.batches(columns):
+                yield batch if typed is None else typed.decode(batch)
+    if typed is not None:
+        typed.finish()
 
 
 class _RangeReader:
@@ -66,7 +71,7 @@ class _RangeReader:
                 fetched.records,
                 start=self._offset,
                 end=self._end,
-                with_headers=self._options.include_headers,
+                with_headers=self._options.fetches_headers,
                 aborted=fetched.aborted if self._options.isolation_level == READ_COMMITTED else None,
             )
         except KafkaError as error:

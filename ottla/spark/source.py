@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -15,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.client.cluster import shared_cluster
-from ottla.spark.columns import DDL, HEADERS_DDL
+from ottla.spark.columns import column_types
 from ottla.spark.option_names import OptionError
 from ottla.spark.options import SourceOptions, parse_options
 from ottla.spark.planning import plan_batch
@@ -40,18 +41,16 @@ class OttlaDataSource(DataSource):
 
     def schema(self) -> str:
         # Called by load(): the place to refuse options, long before anything runs.
-        options = parse_options(self.options)
-        return f"{DDL}, {HEADERS_DDL}" if options.include_headers else DDL
+        columns = column_types(parse_options(self.options))
+        return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
     def reader(self, schema: StructType) -> OttlaReader:
         options = parse_options(self.options, streaming=False)
-        _check_schema(options, schema)
-        return OttlaReader(options)
+        return OttlaReader(_with_types(options, schema))
 
     def streamReader(self, schema: StructType) -> OttlaStreamReader:
         options = parse_options(self.options, streaming=True)
-        _check_schema(options, schema)
-        return OttlaStreamReader(options)
+        return OttlaStreamReader(_with_types(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
         return batch_writer(self.options, schema, overwrite)
@@ -131,10 +130,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._held.close()
 
 
-def _check_schema(options: SourceOptions, schema: StructType) -> None:
-    """A schema given with .schema(…) cannot change what the columns are."""
-    expected = [field.split()[0] for field in DDL.split(", ")]
-    if options.include_headers:
-        expected.append("headers")
+def _with_types(options: SourceOptions, schema: StructType) -> SourceOptions:
+    """A schema given with .schema(…) cannot change what the columns are; the types of JSON are Spark's to parse."""
+    expected = list(column_types(options))
     if schema.fieldNames() != expected:
         raise OptionError(f"The columns are always {', '.join(expected)}: leave .schema(…) away.")
+    return replace(options, typed=options.typed.with_types(schema))

@@ -38,6 +38,8 @@ CLIENT_COMMANDS = {
     ("groups", "delete"): ("g", "--yes"),
     ("groups", "reset-offsets"): ("g", "--topic", "t", "--to-latest"),
     ("groups", "delete-offsets"): ("g", "--topic", "t", "--yes"),
+    ("deadletter", "list"): ("t",),
+    ("deadletter", "replay"): ("t",),
     ("configs", "describe"): ("topic", "t"),
     ("configs", "set"): ("topic", "t", "a=b"),
     ("configs", "delete"): ("topic", "t", "a"),

@@ -72,3 +72,18 @@ def source(spark: SparkSession, ottla_broker: Broker) -> Source:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def session(spark: SparkSession, ottla_broker: Broker, tmp_path: Path) -> Iterator[SparkSession]:
+    """A session that knows where the broker and the checkpoints are."""
+    settings = {
+        "spark.ottla.bootstrap.servers": ottla_broker.bootstrap_servers,
+        "spark.ottla.checkpoints": str(tmp_path / "checkpoints"),
+        "spark.ottla.trigger": "available-now",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in settings:
+        spark.conf.unset(name)

@@ -77,7 +77,7 @@ def test_limits_times_and_groups() -> None:
         ({"kafka__boostrap__servers": "a"}, "Did you mean 'kafka.bootstrap.servers'?"),
         ({"path": "orders"}, "load() takes no path"),
         ({"kafka__auto__offset__reset": "latest"}, "use startingOffsets"),
-        ({"kafka__key__deserializer": "x"}, "keys are always bytes"),
+        ({"kafka__key__deserializer": "x"}, "use keyFormat"),
         (
             {"kafka__security__protocol": "SASL_PLAINTEXT"},
             "kafka.security.protocol=SASL_PLAINTEXT cannot be used",

@@ -1,0 +1,253 @@
+"""Dead letters: what could not be read, from where it came, and back to there.
+
+Which ones have been sent back is in the offsets of a consumer group: all before the committed offset of a partition,
+and beyond it those that the commit's metadata lists, because not all need be sent back at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
+from ottla.cli.jobs.messages import ConsumedMessage, OutgoingMessage
+from ottla.cli.jobs.offsets import Partition, earliest_offsets
+from ottla.cli.jobs.produce import ProduceOptions, Production
+from ottla.cli.jobs.topics import partitions_of
+from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, PREFIX, REASON, TIMESTAMP, TOPIC
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+    from ottla.cli.client import Client
+
+#: Brokers keep no more with an offset, by default (offset.metadata.max.bytes).
+_MOST_METADATA = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """`from_*` and the rest say what the headers say; None where a record has none of them."""
+
+    partition: int
+    offset: int
+    from_topic: str | None
+    from_partition: str | None
+    from_offset: str | None
+    error: str | None
+    reason: str | None
+    replayed: bool
+
+
+@dataclass(slots=True)
+class ReplaySummary:
+    replayed: int = 0
+    filtered: int = 0
+    unknown: int = 0  # records without the headers of a dead letter
+
+
+def group_of(topic: str) -> str:
+    return f"ottla-deadletter-{topic}"
+
+
+def list_dead_letters(client: Client, topic: str, reason: re.Pattern[str] | None) -> list[DeadLetter]:
+    progress = Progress(client, topic)
+    try:
+        letters = [
+            _letter(message, progress.is_done(message))
+            for batch in _batches(client, topic)
+            for message in batch
+        ]
+    finally:
+        progress.close()
+    letters.sort(key=lambda letter: (letter.partition, letter.offset))
+    return [letter for letter in letters if reason is None or reason.search(letter.reason or "")]
+
+
+def replay(
+    client: Client, topic: str, to: str | None, reason: re.Pattern[str] | None, *, dry_run: bool
+) -> ReplaySummary:
+    """Send every dead letter back that has not been before. One may be sent twice if this is interrupted."""
+    summary = ReplaySummary()
+    progress = Progress(client, topic)
+    productions: dict[str, Production] = {}
+    try:
+        for batch in _batches(client, topic):
+            wanted, passed = _choose(batch, progress, to, reason, summary)
+            progress.add([*(message for _, message in wanted), *passed])
+            summary.replayed += len(wanted)
+            if dry_run:
+                continue
+            for target, message in wanted:
+                if target not in productions:
+                    productions[target] = Production(client, target, ProduceOptions(idempotent=True))
+                productions[target].send(_revived(message))
+            for production in productions.values():
+                production.flush()
+                if production.summary.failed:
+                    raise JobError(
+                        f"Not every record was taken back by '{production.topic}': "
+                        f"{production.summary.first_error} Those not taken will be sent again next time."
+                    )
+            progress.commit()
+    finally:
+        progress.close()
+    return summary
+
+
+def _choose(
+    batch: Iterable[ConsumedMessage],
+    progress: Progress,
+    to: str | None,
+    reason: re.Pattern[str] | None,
+    summary: ReplaySummary,
+) -> tuple[list[tuple[str, ConsumedMessage]], list[ConsumedMessage]]:
+    """What is sent and where to, and what is no dead letter and passed over for good."""
+    wanted, passed = [], []
+    for message in batch:
+        if progress.is_done(message):
+            continue
+        headers = _why(message)
+        target = to or headers.get(TOPIC)
+        if target is None:
+            summary.unknown += 1
+            passed.append(message)
+        elif reason is not None and not reason.search(headers.get(REASON, "")):
+            summary.filtered += 1
+        else:
+            wanted.append((target, message))
+    return wanted, passed
+
+
+def _batches(client: Client, topic: str) -> Iterator[list[ConsumedMessage]]:
+    """All that is there now; what is sent back and fails again is for the next time."""
+    consumption = Consumption(client, [topic], ConsumeOptions(start=Start("earliest"), until_end=True))
+    try:
+        yield from consumption.batches()
+    finally:
+        consumption.close()
+
+
+def _why(message: ConsumedMessage) -> dict[str, str]:
+    return {
+        name: (value or b"").decode("utf-8", "replace")
+        for name, value in message.headers
+        if name.startswith(PREFIX)
+    }
+
+
+def _letter(message: ConsumedMessage, replayed: bool) -> DeadLetter:
+    headers = _why(message)
+    return DeadLetter(
+        message.partition,
+        message.offset,
+        headers.get(TOPIC),
+        headers.get(PARTITION),
+        headers.get(OFFSET),
+        headers.get(ERROR),
+        headers.get(REASON),
+        replayed,
+    )
+
+
+def _revived(message: ConsumedMessage) -> OutgoingMessage:
+    """As it was before it failed: its own headers and its own time."""
+    timestamp = _why(message).get(TIMESTAMP, "")
+    return OutgoingMessage(
+        message.value,
+        message.key,
+        [(name, value) for name, value in message.headers if not name.startswith(PREFIX)],
+        None,
+        int(timestamp) if timestamp.isdigit() else message.timestamp,
+    )
+
+
+class Progress:
+    """Which offsets of a dead-letter topic are done."""
+
+    def __init__(self, client: Client, topic: str) -> None:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        chosen = partitions_of(client, [topic])
+        first = earliest_offsets(client, chosen)
+        self._group = group_of(topic)
+        self._consumer: Consumer = client.consumer({"group.id": self._group, "enable.auto.commit": False})
+        try:
+            found = self._consumer.committed(
+                [TopicPartition(topic, number) for _, number in chosen], timeout=client.timeout
+            )
+        except KafkaException as error:
+            raise from_kafka(error.args[0], f"Group '{self._group}'") from None
+        self._done: dict[Partition, list[range]] = {}
+        for each in found:
+            key = (topic, each.partition)
+            before = max(each.offset, first[key])
+            self._done[key] = merge([range(before), *parse_ranges(each.metadata or "")])
+        self._changed: set[Partition] = set()
+
+    def is_done(self, message: ConsumedMessage) -> bool:
+        return any(message.offset in each for each in self._done[message.topic, message.partition])
+
+    def add(self, messages: Iterable[ConsumedMessage]) -> None:
+        """Count these as done, if that can be remembered."""
+        for message in messages:
+            key = (message.topic, message.partition)
+            self._done[key] = merge([*self._done[key], range(message.offset, message.offset + 1)])
+            self._changed.add(key)
+        for key in self._changed:
+            if len(format_ranges(self._done[key][1:])) > _MOST_METADATA:
+                raise JobError(
+                    f"Partition {key[1]} of '{key[0]}' would have too many gaps to remember: "
+                    "replay the others first, without --reason."
+                )
+
+    def commit(self) -> None:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        offsets = []
+        for topic, number in sorted(self._changed):
+            first, *others = self._done[topic, number]
+            start = first.stop if first.start == 0 else 0
+            metadata = format_ranges(others if first.start == 0 else [first, *others])
+            offsets.append(TopicPartition(topic, number, start, metadata))
+        self._changed.clear()
+        if not offsets:
+            return
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            raise from_kafka(error.args[0], f"Group '{self._group}'") from None
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+# Ranges of offsets, in order and apart from each other
+
+
+def merge(ranges: Iterable[range]) -> list[range]:
+    merged: list[range] = []
+    for each in sorted((each for each in ranges if each), key=lambda each: each.start):
+        if merged and each.start <= merged[-1].stop:
+            merged[-1] = range(merged[-1].start, max(merged[-1].stop, each.stop))
+        else:
+            merged.append(each)
+    return merged
+
+
+def parse_ranges(text: str) -> list[range]:
+    """ "3-5,9" is 3, 4, 5 and 9. Metadata that is not ours says nothing."""
+    found = []
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            return []
+        found.append(range(int(first), int(last or first) + 1))
+    return found
+
+
+def format_ranges(ranges: Iterable[range]) -> str:
+    return ",".join(str(each.start) if len(each) == 1 else f"{each.start}-{each.stop - 1}" for each in ranges)

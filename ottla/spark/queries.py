@@ -1,0 +1,77 @@
+"""What every helper needs to know beside its arguments: the brokers, the checkpoint and the trigger of a query."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.option_names import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+BOOTSTRAP_SERVERS = "spark.ottla.bootstrap.servers"
+CHECKPOINTS = "spark.ottla.checkpoints"
+TRIGGER = "spark.ottla.trigger"
+
+_ENVIRONMENT = "OTTLA_BOOTSTRAP_SERVERS"
+_AVAILABLE_NOW = ("available-now", "availablenow", "available now")
+
+
+def bootstrap_servers(spark: SparkSession, given: str | None) -> str:
+    found = given or spark.conf.get(BOOTSTRAP_SERVERS, None) or os.environ.get(_ENVIRONMENT)
+    return found or "localhost:9092"
+
+
+def start(
+    writer: DataStreamWriter, spark: SparkSession, name: str, checkpoint: str | None, trigger: str | None
+) -> StreamingQuery:
+    """Start a query of this name, that goes on where its checkpoint says."""
+    writer = writer.queryName(name).option("checkpointLocation", _checkpoint(spark, name, checkpoint))
+    wanted = trigger or spark.conf.get(TRIGGER, None)
+    if wanted is not None:
+        writer = writer.trigger(**_trigger(wanted))
+    return writer.start()
+
+
+def start_batches(
+    df: DataFrame,
+    function: Any,
+    name: str,
+    checkpoint: str | None,
+    trigger: str | None,
+    output_mode: str = "append",
+) -> StreamingQuery:
+    """Start a query that hands every micro-batch to `function`, with its number."""
+    writer = df.writeStream.outputMode(output_mode).foreachBatch(function)
+    return start(writer, df.sparkSession, name, checkpoint, trigger)
+
+
+def _checkpoint(spark: SparkSession, name: str, given: str | None) -> str:
+    if given:
+        return given
+    parent = spark.conf.get(CHECKPOINTS, None)
+    if not parent:
+        raise OptionError(
+            f"Where does query '{name}' keep its progress? Say checkpoint='…', "
+            f"or set {CHECKPOINTS} to a directory for all queries."
+        )
+    return f"{parent.rstrip('/')}/{name}"
+
+
+def _trigger(text: str) -> dict[str, Any]:
+    if text.strip().lower() in _AVAILABLE_NOW:
+        return {"availableNow": True}
+    return {"processingTime": text}
+
+
+def last_part(path: str) -> str:
+    """The name of what a path or a URL leads to."""
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def query_id(spark: SparkSession) -> str:
+    """Inside a micro-batch: the id of its query, which the checkpoint keeps."""
+    found: str = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return found

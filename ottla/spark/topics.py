@@ -1,0 +1,150 @@
+"""Topics as DataFrames with typed keys and values, and DataFrames as topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark import formats, queries
+from ottla.spark.formats import as_format
+from ottla.spark.option_names import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+#: What a topic has beside keys and values. None of it belongs to another topic, but for the last two.
+_ABOUT_THE_RECORD = ("topic", "partition", "offset", "timestampType", "badKey", "badValue")
+_KEPT = ("headers", "timestamp")
+_HEADERS = "array<struct<key:string,value:binary>>"
+_NESTED = ("struct", "array", "map", "variant")
+
+
+def read_topic(
+    spark: SparkSession,
+    topic: str,
+    *,
+    value: Any,
+    key: Any = formats.text,
+    stream: bool = True,
+    starting: str = "earliest",
+    bootstrap_servers: str | None = None,
+    dead_letter: str | None = None,
+    commit_group: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The records of a topic (or of several, separated by commas), with keys and values decoded.
+
+    The columns are key, value, topic, partition, offset and timestamp, and headers if `options` has includeHeaders.
+    `value` and `key` are json(schema), text or raw. JSON that cannot be read is null in `value`, and its bytes are
+    in `badValue`; with `dead_letter` such records go to that topic instead. `starting` is what startingOffsets takes.
+    """
+    given = {
+        "kafka.bootstrap.servers": queries.bootstrap_servers(spark, bootstrap_servers),
+        "subscribe": topic,
+        "startingOffsets": starting,
+    }
+    if commit_group is not None:
+        given["ottla.commit.group"] = commit_group
+    if dead_letter is not None:
+        given["deadLetterTopic"] = dead_letter
+    for name, kind in (("key", as_format(key, "key")), ("value", as_format(value, "value"))):
+        given[f"{name}Format"] = kind.name
+        if kind.schema is not None:
+            given[f"{name}Schema"] = kind.schema
+            given["timeZone"] = spark.conf.get("spark.sql.session.timeZone")
+    given |= options or {}
+    reader: Any = spark.readStream if stream else spark.read
+    records: DataFrame = reader.format("ottla").options(**given).load()
+    return records.drop("timestampType")
+
+
+def to_topic(
+    df: DataFrame,
+    topic: str,
+    *,
+    key: str | Column | None = None,
+    value: Any = None,
+    name: str | None = None,
+    checkpoint: str | None = None,
+    bootstrap_servers: str | None = None,
+    trigger: str | None = None,
+    output_mode: str = "append",
+    options: Mapping[str, str] | None = None,
+) -> StreamingQuery | None:
+    """Write a DataFrame to a topic. A stream gives the query, which is running; a batch is written on return.
+
+    `key` is a column, by default the column 'key' if there is one. `value` is a column too; by default it is the
+    column 'value', and where there is none, all columns but the key as JSON. value=json is that in any case;
+    value=text and value=raw take the one column that is left. Structs, arrays and maps are written as JSON.
+    """
+    given = {
+        "kafka.bootstrap.servers": queries.bootstrap_servers(df.sparkSession, bootstrap_servers),
+        "topic": topic,
+        **(options or {}),
+    }
+    rows = _encoded(df, key, value)
+    if not df.isStreaming:
+        rows.write.format("ottla").mode("append").options(**given).save()
+        return None
+    writer = rows.writeStream.format("ottla").outputMode(output_mode).options(**given)
+    return queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger)
+
+
+def _encoded(df: DataFrame, key: str | Column | None, value: Any) -> DataFrame:
+    """The columns that the sink takes: key, value, and of records that are passed on, headers and timestamp."""
+    if key is None and "key" in df.columns:
+        key = "key"
+    others = [name for name in df.columns if not (isinstance(key, str) and name == key)]
+    if value is None and "value" in df.columns:
+        value = "value"
+        kept = [name for name in _KEPT if name in others and _is_kept(df, name)]
+        lost = [name for name in others if name not in ("value", *kept, *_ABOUT_THE_RECORD)]
+        if lost:
+            raise OptionError(
+                f"Column '{lost[0]}' would be lost, because 'value' is written: drop it, or say value=json "
+                "to write all columns."
+            )
+    else:
+        kept = []
+    columns = [] if key is None else [_text_or_bytes(df, key).alias("key")]
+    return df.select(*columns, _value(df, value, others).alias("value"), *kept)
+
+
+def _value(df: DataFrame, value: Any, others: list[str]) -> Column:
+    from pyspark.sql import Column
+    from pyspark.sql import functions as F
+
+    if isinstance(value, (str, Column)):
+        return _text_or_bytes(df, value)
+    if value is None or value is formats.json or getattr(value, "name", "") == "json":
+        if not others:
+            raise OptionError("No column is left for the value: only the key is there.")
+        return F.to_json(F.struct(*(F.col(formats.quoted(name)) for name in others)))
+    wanted = as_format(value, "value")
+    if "value" in others:
+        others = ["value"]
+    if len(others) != 1:
+        raise OptionError(
+            f"value={wanted.name} takes one column, and there are {', '.join(others) or 'none'}: "
+            "name the one that is meant, as in value='text'."
+        )
+    return F.col(formats.quoted(others[0])).cast(wanted.sql_type)
+
+
+def _text_or_bytes(df: DataFrame, column: str | Column) -> Column:
+    from pyspark.sql import functions as F
+
+    if isinstance(column, str):
+        if column not in df.columns:
+            raise OptionError(f"There is no column '{column}', only {', '.join(df.columns)}.")
+        column = F.col(formats.quoted(column))
+    kind = df.select(column).schema[0].dataType.typeName()
+    if kind in _NESTED:
+        return F.to_json(column)
+    return column if kind == "binary" else column.cast("string")
+
+
+def _is_kept(df: DataFrame, name: str) -> bool:
+    kind: str = df.schema[name].dataType.simpleString()
+    return kind == (_HEADERS if name == "headers" else "timestamp")
