@@ -120,7 +120,12 @@ def _run(session: SqlSession, script: str, as_json: bool, *, resume: bool) -> No
     from ottla.cli.sql_output import print_result
 
     for result in session.results(script, resume=resume):
-        print_result(result, as_json)
+        try:
+            print_result(result, as_json)
+        except KeyboardInterrupt:
+            if not result.is_push:
+                raise
+            return  # the usual end of following changes
     if session.queries.all():
         _wait(session)
 

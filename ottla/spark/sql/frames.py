@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.spark.sql.formats import decode_key, decode_value, window_bounds
-from ottla.spark.sql.json_columns import text
+from ottla.spark.sql.formats import Decoding, decode_key, decode_value, window_bounds
+from ottla.spark.sql.json_columns import picked, raw_schema, text
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.sql_types import quoted
 
@@ -23,26 +23,34 @@ DELETED = "__deleted"
 
 def stream_frame(spark: SparkSession, source: Source, options: Mapping[str, str], starting: str) -> DataFrame:
     """Every record of a topic as it comes; of a table, every change."""
-    raw = (
-        spark.readStream.format("ottla")
-        .options(**options)
-        .option("subscribe", source.topic)
-        .option("startingOffsets", starting)
-    )
-    if source.headers is not None:
-        raw = raw.option("includeHeaders", "true")
-    return columns_of(raw.load(), source)
+    reader = spark.readStream.format("ottla").options(**options, **_options(source))
+    return columns_of(reader.option("startingOffsets", starting).load(), source)
 
 
 def batch_frame(spark: SparkSession, source: Source, options: Mapping[str, str]) -> DataFrame:
     """All records of a stream from earliest to now; of a table, the latest of each key."""
-    reader = spark.read.format("ottla").options(**options).option("subscribe", source.topic)
-    if source.headers is not None:
-        reader = reader.option("includeHeaders", "true")
-    raw = reader.load()
+    raw = spark.read.format("ottla").options(**options, **_options(source)).load()
     if source.kind == "TABLE":
-        raw = latest_per_key(raw).where("value IS NOT NULL")
+        raw = latest_per_key(_readable(raw, source)).where("value IS NOT NULL")
     return columns_of(raw, source)
+
+
+def _is_typed(source: Source) -> bool:
+    """JSON is decoded at the source, in one go; `value` is a struct then, and what is no JSON is in `badValue`."""
+    return source.value_format == "JSON" and bool(source.values)
+
+
+def _options(source: Source) -> dict[str, str]:
+    options = {"subscribe": source.topic}
+    if source.headers is not None:
+        options["includeHeaders"] = "true"
+    if _is_typed(source):
+        options |= {"valueFormat": "json", "valueSchema": raw_schema(source.values)}
+    return options
+
+
+def _readable(raw: DataFrame, source: Source) -> DataFrame:
+    return raw.where("badValue IS NULL") if _is_typed(source) else raw
 
 
 def latest_per_key(raw: DataFrame) -> DataFrame:
@@ -62,7 +70,13 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
         key_of = "__plain_key"
         raw = raw.selectExpr("*", f"{plain} AS {key_of}", f"{start} AS WINDOWSTART", f"{end} AS WINDOWEND")
     key = decode_key(source, key_of, "__k")
-    value = decode_value(source, "value", "__v")
+    if _is_typed(source):
+        raw = _readable(raw, source)
+        value = Decoding(
+            None, {each.name: picked("value", each, source.values) for each in source.values}, None
+        )
+    else:
+        value = decode_value(source, "value", "__v")
     parsed = [
         f"{part.parsed} AS {name}" for part, name in ((key, "__k"), (value, "__v")) if part.parsed is not None
     ]

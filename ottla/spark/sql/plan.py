@@ -60,21 +60,25 @@ class Plan:
         return [output.name for output in self.outputs]
 
 
-def plan_select(select: Select, find: Callable[[str, Position], Source], *, batch: bool) -> Plan:
+def plan_select(
+    select: Select, find: Callable[[str, Position], Source], *, batch: bool, reader: bool = False
+) -> Plan:
+    """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
     relations = [select.source, *(join.right for join in select.joins)]
     sources: dict[str, Source] = {}
     for relation in relations:
         if relation.alias in sources:
             raise SqlError(f"{relation.alias} is named twice; give one an alias.", relation.position)
         sources[relation.alias] = find(relation.name, relation.position)
-    return _Planner(select, sources, batch).plan()
+    return _Planner(select, sources, batch, reader or batch).plan()
 
 
 class _Planner:
-    def __init__(self, select: Select, sources: dict[str, Source], batch: bool) -> None:
+    def __init__(self, select: Select, sources: dict[str, Source], batch: bool, reader: bool) -> None:
         self._select = select
         self._sources = sources
         self._batch = batch
+        self._reader = reader
         self._left = sources[select.source.alias]
         self._aggregates = bool(select.group_by) or any(
             has_aggregate(item.expression) for item in select.items
@@ -238,7 +242,7 @@ class _Planner:
                 continue
             prefix = f"{alias}_" if self._select.joins else ""
             names = [column.name for column in source.columns]
-            if source.window is not None and self._batch:
+            if source.window is not None and self._reader:
                 names += ["WINDOWSTART", "WINDOWEND"]
             columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
         return columns

@@ -149,8 +149,8 @@ class SqlSession:
         except SqlError as error:
             raise SqlError(f"In {statement.path}, {error}") from error
 
-    def _plan(self, select: s.Select, *, batch: bool = False) -> Plan:
-        plan = plan_select(select, self.catalogue.find, batch=batch)
+    def _plan(self, select: s.Select, *, batch: bool = False, reader: bool = False) -> Plan:
+        plan = plan_select(select, self.catalogue.find, batch=batch, reader=reader)
         there = {topic.name for topic in self.brokers.topics()}
         for source in plan.sources.values():
             if source.topic not in there:
@@ -261,7 +261,7 @@ class SqlSession:
         select = statement.select
         if select.partition_by:
             raise SqlError("PARTITION BY is for CREATE … AS SELECT and INSERT INTO.", select.position)
-        plan = self._plan(select, batch=select.emit is None)
+        plan = self._plan(select, batch=select.emit is None, reader=True)
         columns = tuple(plan.names)
         if select.emit is None:
             return Result(statement, None, columns, self.engine.pull(plan))
