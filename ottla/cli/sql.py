@@ -65,8 +65,8 @@ def sql(
     """
     if statements is not None and file is not None:
         raise click.UsageError("Choose one of -e and -f.")
-    _require_packages()
     client.ensure_reachable()
+    _require_packages()
     from ottla.spark.sql import SqlSession
 
     session = SqlSession(
