@@ -15,7 +15,7 @@ from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.defining import check_target, definition, same_statement
 from ottla.spark.sql.engine import Engine
-from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parser import statements
 from ottla.spark.sql.plan import Plan, plan_select
@@ -85,7 +85,7 @@ class SqlSession:
         goes on from its checkpoint: a script can be run again.
         """
         for statement in statements(script, self.variables):
-            with told(statement.position):
+            with told(statement):
                 yield from self._carry_out(statement, resume)
 
     def stop(self) -> None:
@@ -266,11 +266,11 @@ class SqlSession:
         if select.emit is None:
             return Result(statement, None, columns, self.engine.pull(plan))
         self.engine.schema(plan)  # what does not work is said before anything is awaited
-        rows = self._told(self.engine.push(plan, self._starting()), statement.position)
+        rows = self._told(self.engine.push(plan, self._starting()), statement)
         return Result(statement, None, columns, itertools.islice(rows, select.limit), is_push=True)
 
-    def _told(self, rows: Iterator[tuple[Any, ...]], position: Position) -> Iterator[tuple[Any, ...]]:
-        with told(position):
+    def _told(self, rows: Iterator[tuple[Any, ...]], statement: s.Statement) -> Iterator[tuple[Any, ...]]:
+        with told(statement):
             yield from rows
 
     def _explain(self, statement: s.Explain) -> Result:

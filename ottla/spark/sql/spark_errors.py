@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.statements import Statement
 
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
@@ -36,8 +37,21 @@ def sentence(error: BaseException) -> str:
     return first if first.endswith((".", "!", "?")) else f"{first}."
 
 
+def _place(error: BaseException, statement: Statement | None) -> Position | None:
+    """Of the function that Spark does not know; of the statement for everything else."""
+    if statement is None:
+        return None
+    missing = _NO_FUNCTION.search(str(error))
+    found = missing and re.search(rf"\b{missing[1]}\s*\(", statement.text, re.IGNORECASE)
+    if not found:
+        return statement.position
+    line, column = statement.position
+    *lines, last = statement.text[: found.start()].split("\n")
+    return Position(line + len(lines), len(last) + 1 if lines else column + len(last))
+
+
 @contextmanager
-def told(position: Position | None = None) -> Iterator[None]:
+def told(statement: Statement | None = None) -> Iterator[None]:
     """Failures of Spark become errors of the statement."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -49,4 +63,4 @@ def told(position: Position | None = None) -> Iterator[None]:
     except NoJava as error:
         raise SqlError(str(error)) from None
     except (PySparkException, Py4JError) as error:
-        raise SqlError(sentence(error), position) from error
+        raise SqlError(sentence(error), _place(error, statement)) from error
