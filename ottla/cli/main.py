@@ -21,10 +21,11 @@ COMMANDS = {
     "consume": "ottla.cli.consume:consume",
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
-    "zookeeper": "ottla.cli.zookeeper:zookeeper",
+    "sql": "ottla.cli.sql:sql",
     "pipeline": "ottla.cli.pipeline:pipeline",
-    "demo": "ottla.cli.demo:demo",
     "deadletter": "ottla.cli.deadletter:deadletter",
+    "demo": "ottla.cli.demo:demo",
+    "zookeeper": "ottla.cli.zookeeper:zookeeper",
     "completion": "ottla.cli.completion:completion",
 }
 

@@ -38,6 +38,7 @@ CLIENT_COMMANDS = {
     ("groups", "delete"): ("g", "--yes"),
     ("groups", "reset-offsets"): ("g", "--topic", "t", "--to-latest"),
     ("groups", "delete-offsets"): ("g", "--topic", "t", "--yes"),
+    ("sql",): ("-e", "SHOW TOPICS;"),
     ("deadletter", "list"): ("t",),
     ("deadletter", "replay"): ("t",),
     ("configs", "describe"): ("topic", "t"),

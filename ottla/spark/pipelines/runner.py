@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from ottla.spark.java import NoJava
+from ottla.jvm.java import NoJava
 from ottla.spark.pipelines.failure import query_failed, start_failed
 from ottla.spark.pipelines.loading import Starter, load
 from ottla.spark.pipelines.progress import QueryProgress, query_progress

@@ -1,0 +1,15 @@
+"""ksqlDB's statements on Spark.
+
+from ottla.spark import session
+from ottla.spark.sql import SqlSession
+
+sql = SqlSession(session("tweets"), bootstrap_servers="localhost:9092")
+sql.execute("CREATE STREAM tweets (id BIGINT KEY, text STRING) WITH (kafka_topic='tweets', value_format='JSON');")
+[result] = sql.execute("SELECT * FROM tweets;")
+"""
+
+from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.results import Result
+from ottla.spark.sql.session import SqlSession, run_script
+
+__all__ = ["Position", "Result", "SqlError", "SqlSession", "run_script"]

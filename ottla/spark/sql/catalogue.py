@@ -1,0 +1,71 @@
+"""Streams and tables by name. They are kept in a compacted topic, so that every shell of the cluster sees the same.
+
+The key of a record is the name and its value the definition as JSON; a record without a value is a DROP.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from difflib import get_close_matches
+
+from ottla.spark.sql.brokers import Brokers
+from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.sources import Source, TopicShape
+
+TOPIC = "__ottla_sql"
+
+
+class Catalogue:
+    """What the topic held when `refresh` was called last, and what was put since."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._sources: dict[str, Source] = {}
+
+    def refresh(self) -> None:
+        found: dict[str, Source] = {}
+        if self._brokers.topic(TOPIC) is not None:
+            for record in self._brokers.read(TOPIC, from_beginning=True, follow=False):
+                name = (record.key or b"").decode()
+                if record.value is None:
+                    found.pop(name, None)
+                else:
+                    found[name] = Source.from_json(json.loads(record.value))
+        self._sources = found
+
+    def all(self) -> list[Source]:
+        return sorted(self._sources.values(), key=lambda source: source.name)
+
+    def get(self, name: str) -> Source | None:
+        return self._sources.get(name)
+
+    def find(self, name: str, position: Position | None = None) -> Source:
+        source = self._sources.get(name)
+        if source is None:
+            close = get_close_matches(name, self._sources, n=1)
+            hint = (
+                f"Did you mean {close[0]}?" if close else "SHOW STREAMS and SHOW TABLES list what there is."
+            )
+            raise SqlError(f"There is no stream or table {name}. {hint}", position)
+        return source
+
+    def put(self, source: Source) -> None:
+        self._ensure()
+        if source.number is None:
+            source = dataclasses.replace(source, number=self._brokers.end_offset(TOPIC))
+        value = json.dumps(source.to_json(), separators=(",", ":")).encode()
+        self._brokers.produce(TOPIC, [(source.name.encode(), value, None)])
+        self._sources[source.name] = source
+
+    def next_number(self) -> int:
+        """For the id of a query: where the next definition will stand, so that no number comes twice."""
+        self._ensure()
+        return self._brokers.end_offset(TOPIC)
+
+    def remove(self, name: str) -> None:
+        self._brokers.produce(TOPIC, [(name.encode(), None, None)])
+        self._sources.pop(name, None)
+
+    def _ensure(self) -> None:
+        self._brokers.create_topic(TOPIC, TopicShape(partitions=1), {"cleanup.policy": "compact"})

@@ -1,0 +1,314 @@
+"""Plans on Spark: batches, streams of rows for a reader, and queries that write topics.
+
+A session of Spark is used as it is. What statements need of its settings holds while they are planned, which is when a
+streaming query takes its copy.
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.sql.brokers import Brokers
+from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.formats import encode_key, encode_value
+from ottla.spark.sql.frames import TIME, batch_frame, latest_per_key, stream_frame
+from ottla.spark.sql.join_plan import view
+from ottla.spark.sql.plan import KEEP, ROW_TIME, WINDOW_END, WINDOW_START, Plan
+from ottla.spark.sql.sources import Source
+from ottla.spark.sql.spark_errors import sentence
+from ottla.spark.sql.sql_types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.types import StructType
+
+_SETTINGS = {
+    # Names are upper case unless quoted; then their case counts.
+    "spark.sql.caseSensitive": "true",
+    # A value that does not fit is null, and no end of the query.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+#: Spark's setting of when queries look for more: "1 second", or "available-now" for what there is and no more.
+TRIGGER = "spark.ottla.trigger"
+AVAILABLE_NOW = "available-now"
+
+Row = tuple[Any, ...]
+
+
+class Engine:
+    def __init__(self, spark: SparkSession, brokers: Brokers) -> None:
+        self.spark = spark
+        self._brokers = brokers
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        before = {name: self.spark.conf.get(name, None) for name in _SETTINGS}
+        for name, value in _SETTINGS.items():
+            self.spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    self.spark.conf.unset(name)
+                else:
+                    self.spark.conf.set(name, value)
+
+    # Frames
+
+    def schema(self, plan: Plan) -> StructType:
+        """The columns of the result."""
+        with self._settings():
+            return self._batch(self.spark, plan).select(*map(quoted, plan.names)).schema
+
+    def _over(self, spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
+        for alias, frame in frames.items():
+            frame.createOrReplaceTempView(view(alias))
+        try:
+            return spark.sql(plan.sql)
+        finally:
+            for alias in frames:
+                spark.catalog.dropTempView(view(alias).strip("`"))
+
+    def _batch(
+        self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
+    ) -> DataFrame:
+        given = given or {}
+        frames = {
+            alias: given.get(alias) or batch_frame(spark, source, self._brokers.read_options())
+            for alias, source in plan.sources.items()
+        }
+        return self._over(spark, plan, frames)
+
+    def _stream(self, plan: Plan, starting: str, group: str | None) -> DataFrame:
+        frames = {}
+        for alias, source in plan.sources.items():
+            frame = self._source(source, starting, group)
+            if alias in plan.watermarks:
+                frame = frame.withWatermark(TIME, f"{plan.watermarks[alias]} milliseconds")
+            frames[alias] = frame
+        return self._over(self.spark, plan, frames)
+
+    def _source(self, source: Source, starting: str, group: str | None) -> DataFrame:
+        # A table is all its rows, wherever streams begin.
+        start = "earliest" if source.kind == "TABLE" else starting
+        return stream_frame(self.spark, source, self._options(group), start)
+
+    def _options(self, group: str | None) -> dict[str, str]:
+        options = self._brokers.read_options()
+        if group is not None:
+            options["ottla.commit.group"] = group
+        return options
+
+    def _triggers(self, plan: Plan, group: str | None) -> DataFrame:
+        """Something for each change of the tables of a plan."""
+        topics = ",".join(dict.fromkeys(source.topic for source in plan.sources.values()))
+        reader = self.spark.readStream.format("ottla").options(**self._options(group))
+        return (
+            reader.option("subscribe", topics).option("startingOffsets", "earliest").load().select("offset")
+        )
+
+    def encoded(self, frame: DataFrame, plan: Plan, target: Source) -> DataFrame:
+        """Rows as records of the target's topic."""
+        hidden = [name for name in (ROW_TIME, KEEP, WINDOW_START, WINDOW_END) if name in frame.columns]
+        typed = frame.selectExpr(
+            *(
+                f"CAST({quoted(column.name)} AS {column.type.ddl}) AS {quoted(column.name)}"
+                for column in target.columns
+            ),
+            *hidden,
+        )
+        value = encode_value(target)
+        if KEEP in hidden:
+            value = f"CASE WHEN {KEEP} THEN {value} END"
+        time = f"timestamp_millis({ROW_TIME})"
+        if target.timestamp is not None:
+            time = _time_column(target)
+        return typed.selectExpr(
+            f"{encode_key(target, WINDOW_START, WINDOW_END)} AS key",
+            f"{value} AS value",
+            f"{time} AS timestamp",
+        )
+
+    # Batches
+
+    def pull(self, plan: Plan) -> list[Row]:
+        with self._settings():
+            rows = self._batch(self.spark, plan).select(*map(quoted, plan.names)).collect()
+        return [tuple(map(plain, row)) for row in rows]
+
+    def explain(self, plan: Plan) -> str:
+        with self._settings():
+            frame = self._batch(self.spark, plan)
+            return str(frame._jdf.queryExecution().simpleString())
+
+    # Queries that write
+
+    def start(
+        self, plan: Plan, target: Source, query_id: str, checkpoint: str, starting: str
+    ) -> StreamingQuery:
+        group = f"ottla-sql-{query_id}"
+        with self._settings():
+            if plan.mode in ("append", "changes"):
+                rows = self.encoded(self._stream(plan, starting, group), plan, target)
+                writer = (
+                    rows.writeStream.format("ottla")
+                    .options(**self._brokers.write_options())
+                    .option("topic", target.topic)
+                    .outputMode("append")
+                )
+            else:
+                writer = self._each_batch(plan, starting, group, self._writing(plan, target))
+            writer = writer.queryName(query_id).option("checkpointLocation", checkpoint)
+            trigger = self.spark.conf.get(TRIGGER, None)
+            if trigger == AVAILABLE_NOW:
+                writer = writer.trigger(availableNow=True)
+            elif trigger is not None:
+                writer = writer.trigger(processingTime=trigger)
+            return writer.start()
+
+    def _each_batch(
+        self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame], None]
+    ) -> DataStreamWriter:
+        """A query that hands the rows of each micro-batch to `use`, in the session of the query."""
+        mode = "append"
+        if plan.mode == "lookup":
+            left = plan.select.source.alias
+            stream = self._source(plan.sources[left], starting, group)
+
+            def each(batch: DataFrame, _number: int) -> None:
+                use(self._batch(batch.sparkSession, plan, {left: batch}))
+
+        elif plan.mode == "refresh":
+            stream = self._triggers(plan, group)
+
+            def each(batch: DataFrame, _number: int) -> None:
+                use(self._batch(batch.sparkSession, plan))
+
+        else:
+            stream = self._stream(plan, starting, group)
+            mode = "update" if plan.mode == "update" else "append"
+
+            def each(batch: DataFrame, _number: int) -> None:
+                use(batch)
+
+        return stream.writeStream.outputMode(mode).foreachBatch(each)
+
+    def _writing(self, plan: Plan, target: Source) -> Callable[[DataFrame], None]:
+        def write(rows: DataFrame) -> None:
+            records = self.encoded(rows, plan, target)
+            if plan.mode == "refresh":
+                records = self._differences(records, target)
+            (
+                records.write.format("ottla")
+                .options(**self._brokers.write_options())
+                .option("topic", target.topic)
+                .mode("append")
+                .save()
+            )
+
+        return write
+
+    def _differences(self, records: DataFrame, target: Source) -> DataFrame:
+        """What must be written so that the topic holds these rows: what is new or other, and tombstones."""
+        raw = (
+            records.sparkSession.read.format("ottla")
+            .options(**self._brokers.read_options())
+            .option("subscribe", target.topic)
+            .load()
+        )
+        held = (
+            latest_per_key(raw)
+            .where("value IS NOT NULL")
+            .selectExpr("key AS held_key", "value AS held_value")
+        )
+        joined = records.join(held, records["key"] == held["held_key"], "full_outer")
+        return joined.where("NOT (key <=> held_key AND value <=> held_value)").selectExpr(
+            "coalesce(key, held_key) AS key",
+            "value",
+            "coalesce(timestamp, current_timestamp()) AS timestamp",
+        )
+
+    # Rows for a reader
+
+    def push(self, plan: Plan, starting: str) -> Iterator[Row]:
+        """The rows of a query as they come, until the reader has enough."""
+        waiting: queue.Queue[Row] = queue.Queue()
+        names = [*plan.names, ROW_TIME]
+        before: set[str] = set()
+
+        def collect(rows: DataFrame) -> None:
+            if KEEP in rows.columns:
+                rows = rows.where(KEEP)
+            found = sorted(rows.select(*map(quoted, names)).collect(), key=lambda row: row[-1] or 0)
+            if plan.mode == "refresh":
+                now = {repr(row[:-1]) for row in found}
+                found = [row for row in found if repr(row[:-1]) not in before]
+                before.clear()
+                before.update(now)
+            for row in found:
+                waiting.put(tuple(map(plain, row[:-1])))
+
+        checkpoint = tempfile.mkdtemp(prefix="ottla-sql-")
+        try:
+            with self._settings():
+                query = (
+                    self._each_batch(plan, starting, None, collect)
+                    .option("checkpointLocation", checkpoint)
+                    .start()
+                )
+            with closing(_Stopping(query)):
+                yield from self._waited(query, waiting)
+        finally:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def _waited(self, query: StreamingQuery, waiting: queue.Queue[Row]) -> Iterator[Row]:
+        while True:
+            try:
+                yield waiting.get(timeout=0.2)
+            except queue.Empty:
+                failure = query.exception()
+                if failure is not None:
+                    raise SqlError(sentence(failure)) from None
+                if not query.isActive and waiting.empty():
+                    return
+
+
+class _Stopping:
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+
+    def close(self) -> None:
+        self._query.stop()
+
+
+def plain(value: Any) -> Any:
+    """Rows of Spark as dictionaries, its byte arrays as bytes."""
+    if hasattr(value, "asDict"):
+        return {name: plain(each) for name, each in value.asDict().items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _time_column(target: Source) -> str:
+    column = next(each for each in target.columns if each.name == target.timestamp)
+    name = quoted(column.name)
+    if column.type.name == "TIMESTAMP":
+        return name
+    if column.type.name == "STRING":
+        from ottla.spark.sql.json_columns import text
+
+        form = f", {text(target.timestamp_format)}" if target.timestamp_format else ""
+        return f"try_to_timestamp({name}{form})"
+    return f"timestamp_millis(CAST({name} AS BIGINT))"

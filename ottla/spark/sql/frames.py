@@ -1,0 +1,125 @@
+"""Streams and tables as DataFrames: columns under their own names, and ROWTIME, ROWPARTITION, ROWOFFSET.
+
+Records that cannot be read are left out, as ksqlDB does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.spark.sql.formats import Decoding, decode_key, decode_value, window_bounds
+from ottla.spark.sql.json_columns import picked, raw_schema, text
+from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sql_types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Hidden columns of every frame: the time as Spark's type, and whether the record has no value.
+TIME = "__time"
+DELETED = "__deleted"
+
+
+def stream_frame(spark: SparkSession, source: Source, options: Mapping[str, str], starting: str) -> DataFrame:
+    """Every record of a topic as it comes; of a table, every change."""
+    reader = spark.readStream.format("ottla").options(**options, **_options(source))
+    return columns_of(reader.option("startingOffsets", starting).load(), source)
+
+
+def batch_frame(spark: SparkSession, source: Source, options: Mapping[str, str]) -> DataFrame:
+    """All records of a stream from earliest to now; of a table, the latest of each key."""
+    raw = spark.read.format("ottla").options(**options, **_options(source)).load()
+    if source.kind == "TABLE":
+        raw = latest_per_key(_readable(raw, source)).where("value IS NOT NULL")
+    return columns_of(raw, source)
+
+
+def _is_typed(source: Source) -> bool:
+    """JSON is decoded at the source, in one go; `value` is a struct then, and what is no JSON is in `badValue`."""
+    return source.value_format == "JSON" and bool(source.values)
+
+
+def _options(source: Source) -> dict[str, str]:
+    options = {"subscribe": source.topic}
+    if source.headers is not None:
+        options["includeHeaders"] = "true"
+    if _is_typed(source):
+        options |= {"valueFormat": "json", "valueSchema": raw_schema(source.values)}
+    return options
+
+
+def _readable(raw: DataFrame, source: Source) -> DataFrame:
+    return raw.where("badValue IS NULL") if _is_typed(source) else raw
+
+
+def latest_per_key(raw: DataFrame) -> DataFrame:
+    """The last record of each key, tombstones included; records without a key are no rows of a table."""
+    from pyspark.sql.functions import expr
+
+    kept = [name for name in raw.columns if name != "key"]
+    # A key lives in one partition, where the highest offset is the last.
+    latest = expr(f"max_by(struct({', '.join(kept)}), offset)").alias("latest")
+    return raw.where("key IS NOT NULL").groupBy("key").agg(latest).select("key", "latest.*")
+
+
+def columns_of(raw: DataFrame, source: Source) -> DataFrame:
+    key_of = "key"
+    if source.window is not None:
+        plain, start, end = window_bounds(source, "key")
+        key_of = "__plain_key"
+        raw = raw.selectExpr("*", f"{plain} AS {key_of}", f"{start} AS WINDOWSTART", f"{end} AS WINDOWEND")
+    key = decode_key(source, key_of, "__k")
+    if _is_typed(source):
+        raw = _readable(raw, source)
+        value = Decoding(
+            None, {each.name: picked("value", each, source.values) for each in source.values}, None
+        )
+    else:
+        value = decode_value(source, "value", "__v")
+    parsed = [
+        f"{part.parsed} AS {name}" for part, name in ((key, "__k"), (value, "__v")) if part.parsed is not None
+    ]
+    if parsed:
+        raw = raw.selectExpr("*", *parsed)
+    for part in (key, value):
+        if part.valid is not None:
+            raw = raw.where(part.valid)
+    if source.kind == "TABLE":
+        raw = raw.where("key IS NOT NULL")
+    columns = [
+        f"{expression} AS {quoted(name)}" for name, expression in (key.columns | value.columns).items()
+    ]
+    if source.headers is not None:
+        field = "transform(headers, x -> named_struct('KEY', x.key, 'VALUE', x.value))"
+        columns.append(f"{field} AS {quoted(source.headers.name)}")
+    frame = raw.selectExpr(
+        *columns,
+        *(["WINDOWSTART", "WINDOWEND"] if source.window is not None else []),
+        "unix_millis(timestamp) AS __record_time",
+        "partition AS ROWPARTITION",
+        "offset AS ROWOFFSET",
+        f"value IS NULL AS {DELETED}",
+    )
+    order = [quoted(column.name) for column in source.columns]
+    others = ["WINDOWSTART", "WINDOWEND"] if source.window is not None else []
+    frame = frame.selectExpr(
+        *order, *others, f"{_row_time(source)} AS ROWTIME", "ROWPARTITION", "ROWOFFSET", DELETED
+    )
+    return frame.where("ROWTIME >= 0").selectExpr("*", f"timestamp_millis(ROWTIME) AS {TIME}")
+
+
+def _row_time(source: Source) -> str:
+    if source.timestamp is None:
+        return "__record_time"
+    column = next(each for each in source.columns if each.name == source.timestamp)
+    name = quoted(column.name)
+    if column.type.name == "TIMESTAMP":
+        chosen = f"unix_millis({name})"
+    elif column.type.name == "STRING":
+        form = f", {text(source.timestamp_format)}" if source.timestamp_format else ""
+        chosen = f"unix_millis(try_to_timestamp({name}{form}))"
+    else:
+        chosen = f"CAST({name} AS BIGINT)"
+    # A tombstone has no columns, and still a time.
+    return f"CASE WHEN {DELETED} THEN __record_time ELSE {chosen} END"

@@ -1,0 +1,104 @@
+"""SHOW and DESCRIBE: what there is, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.spark.sql import functions
+from ottla.spark.sql.brokers import Brokers
+from ottla.spark.sql.catalogue import TOPIC, Catalogue
+from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.results import Result
+from ottla.spark.sql.running import RunningQueries
+from ottla.spark.sql.sources import Source
+from ottla.spark.sql.statements import Describe, Show, SourceKind
+
+
+def show(
+    statement: Show,
+    catalogue: Catalogue,
+    brokers: Brokers,
+    queries: RunningQueries,
+    properties: SessionProperties,
+    variables: Mapping[str, str],
+) -> Result:
+    if statement.what in ("STREAMS", "TABLES"):
+        return _sources(statement, catalogue, "STREAM" if statement.what == "STREAMS" else "TABLE")
+    if statement.what == "TOPICS":
+        rows = [(each.name, each.partitions, each.replicas) for each in brokers.topics()]
+        shown = [row for row in rows if not row[0].startswith("__") and row[0] != TOPIC]
+        return Result(statement, None, ("TOPIC", "PARTITIONS", "REPLICAS"), shown)
+    if statement.what == "QUERIES":
+        return _queries(statement, catalogue, queries)
+    if statement.what == "PROPERTIES":
+        return Result(statement, None, ("PROPERTY", "DEFAULT", "VALUE"), properties.rows())
+    if statement.what == "VARIABLES":
+        return Result(statement, None, ("VARIABLE", "VALUE"), sorted(variables.items()))
+    rows_of_functions = [
+        (name, "aggregate" if name in functions.AGGREGATES else "scalar") for name in functions.names()
+    ]
+    return Result(statement, "Functions of Spark SQL work too.", ("FUNCTION", "KIND"), rows_of_functions)
+
+
+def _sources(statement: Show, catalogue: Catalogue, kind: SourceKind) -> Result:
+    rows = [
+        (each.name, each.topic, each.key_format, each.value_format, "yes" if each.window else "no")
+        for each in catalogue.all()
+        if each.kind == kind
+    ]
+    return Result(statement, None, ("NAME", "TOPIC", "KEY_FORMAT", "VALUE_FORMAT", "WINDOWED"), rows)
+
+
+def _queries(statement: Show, catalogue: Catalogue, queries: RunningQueries) -> Result:
+    rows = [(each.query_id, each.state, each.sink, each.statement) for each in queries.all()]
+    here = {row[0] for row in rows}
+    # Whether another process runs them nobody here can know.
+    rows += [
+        (each.query_id, "NOT HERE", each.name, each.statement)
+        for each in catalogue.all()
+        if each.query_id is not None and each.query_id not in here
+    ]
+    return Result(statement, None, ("QUERY", "STATE", "SINK", "STATEMENT"), rows)
+
+
+def describe(statement: Describe, catalogue: Catalogue, brokers: Brokers, queries: RunningQueries) -> Result:
+    source = catalogue.get(statement.name)
+    if source is None:
+        raise SqlError(f"There is no stream or table {statement.name}.", statement.position)
+    rows = [
+        (column.name, str(column.type), _role(source, column.is_key, column.is_headers))
+        for column in source.columns
+    ]
+    message = None
+    if statement.extended:
+        message = "\n".join(f"{name}: {value}" for name, value in _facts(source, brokers, queries))
+    return Result(statement, message, ("FIELD", "TYPE", "ROLE"), rows)
+
+
+def _role(source: Source, is_key: bool, is_headers: bool) -> str:
+    if is_headers:
+        return "headers"
+    if not is_key:
+        return ""
+    role = "primary key" if source.kind == "TABLE" else "key"
+    return f"{role} (with {source.window.lower()} window)" if source.window else role
+
+
+def _facts(source: Source, brokers: Brokers, queries: RunningQueries) -> list[tuple[str, str]]:
+    topic = brokers.topic(source.topic)
+    shape = "does not exist" if topic is None else f"partitions {topic.partitions}, replicas {topic.replicas}"
+    facts = [
+        ("Name", source.name),
+        ("Kind", source.kind),
+        ("Topic", f"{source.topic} ({shape})"),
+        ("Key format", source.key_format),
+        ("Value format", source.value_format),
+        ("Timestamp", source.timestamp or "of the record"),
+        ("Statement", source.statement),
+    ]
+    for each in queries.writing_to(source.name):
+        facts.append(("Written by", f"{each.query_id} ({each.state})"))
+    for each in queries.reading_from(source.name):
+        facts.append(("Read by", each.query_id))
+    return facts

@@ -1,0 +1,48 @@
+"""PRINT: records of a topic as they are, without Spark."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from ottla.spark.sql.brokers import Brokers, Received
+from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.statements import Print
+
+Shown = tuple[str, int, int, str | None, str | None]
+
+
+def printed(statement: Print, brokers: Brokers) -> tuple[tuple[str, ...], Iterator[Shown]]:
+    if brokers.topic(statement.topic) is None:
+        raise SqlError(f"Topic '{statement.topic}' does not exist.", statement.position)
+    found = brokers.read(statement.topic, from_beginning=statement.from_beginning, follow=True)
+    sampled = itertools.islice(found, 0, None, statement.interval)
+    rows = (_shown(record) for record in itertools.islice(sampled, statement.limit))
+    return ("ROWTIME", "PARTITION", "OFFSET", "KEY", "VALUE"), rows
+
+
+def _shown(record: Received) -> Shown:
+    moment = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+    time = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time, record.partition, record.offset, readable(record.key), readable(record.value)
+
+
+def readable(data: bytes | None) -> str | None:
+    """Text where it is text; numbers of Kafka's serializers; else the bytes in hexadecimal digits."""
+    if data is None:
+        return None
+    try:
+        written = data.decode()
+    except UnicodeDecodeError:
+        written = ""
+    if written.isprintable() and (written or not data):
+        return written
+    if len(data) in (4, 8):
+        return str(int.from_bytes(data, "big", signed=True))
+    try:
+        json.loads(written)
+    except ValueError:
+        return written if written and "\x00" not in written else data.hex()
+    return written

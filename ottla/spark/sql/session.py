@@ -1,0 +1,403 @@
+"""One conversation in SQL: statements in, results out. Spark is started by the first statement that needs it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.sql import statements as s
+from ottla.spark.sql.brokers import Brokers
+from ottla.spark.sql.catalogue import Catalogue
+from ottla.spark.sql.defining import check_target, definition, same_statement
+from ottla.spark.sql.engine import Engine
+from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.listing import describe, show
+from ottla.spark.sql.parser import statements
+from ottla.spark.sql.plan import Plan, plan_select
+from ottla.spark.sql.printing import printed
+from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.results import Result
+from ottla.spark.sql.running import Running, RunningQueries
+from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
+from ottla.spark.sql.spark_errors import told
+from ottla.spark.sql.values import records
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+CHECKPOINTS = "spark.ottla.checkpoints"
+BOOTSTRAP_SERVERS = "spark.ottla.bootstrap.servers"
+
+
+class SqlSession:
+    """Used by one thread.
+
+    `spark` is a session, or a function that makes one when it is needed. `checkpoints` is the directory in which
+    queries keep where they are; by default Spark's setting spark.ottla.checkpoints, else a directory of this user.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession | Callable[[], SparkSession],
+        *,
+        bootstrap_servers: str | None = None,
+        checkpoints: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        self._spark = spark
+        self._owns_spark = not hasattr(spark, "readStream")
+        if bootstrap_servers is None:
+            bootstrap_servers = (
+                self._setting(BOOTSTRAP_SERVERS)
+                or os.environ.get("OTTLA_BOOTSTRAP_SERVERS")
+                or "localhost:9092"
+            )
+        self.brokers = Brokers(bootstrap_servers, properties)
+        self.catalogue = Catalogue(self.brokers)
+        self.queries = RunningQueries()
+        self.properties = SessionProperties()
+        self.variables: dict[str, str] = {}
+        self._checkpoints = checkpoints
+        self._engine: Engine | None = None
+        self._inserts = itertools.count(1)
+
+    def execute(self, script: str, *, resume: bool = False) -> list[Result]:
+        """All statements, one after the other. A push query needs a LIMIT here; `results` gives rows as they come."""
+        done = []
+        for result in self.results(script, resume=resume):
+            if result.is_push:
+                if getattr(result.statement, "limit", None) is None and _limit(result.statement) is None:
+                    raise SqlError("This goes on for ever: give it a LIMIT.", result.statement.position)
+                result.rows = list(result.rows)
+            done.append(result)
+        return done
+
+    def results(self, script: str, *, resume: bool = False) -> Generator[Result, None, None]:
+        """The results as statements are carried out; take all rows of one before asking for the next.
+
+        With `resume`, what was created by the same statement before is no error, and a query that does not run here
+        goes on from its checkpoint: a script can be run again.
+        """
+        for statement in statements(script, self.variables):
+            with told(statement):
+                yield from self._carry_out(statement, resume)
+
+    def stop(self) -> None:
+        """End all queries of this session. Spark goes on."""
+        with told():
+            self.queries.stop_all()
+
+    def close(self) -> None:
+        """End all queries, and Spark, if this session has started it."""
+        self.stop()
+        if self._owns_spark and self._engine is not None:
+            self._engine.spark.stop()
+            self._engine = None
+
+    # Spark
+
+    @property
+    def engine(self) -> Engine:
+        if self._engine is None:
+            self._engine = Engine(self._session(), self.brokers)
+        return self._engine
+
+    def _session(self) -> SparkSession:
+        if not hasattr(self._spark, "readStream"):
+            self._spark = self._spark()
+        return self._spark
+
+    def _setting(self, name: str) -> str | None:
+        value: str | None = self._session().conf.get(name, None)
+        return value
+
+    def _checkpoint(self, name: str) -> str:
+        base = self._checkpoints or self._setting(CHECKPOINTS) or str(state_directory() / "sql")
+        # The same names on another cluster are other queries.
+        return f"{base.rstrip('/')}/{self.brokers.cluster_id()}/{name}"
+
+    # Statements
+
+    def _carry_out(self, statement: s.Statement, resume: bool) -> Iterator[Result]:
+        if isinstance(statement, s.RunScript):
+            yield from self._run_script(statement)
+            return
+        if isinstance(statement, _LOOKS_UP):
+            self.catalogue.refresh()
+        handler = _HANDLERS[type(statement)]
+        if isinstance(statement, s.CreateSource | s.CreateAsSelect):
+            yield handler(self, statement, resume)
+        else:
+            yield handler(self, statement)
+
+    def _run_script(self, statement: s.RunScript) -> Iterator[Result]:
+        try:
+            script = Path(statement.path).expanduser().read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not text"
+            raise SqlError(
+                f"The script {statement.path} cannot be read: {reason}.", statement.position
+            ) from None
+        try:
+            yield from self.results(script, resume=True)
+        except SqlError as error:
+            raise SqlError(f"In {statement.path}, {error}") from error
+
+    def _plan(self, select: s.Select, *, batch: bool = False, reader: bool = False) -> Plan:
+        plan = plan_select(select, self.catalogue.find, batch=batch, reader=reader)
+        there = {topic.name for topic in self.brokers.topics()}
+        for source in plan.sources.values():
+            if source.topic not in there:
+                raise SqlError(
+                    f"The topic '{source.topic}' of {source.name} does not exist.", select.source.position
+                )
+        return plan
+
+    def _existing(self, statement: s.CreateSource | s.CreateAsSelect) -> Source | None:
+        """What has the name already; it may not be in the way of the statement."""
+        there = self.catalogue.get(statement.name)
+        if there is not None and there.kind != statement.kind:
+            raise SqlError(f"{statement.name} is a {there.kind.lower()} already.", statement.position)
+        return there
+
+    def _create(self, statement: s.CreateSource, resume: bool) -> Result:
+        there = self._existing(statement)
+        source, wanted = from_statement(statement)
+        if there is not None and not statement.or_replace:
+            if statement.if_not_exists or (resume and same_statement(there.statement, statement.text)):
+                return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
+            raise _exists(statement, resume)
+        self._ensure_topic(source, wanted, statement)
+        self.catalogue.put(source)
+        return Result(statement, f"Created {statement.kind.lower()} {statement.name}.")
+
+    def _ensure_topic(self, source: Source, wanted: TopicShape, statement: s.CreateSource) -> None:
+        topic = self.brokers.topic(source.topic)
+        if topic is not None:
+            if wanted.partitions not in (None, topic.partitions):
+                raise SqlError(
+                    f"The topic '{source.topic}' has {topic.partitions} partitions, not {wanted.partitions}.",
+                    statement.properties["partitions"].position,
+                )
+            return
+        if wanted.partitions is None:
+            raise SqlError(
+                f"The topic '{source.topic}' does not exist. WITH (…, partitions=1) creates it.",
+                statement.position,
+            )
+        config = {"cleanup.policy": "compact"} if source.kind == "TABLE" else {}
+        self.brokers.create_topic(source.topic, wanted, config)
+
+    def _create_as_select(self, statement: s.CreateAsSelect, resume: bool) -> Result:
+        there = self._existing(statement)
+        query_id = None
+        if there is not None and not statement.or_replace:
+            same = resume and same_statement(there.statement, statement.text)
+            if not same and not statement.if_not_exists:
+                raise _exists(statement, resume)
+            running = there.query_id is not None and self.queries.get(there.query_id)
+            if not same or there.query_id is None or running:
+                return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
+            query_id = there.query_id
+        plan = self._plan(statement.select)
+        target = definition(statement, plan, self.engine.schema(plan))
+        for each in self.queries.writing_to(statement.name):
+            self.queries.stop(each.query_id)
+        left = plan.sources[statement.select.source.alias]
+        wanted = shape(statement.properties)
+        if wanted.partitions is None:
+            facts = self.brokers.topic(left.topic)
+            wanted = TopicShape(facts.partitions if facts else None, wanted.replicas)
+        config = {}
+        if target.kind == "TABLE":
+            config["cleanup.policy"] = "compact,delete" if target.window else "compact"
+        self.brokers.create_topic(target.topic, wanted, config)
+        if query_id is None:
+            prefix = "CTAS" if statement.kind == "TABLE" else "CSAS"
+            query_id = f"{prefix}_{statement.name}_{self.catalogue.next_number()}"
+        target = dataclasses.replace(target, query_id=query_id)
+        query = self.engine.start(plan, target, query_id, self._checkpoint(query_id), self._starting())
+        self._runs(query_id, query, target, plan, statement)
+        if target != there:
+            self.catalogue.put(target)
+        message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
+        return Result(statement, message, query=query)
+
+    def _insert_select(self, statement: s.InsertSelect) -> Result:
+        target = self.catalogue.find(statement.target, statement.position)
+        plan = self._plan(statement.select)
+        check_target(plan, target, self.engine.schema(plan), statement.position)
+        query_id = f"INSERTQUERY_{next(self._inserts)}"
+        digest = hashlib.sha256(" ".join(statement.text.split()).encode()).hexdigest()[:12]
+        checkpoint = self._checkpoint(f"INSERT_{target.name}_{target.number}_{digest}")
+        query = self.engine.start(plan, target, query_id, checkpoint, self._starting())
+        self._runs(query_id, query, target, plan, statement)
+        return Result(statement, f"Started query {query_id}, which writes to {target.name}.", query=query)
+
+    def _runs(
+        self, query_id: str, query: StreamingQuery, target: Source, plan: Plan, statement: s.Statement
+    ) -> None:
+        sources = tuple(source.name for source in plan.sources.values())
+        self.queries.add(Running(query_id, query, target.name, sources, statement.text, plan))
+
+    def _starting(self) -> str:
+        return self.properties.get("auto.offset.reset")
+
+    def _insert_values(self, statement: s.InsertValues) -> Result:
+        source = self.catalogue.find(statement.target, statement.position)
+        rows = records(statement, source)
+        self.brokers.produce(source.topic, rows)
+        return Result(
+            statement, f"Inserted {len(rows)} row{'s' if len(rows) != 1 else ''} into {source.name}."
+        )
+
+    def _query(self, statement: s.Query) -> Result:
+        select = statement.select
+        if select.partition_by:
+            raise SqlError("PARTITION BY is for CREATE … AS SELECT and INSERT INTO.", select.position)
+        plan = self._plan(select, batch=select.emit is None, reader=True)
+        columns = tuple(plan.names)
+        if select.emit is None:
+            return Result(statement, None, columns, self.engine.pull(plan))
+        self.engine.schema(plan)  # what does not work is said before anything is awaited
+        rows = self._told(self.engine.push(plan, self._starting()), statement)
+        return Result(statement, None, columns, itertools.islice(rows, select.limit), is_push=True)
+
+    def _told(self, rows: Iterator[tuple[Any, ...]], statement: s.Statement) -> Iterator[tuple[Any, ...]]:
+        with told(statement):
+            yield from rows
+
+    def _explain(self, statement: s.Explain) -> Result:
+        if statement.query_id is not None:
+            running = self.queries.get(statement.query_id)
+            if running is None:
+                raise SqlError(f"This session runs no query {statement.query_id}.", statement.position)
+            plan = running.plan
+        else:
+            assert statement.query is not None
+            select = statement.query.select
+            batch = isinstance(statement.query, s.Query) and select.emit is None
+            plan = self._plan(select, batch=batch)
+        message = f"Mode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+        return Result(statement, message)
+
+    def _print(self, statement: s.Print) -> Result:
+        columns, rows = printed(statement, self.brokers)
+        return Result(statement, None, columns, rows, is_push=True)
+
+    def _terminate(self, statement: s.Terminate) -> Result:
+        if statement.query_id is None:
+            stopped = self.queries.stop_all()
+            return Result(statement, f"Terminated {', '.join(stopped) or 'nothing: no query runs here'}.")
+        self.queries.stop(statement.query_id, statement.position)
+        return Result(statement, f"Terminated {statement.query_id}.")
+
+    def _drop(self, statement: s.Drop) -> Result:
+        source = self.catalogue.get(statement.name)
+        if source is None:
+            if statement.if_exists:
+                return Result(statement, f"There is no {statement.kind.lower()} {statement.name}.")
+            raise SqlError(f"There is no {statement.kind.lower()} {statement.name}.", statement.position)
+        if source.kind != statement.kind:
+            raise SqlError(
+                f"{source.name} is a {source.kind.lower()}: DROP {source.kind}.", statement.position
+            )
+        readers = [each.query_id for each in self.queries.reading_from(source.name)]
+        if readers:
+            raise SqlError(
+                f"{source.name} is read by {', '.join(readers)}: TERMINATE first.", statement.position
+            )
+        for each in self.queries.writing_to(source.name):
+            self.queries.stop(each.query_id)
+        self.catalogue.remove(source.name)
+        if statement.delete_topic:
+            self.brokers.delete_topic(source.topic)
+        also = f" and topic '{source.topic}'" if statement.delete_topic else ""
+        return Result(statement, f"Dropped {source.kind.lower()} {source.name}{also}.")
+
+    def _show(self, statement: s.Show) -> Result:
+        return show(statement, self.catalogue, self.brokers, self.queries, self.properties, self.variables)
+
+    def _describe(self, statement: s.Describe) -> Result:
+        return describe(statement, self.catalogue, self.brokers, self.queries)
+
+    def _set(self, statement: s.SetProperty) -> Result:
+        self.properties.set(statement.name, statement.value, statement.position)
+        return Result(statement, f"Set {statement.name} to {statement.value}.")
+
+    def _unset(self, statement: s.UnsetProperty) -> Result:
+        self.properties.unset(statement.name, statement.position)
+        return Result(statement, f"{statement.name} is at its default.")
+
+    def _define(self, statement: s.Define) -> Result:
+        self.variables[statement.name] = statement.value
+        return Result(statement, f"Defined {statement.name}.")
+
+    def _undefine(self, statement: s.Undefine) -> Result:
+        if self.variables.pop(statement.name, None) is None:
+            raise SqlError(f"There is no variable {statement.name}.", statement.position)
+        return Result(statement, f"{statement.name} is no longer defined.")
+
+
+#: Statements that need to know what other shells have created.
+_LOOKS_UP = (
+    s.CreateSource,
+    s.CreateAsSelect,
+    s.InsertSelect,
+    s.InsertValues,
+    s.Query,
+    s.Show,
+    s.Describe,
+    s.Explain,
+    s.Drop,
+)
+
+_HANDLERS: dict[type[s.Statement], Callable[..., Result]] = {
+    s.CreateSource: SqlSession._create,
+    s.CreateAsSelect: SqlSession._create_as_select,
+    s.InsertSelect: SqlSession._insert_select,
+    s.InsertValues: SqlSession._insert_values,
+    s.Query: SqlSession._query,
+    s.Show: SqlSession._show,
+    s.Describe: SqlSession._describe,
+    s.Explain: SqlSession._explain,
+    s.Print: SqlSession._print,
+    s.Terminate: SqlSession._terminate,
+    s.Drop: SqlSession._drop,
+    s.SetProperty: SqlSession._set,
+    s.UnsetProperty: SqlSession._unset,
+    s.Define: SqlSession._define,
+    s.Undefine: SqlSession._undefine,
+}
+
+
+def run_script(
+    spark: SparkSession, text: str, *, bootstrap_servers: str | None = None
+) -> list[StreamingQuery]:
+    """Carry out a script and return the queries that it left running. It can be run again: they go on then."""
+    session = SqlSession(spark, bootstrap_servers=bootstrap_servers)
+    session.execute(text, resume=True)
+    return [running.query for running in session.queries.all()]
+
+
+def state_directory() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "ottla"
+
+
+def _limit(statement: s.Statement) -> int | None:
+    return statement.select.limit if isinstance(statement, s.Query) else None
+
+
+def _exists(statement: s.CreateSource | s.CreateAsSelect, resume: bool) -> SqlError:
+    other = " with another definition" if resume else ""
+    return SqlError(
+        f"{statement.kind.capitalize()} {statement.name} exists already{other}; DROP it, or CREATE OR REPLACE.",
+        statement.position,
+    )

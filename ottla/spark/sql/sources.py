@@ -1,0 +1,286 @@
+"""A stream or a table: what is known of it, and how it stands in the catalogue."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.sql_types import BIGINT, INTEGER, SqlType
+from ottla.spark.sql.statements import (
+    ColumnDefinition,
+    CreateSource,
+    Properties,
+    Property,
+    SourceKind,
+    Window,
+)
+
+FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
+_LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
+_DELIMITERS = {"SPACE": " ", "TAB": "\t"}
+
+#: What WITH (…) may say.
+PROPERTIES = (
+    "kafka_topic",
+    "value_format",
+    "key_format",
+    "format",
+    "partitions",
+    "replicas",
+    "timestamp",
+    "timestamp_format",
+    "value_delimiter",
+    "key_delimiter",
+    "window_type",
+    "window_size",
+)
+
+_PSEUDO_COLUMNS = {"ROWTIME": BIGINT, "ROWPARTITION": INTEGER, "ROWOFFSET": BIGINT}
+_WINDOW_COLUMNS = {"WINDOWSTART": BIGINT, "WINDOWEND": BIGINT}
+_KAFKA_TYPES = ("INTEGER", "BIGINT", "STRING", "BYTES")
+_FLAT_TYPES = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DECIMAL", "DATE", "TIMESTAMP")
+
+
+@dataclass(frozen=True)
+class Source:
+    kind: SourceKind
+    name: str
+    topic: str
+    columns: tuple[ColumnDefinition, ...]
+    key_format: str = "KAFKA"
+    value_format: str = "JSON"
+    timestamp: str | None = None
+    timestamp_format: str | None = None
+    key_delimiter: str = ","
+    value_delimiter: str = ","
+    window: str | None = None  # TUMBLING, HOPPING or SESSION: keys end with the bounds of a window
+    window_size_ms: int | None = None
+    statement: str = ""
+    query_id: str | None = None
+    number: int | None = None  # of its definition in the catalogue
+
+    @property
+    def keys(self) -> tuple[ColumnDefinition, ...]:
+        return tuple(column for column in self.columns if column.is_key)
+
+    @property
+    def values(self) -> tuple[ColumnDefinition, ...]:
+        return tuple(column for column in self.columns if not column.is_key and not column.is_headers)
+
+    @property
+    def headers(self) -> ColumnDefinition | None:
+        return next((column for column in self.columns if column.is_headers), None)
+
+    @property
+    def pseudo_columns(self) -> dict[str, SqlType]:
+        return _PSEUDO_COLUMNS | (_WINDOW_COLUMNS if self.window else {})
+
+    def has(self, name: str) -> bool:
+        return name in self.pseudo_columns or any(column.name == name for column in self.columns)
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        plain["columns"] = [
+            {
+                "name": column.name,
+                "written": column.written,
+                "type": column.type.to_json(),
+                "key": column.is_key,
+                "headers": column.is_headers,
+            }
+            for column in self.columns
+        ]
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Source:
+        known = {field.name for field in dataclasses.fields(cls)}
+        given = {name: value for name, value in plain.items() if name in known}
+        given["columns"] = tuple(
+            ColumnDefinition(
+                each["name"], each["written"], SqlType.from_json(each["type"]), each["key"], each["headers"]
+            )
+            for each in plain["columns"]
+        )
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class TopicShape:
+    """How a topic is to be made that does not exist."""
+
+    partitions: int | None = None
+    replicas: int | None = None
+
+
+def from_statement(statement: CreateSource) -> tuple[Source, TopicShape]:
+    properties = statement.properties
+    _check_names(properties)
+    window, window_size = _window(properties)
+    source = Source(
+        statement.kind,
+        statement.name,
+        _text(properties, "kafka_topic") or statement.name,
+        statement.columns,
+        window=window,
+        window_size_ms=window_size,
+        statement=statement.text,
+        **described(properties, statement.columns, {}),
+    )
+    check(source, statement.properties)
+    return source, shape(properties)
+
+
+def described(
+    properties: Properties, columns: tuple[ColumnDefinition, ...], inherited: Mapping[str, str]
+) -> dict[str, Any]:
+    """Formats and timestamps out of WITH (…); what it does not say is inherited."""
+    both = _format(properties, "format")
+    keys = sum(column.is_key for column in columns)
+    key_default = inherited.get("key_format", "KAFKA")
+    if keys > 1 and key_default == "KAFKA":
+        key_default = "JSON"
+    given: dict[str, Any] = {
+        "key_format": _format(properties, "key_format") or both or key_default,
+        "value_format": _format(properties, "value_format") or both or inherited.get("value_format", "JSON"),
+        "timestamp_format": _text(properties, "timestamp_format"),
+    }
+    timestamp = _text(properties, "timestamp")
+    if timestamp is not None:
+        names = {column.name for column in columns}
+        given["timestamp"] = timestamp if timestamp in names else timestamp.upper()
+        if given["timestamp"] not in names:
+            raise SqlError(
+                f"There is no column {timestamp} for timestamps.", properties["timestamp"].position
+            )
+    for name in ("key_delimiter", "value_delimiter"):
+        delimiter = _text(properties, name)
+        if delimiter is not None:
+            given[name] = _DELIMITERS.get(delimiter.upper(), delimiter)
+    return given
+
+
+def shape(properties: Properties) -> TopicShape:
+    _check_names(properties)
+    return TopicShape(_number(properties, "partitions"), _number(properties, "replicas"))
+
+
+def topic_of(properties: Properties, name: str) -> str:
+    return _text(properties, "kafka_topic") or name
+
+
+def check(source: Source, properties: Properties) -> None:
+    """What the formats cannot hold is refused where it is written, not when the first record comes."""
+    for part, columns, chosen in (
+        ("key", source.keys, source.key_format),
+        ("value", source.values, source.value_format),
+    ):
+        said = properties.get(f"{part}_format") or properties.get("format")
+        position = said.position if said else None
+        if chosen == "KAFKA":
+            if len(columns) > 1:
+                raise SqlError(
+                    f"The format KAFKA holds one column, and the {part} of {source.name} has {len(columns)}: "
+                    f"use {part}_format='JSON'.",
+                    position,
+                )
+            allowed: tuple[str, ...] = _KAFKA_TYPES
+        elif chosen == "DELIMITED":
+            allowed = _FLAT_TYPES
+        elif chosen == "NONE":
+            if columns:
+                raise SqlError(
+                    f"The format NONE holds nothing, but the {part} of {source.name} has columns.", position
+                )
+            continue
+        else:
+            continue
+        for column in columns:
+            if column.type.name not in allowed:
+                raise SqlError(
+                    f"The format {chosen} cannot hold {column.name} {column.type}: "
+                    f"use {part}_format='JSON', or one of {', '.join(allowed)}.",
+                    position,
+                )
+
+
+def _check_names(properties: Properties) -> None:
+    for name, given in properties.items():
+        if name not in PROPERTIES:
+            close = get_close_matches(name, PROPERTIES, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(PROPERTIES)}."
+            raise SqlError(f"WITH ({name}=…) is not supported; {hint}", given.position)
+
+
+def _text(properties: Properties, name: str) -> str | None:
+    given = properties.get(name)
+    if given is None:
+        return None
+    if not isinstance(given.value, str):
+        raise SqlError(f"{name} is a text in quotes.", given.position)
+    return given.value
+
+
+def _number(properties: Properties, name: str) -> int | None:
+    given = properties.get(name)
+    if given is None:
+        return None
+    value = given.value
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SqlError(f"{name} is a number of at least 1.", given.position)
+    return value
+
+
+def _format(properties: Properties, name: str) -> str | None:
+    given = _text(properties, name)
+    if given is None:
+        return None
+    chosen = given.upper()
+    position = properties[name].position
+    if chosen in _LATER:
+        raise SqlError(
+            f"The format {chosen} is not supported, because it needs a schema registry; "
+            f"there are {', '.join(FORMATS)}.",
+            position,
+        )
+    if chosen not in FORMATS:
+        raise SqlError(f"There is no format {given}; there are {', '.join(FORMATS)}.", position)
+    return chosen
+
+
+def _window(properties: Properties) -> tuple[str | None, int | None]:
+    kind = _text(properties, "window_type")
+    if kind is None:
+        return None, None
+    if kind.upper() not in ("TUMBLING", "HOPPING", "SESSION"):
+        raise SqlError("window_type is TUMBLING, HOPPING or SESSION.", properties["window_type"].position)
+    size = _text(properties, "window_size")
+    if size is None:
+        if kind.upper() != "SESSION":
+            raise SqlError("window_type needs window_size, too.", properties["window_type"].position)
+        return kind.upper(), None
+    return kind.upper(), _duration(size, properties["window_size"])
+
+
+def _duration(text: str, given: Property) -> int:
+    from ottla.spark.sql.dialect import Text
+    from ottla.spark.sql.words import Words
+
+    words = Words(Text(text), Text(text).tokens())
+    try:
+        return words.duration_ms()
+    except SqlError as error:
+        raise SqlError(error.message, given.position) from None
+
+
+def windowed(source: Source, window: Window | None) -> Source:
+    if window is None:
+        return source
+    size = None if window.kind == "SESSION" else window.size_ms
+    return dataclasses.replace(source, window=window.kind, window_size_ms=size)

@@ -1,0 +1,149 @@
+"""ksqlDB's types: how they are written, what they are in Spark, and how they stand in catalogues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+#: ksqlDB's name → Spark's
+PRIMITIVES = {
+    "BOOLEAN": "BOOLEAN",
+    "INTEGER": "INT",
+    "BIGINT": "BIGINT",
+    "DOUBLE": "DOUBLE",
+    "STRING": "STRING",
+    "BYTES": "BINARY",
+    "DATE": "DATE",
+    "TIMESTAMP": "TIMESTAMP",
+}
+SYNONYMS = {"INT": "INTEGER", "VARCHAR": "STRING"}
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    written: str
+    type: SqlType
+
+
+@dataclass(frozen=True)
+class SqlType:
+    """`name` is one of PRIMITIVES, or DECIMAL, ARRAY, MAP, STRUCT with what they are made of."""
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+    element: SqlType | None = None  # of an array; the values of a map
+    fields: tuple[Field, ...] = ()
+
+    def __str__(self) -> str:
+        if self.name == "DECIMAL":
+            return f"DECIMAL({self.precision}, {self.scale})"
+        if self.name == "ARRAY":
+            return f"ARRAY<{self.element}>"
+        if self.name == "MAP":
+            return f"MAP<STRING, {self.element}>"
+        if self.name == "STRUCT":
+            inner = ", ".join(f"{quoted_if_needed(each.name)} {each.type}" for each in self.fields)
+            return f"STRUCT<{inner}>"
+        return self.name
+
+    @property
+    def ddl(self) -> str:
+        """The type as Spark writes it."""
+        if self.name == "DECIMAL":
+            return f"DECIMAL({self.precision},{self.scale})"
+        if self.name == "ARRAY":
+            assert self.element is not None
+            return f"ARRAY<{self.element.ddl}>"
+        if self.name == "MAP":
+            assert self.element is not None
+            return f"MAP<STRING,{self.element.ddl}>"
+        if self.name == "STRUCT":
+            return "STRUCT<" + ",".join(f"{quoted(each.name)}:{each.type.ddl}" for each in self.fields) + ">"
+        return PRIMITIVES[self.name]
+
+    def to_json(self) -> Any:
+        plain: dict[str, Any] = {"name": self.name}
+        if self.name == "DECIMAL":
+            plain |= {"precision": self.precision, "scale": self.scale}
+        if self.element is not None:
+            plain["element"] = self.element.to_json()
+        if self.fields:
+            plain["fields"] = [
+                {"name": each.name, "written": each.written, "type": each.type.to_json()}
+                for each in self.fields
+            ]
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: Any) -> SqlType:
+        return cls(
+            plain["name"],
+            plain.get("precision", 0),
+            plain.get("scale", 0),
+            cls.from_json(plain["element"]) if "element" in plain else None,
+            tuple(
+                Field(each["name"], each["written"], cls.from_json(each["type"]))
+                for each in plain.get("fields", ())
+            ),
+        )
+
+
+STRING = SqlType("STRING")
+BIGINT = SqlType("BIGINT")
+INTEGER = SqlType("INTEGER")
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_if_needed(name: str) -> str:
+    plain = name.replace("_", "A")
+    return name if plain.isalnum() and name == name.upper() and not name[:1].isdigit() else quoted(name)
+
+
+_FROM_SPARK = {
+    "boolean": "BOOLEAN",
+    "tinyint": "INTEGER",
+    "smallint": "INTEGER",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "float": "DOUBLE",
+    "double": "DOUBLE",
+    "string": "STRING",
+    "binary": "BYTES",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "void": "STRING",
+}
+
+
+def from_spark(spark_type: DataType) -> SqlType | None:
+    """The type of a column that a query made; None if ksqlDB has no such type."""
+    from pyspark.sql import types
+
+    if isinstance(spark_type, types.DecimalType):
+        return SqlType("DECIMAL", spark_type.precision, spark_type.scale)
+    if isinstance(spark_type, types.ArrayType):
+        element = from_spark(spark_type.elementType)
+        return None if element is None else SqlType("ARRAY", element=element)
+    if isinstance(spark_type, types.MapType):
+        element = from_spark(spark_type.valueType)
+        if element is None or spark_type.keyType.simpleString() != "string":
+            return None
+        return SqlType("MAP", element=element)
+    if isinstance(spark_type, types.StructType):
+        fields = []
+        for each in spark_type.fields:
+            kind = from_spark(each.dataType)
+            if kind is None:
+                return None
+            fields.append(Field(each.name, each.name, kind))
+        return SqlType("STRUCT", fields=tuple(fields))
+    name = _FROM_SPARK.get(spark_type.simpleString())
+    return None if name is None else SqlType(name)

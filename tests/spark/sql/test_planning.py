@@ -1,0 +1,212 @@
+"""What a SELECT becomes for Spark, and which ones are refused. No Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("sqlglot")
+
+from ottla.spark.sql import statements as s
+from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.parser import parse
+from ottla.spark.sql.plan import Plan, plan_select
+from ottla.spark.sql.sources import Source, from_statement
+
+SOURCES = """
+CREATE STREAM clicks (id BIGINT KEY, page STRING, tags ARRAY<STRING>, user STRUCT<name STRING, age INT>);
+CREATE STREAM views (id BIGINT KEY, page STRING);
+CREATE TABLE pages (page STRING PRIMARY KEY, title STRING, owner STRING);
+CREATE TABLE owners (name STRING PRIMARY KEY, mail STRING);
+"""
+
+
+def sources() -> dict[str, Source]:
+    return {each.name: each for each in (from_statement(one)[0] for one in parse(SOURCES))}  # type: ignore[arg-type]
+
+
+def plan(query: str) -> Plan:
+    [statement] = parse(query)
+    assert isinstance(statement, s.Query)
+    known = sources()
+
+    def find(name: str, position: Position) -> Source:
+        if name not in known:
+            raise SqlError(f"no {name}", position)
+        return known[name]
+
+    return plan_select(statement.select, find, batch=statement.select.emit is None)
+
+
+@pytest.mark.parametrize(
+    ("query", "mode", "result"),
+    [
+        ("SELECT * FROM clicks", "batch", "STREAM"),
+        ("SELECT * FROM clicks EMIT CHANGES", "append", "STREAM"),
+        ("SELECT page, COUNT(*) FROM clicks GROUP BY page EMIT CHANGES", "update", "TABLE"),
+        (
+            "SELECT page, COUNT(*) FROM clicks WINDOW SESSION (1 MINUTE) GROUP BY page EMIT CHANGES",
+            "append",
+            "TABLE",
+        ),
+        (
+            "SELECT page, COUNT(*) FROM clicks WINDOW TUMBLING (SIZE 1 DAY) GROUP BY page EMIT FINAL",
+            "append",
+            "TABLE",
+        ),
+        ("SELECT * FROM clicks c JOIN pages p ON c.page = p.page EMIT CHANGES", "lookup", "STREAM"),
+        ("SELECT * FROM clicks c JOIN views v WITHIN 1 HOUR ON c.id = v.id EMIT CHANGES", "append", "STREAM"),
+        ("SELECT * FROM pages EMIT CHANGES", "changes", "TABLE"),
+        ("SELECT * FROM pages p JOIN owners o ON p.owner = o.name EMIT CHANGES", "refresh", "TABLE"),
+        ("SELECT owner, COUNT(*) FROM pages GROUP BY owner EMIT CHANGES", "refresh", "TABLE"),
+    ],
+)
+def test_how_a_query_runs(query: str, mode: str, result: str) -> None:
+    planned = plan(query)
+    assert (planned.mode, planned.result) == (mode, result)
+
+
+def keys(query: str) -> list[str]:
+    return [output.name for output in plan(query).outputs if output.is_key]
+
+
+def test_the_key_of_the_result() -> None:
+    assert keys("SELECT id, page FROM clicks EMIT CHANGES") == ["ID"]
+    assert keys("SELECT page AS p, COUNT(*) FROM clicks GROUP BY page EMIT CHANGES") == ["P"]
+    assert keys("SELECT page, id, COUNT(*) FROM clicks GROUP BY page, id EMIT CHANGES") == ["PAGE", "ID"]
+    assert keys("SELECT UCASE(page) AS u, id FROM clicks PARTITION BY UCASE(page) EMIT CHANGES") == ["U"]
+    assert keys("SELECT * FROM clicks PARTITION BY NULL EMIT CHANGES") == []
+    assert keys(
+        "SELECT c.id, p.title, p.page FROM clicks c JOIN pages p ON c.page = p.page EMIT CHANGES"
+    ) == ["P_PAGE"]
+    assert keys(
+        "SELECT p.page, o.name, mail FROM pages p JOIN owners o ON p.owner = o.name EMIT CHANGES"
+    ) == ["PAGE"]
+    assert keys("SELECT AS_VALUE(id) AS v, id FROM clicks EMIT CHANGES") == ["ID"]
+    assert plan("SELECT title FROM pages EMIT CHANGES").missing_key == "PAGES.PAGE"
+
+
+def test_the_names_of_columns() -> None:
+    assert plan("SELECT id, user->name, UCASE(page), page AS p FROM clicks").names == [
+        "ID",
+        "NAME",
+        "KSQL_COL_2",
+        "P",
+    ]
+    assert plan("SELECT * FROM clicks c JOIN views v WITHIN 1 DAY ON c.id = v.id EMIT CHANGES").names == [
+        "C_ID", "C_PAGE", "C_TAGS", "C_USER", "V_ID", "V_PAGE",
+    ]  # fmt: skip
+    assert plan("SELECT c.id, v.id, c.tags FROM clicks c JOIN views v WITHIN 1 DAY ON c.id = v.id").names == [
+        "C_ID",
+        "V_ID",
+        "TAGS",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "spark"),
+    [
+        ("user->age", "`CLICKS`.`USER`.`AGE`"),
+        ("clicks.user->age", "`CLICKS`.`USER`.`AGE`"),
+        ("tags[1]", "try_element_at(`CLICKS`.`TAGS`, 1)"),
+        ("LEN(page) + 1", "length(`CLICKS`.`PAGE`) + 1"),
+        ("EXTRACTJSONFIELD(page, '$.a')", "get_json_object(`CLICKS`.`PAGE`, '$.a')"),
+        ("IFNULL(page, 'it''s')", "coalesce(`CLICKS`.`PAGE`, 'it\\'s')"),
+        ("CAST(id AS VARCHAR)", "try_cast(`CLICKS`.`ID` AS STRING)"),
+        ("TRANSFORM(tags, x => UCASE(x))", "TRANSFORM(`CLICKS`.`TAGS`, `X` -> upper(`X`))"),
+        ("MAP('a' := id)", "map('a', `CLICKS`.`ID`)"),
+        ("STRUCT(a := id, `b` := 1)", "named_struct('A', `CLICKS`.`ID`, 'b', 1)"),
+        (
+            "CASE WHEN id = 1 THEN 'x' ELSE page END",
+            "CASE WHEN `CLICKS`.`ID` = 1 THEN 'x' ELSE `CLICKS`.`PAGE` END",
+        ),
+        (
+            "TIMESTAMPADD(DAYS, 2, FROM_UNIXTIME(ROWTIME))",
+            "timestampadd(DAY, 2, timestamp_millis(`CLICKS`.`ROWTIME`))",
+        ),
+        ("REGEXP_EXTRACT('a.*', page)", "regexp_extract(`CLICKS`.`PAGE`, 'a.*', 0)"),
+        ("page LIKE 'a%' AND NOT id IN (1, 2)", "`CLICKS`.`PAGE` LIKE 'a%' AND NOT `CLICKS`.`ID` IN (1, 2)"),
+        ("(id + 1) * 2", "(`CLICKS`.`ID` + 1) * 2"),
+    ],
+)
+def test_expressions_in_the_words_of_spark(expression: str, spark: str) -> None:
+    [output] = plan(f"SELECT {expression} AS x FROM clicks").outputs
+    assert output.sql == spark
+
+
+def test_the_latest_goes_by_offset_where_a_group_is_in_one_partition() -> None:
+    by_key = plan("SELECT id, LATEST_BY_OFFSET(page) FROM clicks GROUP BY id EMIT CHANGES").outputs[1].sql
+    assert by_key == (
+        "max_by(`CLICKS`.`PAGE`, `CLICKS`.`ROWOFFSET`) FILTER (WHERE `CLICKS`.`PAGE` IS NOT NULL)"
+    )
+    by_page = plan("SELECT page, LATEST_BY_OFFSET(id) FROM clicks GROUP BY page EMIT CHANGES").outputs[1].sql
+    assert "struct(`CLICKS`.`ROWTIME`, `CLICKS`.`ROWOFFSET`, `CLICKS`.`ROWPARTITION`)" in by_page
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT pge FROM clicks", "line 1, column 8: There is no column PGE in CLICKS. Did you mean PAGE?"),
+        (
+            "SELECT\n  page FROM clicks c JOIN pages p ON c.page = p.page",
+            "line 2, column 3: Which PAGE is meant",
+        ),
+        ("SELECT x FROM nothing", "line 1, column 15: no NOTHING"),
+        (
+            "SELECT * FROM clicks JOIN views ON clicks.id = views.id",
+            "line 1, column 22: A JOIN of two streams needs",
+        ),
+        (
+            "SELECT * FROM clicks c RIGHT JOIN pages p ON c.page = p.page",
+            "line 1, column 24: RIGHT JOIN of a stream with a table is not supported; a row of the table",
+        ),
+        ("SELECT * FROM pages p JOIN clicks c ON c.page = p.page", "name the stream first"),
+        ("SELECT * FROM clicks c JOIN pages p ON c.page > p.page", "ON must be an equality"),
+        (
+            "SELECT page, COUNT(*) FROM clicks WINDOW TUMBLING (SIZE 1 DAY) EMIT CHANGES",
+            "WINDOW needs GROUP BY",
+        ),
+        ("SELECT COUNT(*) FROM clicks EMIT CHANGES", "needs GROUP BY"),
+        ("SELECT WINDOWSTART FROM clicks", "WINDOWSTART needs a WINDOW"),
+        ("SELECT page, HISTOGRAM(page) FROM clicks GROUP BY page", "HISTOGRAM is not supported; GROUP BY"),
+        ("SELECT page, COUNT(DISTINCT id) FROM clicks GROUP BY page", "use COUNT_DISTINCT"),
+        ("SELECT UCASE(page, id) FROM clicks", "UCASE takes 1 argument, not 2."),
+        ("SELECT EXPLODE(tags), EXPLODE(SPLIT(page, 'a')) FROM clicks", "Two EXPLODEs"),
+        ("SELECT id, page AS id FROM clicks", "line 1, column 12: There are two columns ID"),
+        ("SELECT id FROM clicks WHERE COUNT(*) > 1", "use HAVING"),
+        (
+            "SELECT p.title, COUNT(*) FROM clicks c JOIN pages p ON c.page = p.page GROUP BY p.title EMIT CHANGES",
+            "GROUP BY over a JOIN of a stream is not supported; CREATE STREAM",
+        ),
+    ],
+)
+def test_what_is_refused(query: str, message: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        plan(query)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        (
+            "value_format='AVRO'",
+            "line 1, column 38: The format AVRO is not supported, because it needs a schema registry",
+        ),
+        ("value_format='XML'", "There is no format XML; there are JSON, DELIMITED, KAFKA, NONE."),
+        ("kafka_topik='a'", "WITH (kafka_topik=…) is not supported; did you mean kafka_topic?"),
+        ("value_format='KAFKA'", "The format KAFKA holds one column"),
+        ("timestamp='z'", "There is no column z for timestamps."),
+        ("partitions=0", "partitions is a number of at least 1."),
+    ],
+)
+def test_properties_that_cannot_be(properties: str, message: str) -> None:
+    [statement] = parse(f"CREATE STREAM x (a INT, b INT) WITH ({properties})")
+    assert isinstance(statement, s.CreateSource)
+    with pytest.raises(SqlError) as caught:
+        from_statement(statement)
+    assert message in str(caught.value)
+
+
+def test_a_definition_survives_the_catalogue() -> None:
+    for source in sources().values():
+        assert Source.from_json(source.to_json()) == source
