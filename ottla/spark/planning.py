@@ -9,7 +9,6 @@ from ottla.client.errors import ClientError
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.spark.commit_topic import PREFIX as COMMIT_TOPICS
 from ottla.spark.data_loss import report
-from ottla.spark.narrowing import Narrowing
 from ottla.spark.options import SourceOptions, Subscription
 from ottla.spark.positions import Offsets
 from ottla.spark.ranges import OffsetRange, split_ranges
@@ -53,9 +52,7 @@ def all_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPa
     return found
 
 
-def plan_batch(
-    cluster: Cluster, options: SourceOptions, narrowing: Narrowing | None = None
-) -> list[OffsetRange]:
+def plan_batch(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
     partitions = all_partitions(cluster, options.subscription)
     if not partitions:
         return []
@@ -66,9 +63,7 @@ def plan_batch(
         start, end = _within_bounds(cluster, options, start, end)
     ranges = [OffsetRange(each, start[each], end[each]) for each in partitions]
     if options.follow:
-        return ranges  # also those that have no record yet that a filter lets pass
-    if narrowing is not None:
-        ranges = narrowing.apply(cluster, ranges, level)
+        return ranges  # those without records as well, which may come
     return split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
 
 

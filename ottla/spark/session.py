@@ -19,8 +19,6 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
 _SETTINGS = {
     # Half of what a small micro-batch costs by default goes into TCP between Java and Python, and into checkpoint
     # files that are written through a slower interface.
@@ -28,7 +26,6 @@ _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    _PUSHDOWN: "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.ui.showConsoleProgress": "false",
@@ -75,7 +72,6 @@ def default_master() -> str:
 
 def register(spark: SparkSession) -> None:
     """Make `format("ottla")` known to a session that was made elsewhere."""
-    from ottla.spark.source import OttlaDataSource, PushdownDataSource
+    from ottla.spark.source import OttlaDataSource
 
-    pushes = spark.conf.get(_PUSHDOWN, "false") == "true"
-    spark.dataSource.register(PushdownDataSource if pushes else OttlaDataSource)
+    spark.dataSource.register(OttlaDataSource)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.client.cluster import shared_cluster
 from ottla.spark.columns import column_types
-from ottla.spark.narrowing import Narrowing
 from ottla.spark.option_names import OptionError
 from ottla.spark.options import SourceOptions, parse_options
 from ottla.spark.planning import plan_batch
@@ -28,7 +27,6 @@ from ottla.spark.sink import OttlaStreamWriter, OttlaWriter, batch_writer, strea
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
 JsonOffsets = dict[str, dict[str, int]]
@@ -61,13 +59,6 @@ class OttlaDataSource(DataSource):
         return stream_writer(self.options, schema, overwrite)
 
 
-class PushdownDataSource(OttlaDataSource):
-    """For a session that pushes filters down: others refuse a reader that could take them."""
-
-    def reader(self, schema: StructType) -> OttlaReader:
-        return PushdownReader(super().reader(schema)._options)
-
-
 class RangePartition(InputPartition):
     """What one task reads."""
 
@@ -78,11 +69,10 @@ class RangePartition(InputPartition):
 class OttlaReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._narrowing: Narrowing | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         with shared_cluster(self._options.settings) as cluster:
-            return [RangePartition(each) for each in plan_batch(cluster, self._options, self._narrowing)]
+            return [RangePartition(each) for each in plan_batch(cluster, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:  # Spark plans one task where there is nothing to read
@@ -91,13 +81,6 @@ class OttlaReader(DataSourceReader):
         if self._options.follow:
             wanted = current_range(self._options, wanted)
         return read_range(self._options, wanted)
-
-
-class PushdownReader(OttlaReader):
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """They narrow what is read, and Spark applies them all the same."""
-        self._narrowing = Narrowing.of(filters)
-        return filters
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
