@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Report = Callable[[PipelineState], None]
 
 _LOOK_EVERY = 0.5
+_ONCE = 1.0
 
 # A query without new data says so this often, in milliseconds, so that its figures do not stay those of its last batch.
 _IDLE_PROGRESS = "5000"
@@ -75,16 +76,20 @@ class Stop:
 
     def __init__(self) -> None:
         self._asked = threading.Event()
+        self._asked_at = 0.0
 
     def listen(self) -> None:
-        if not self._asked.is_set():
-            for number in self._SIGNALS:
-                signal.signal(number, self._on_signal)
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._asked.set()
         for number in self._SIGNALS:
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if not self._asked.is_set():
+            self._asked_at = time.monotonic()
+            self._asked.set()
+        # Some send a signal to a process and to its group, which is still only once.
+        elif time.monotonic() - self._asked_at > _ONCE:
             signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
 
     def is_asked(self) -> bool:
         return self._asked.is_set()
