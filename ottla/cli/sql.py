@@ -165,7 +165,6 @@ def _start_spark(master: str | None) -> SparkSession:
 
     from ottla.jvm.java import NoJava
     from ottla.spark.session import session
-    from ottla.spark.sql.session import state_directory
 
     # PySpark and py4j write errors on stderr, beside raising them.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -173,16 +172,22 @@ def _start_spark(master: str | None) -> SparkSession:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     if sys.stderr.isatty():
         output.note("Starting Spark …")
-    log = state_directory() / "sql" / "spark.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _stderr_to(log):
+        with _stderr_to(_log_file()):
             spark = session("ottla sql", master)
     except NoJava as error:
         raise JobError(str(error)) from None
     # PySpark's own handler cancels every job on Ctrl-C, those of other queries too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return spark
+
+
+def _log_file() -> Path:
+    from ottla.spark.sql.session import state_directory
+
+    log = state_directory() / "sql" / "spark.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log
 
 
 @contextlib.contextmanager
@@ -202,5 +207,8 @@ def _stderr_to(log: Path) -> Iterator[None]:
 
 def _end(session: SqlSession) -> None:
     """Queries first, and Spark if it was started. What goes wrong at the end is of no use to anybody."""
-    with contextlib.suppress(Exception):
+    if not session.uses_spark:
+        return
+    # Threads of PySpark complain when their connections close.
+    with contextlib.suppress(Exception), _stderr_to(_log_file()):
         session.close()

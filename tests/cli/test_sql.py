@@ -155,17 +155,7 @@ def test_a_script_with_queries_runs_until_it_is_interrupted(ottla, stream, tmp_p
     running = ottla.start("sql", "-f", str(script))
     try:
         # The records themselves say that the query runs.
-        ottla_consume = ottla.start("consume", f"{stream}_2", "-B", "-n", "2", "-q")
-        deadline = time.monotonic() + 200
-        while ottla_consume.poll() is None or ottla_consume.returncode != 0:
-            assert time.monotonic() < deadline
-            assert running.poll() is None
-            if ottla_consume.poll() is not None:  # the topic was not there yet
-                ottla_consume.communicate()
-                time.sleep(0.5)
-                ottla_consume = ottla.start("consume", f"{stream}_2", "-B", "-n", "2", "-q")
-            time.sleep(0.1)
-        assert ottla_consume.communicate()[0] == b'{"X":"one"}\n{"X":"two"}\n'
+        assert values(ottla, f"{stream}_2", 2, seconds=240) == [b'{"X":"one"}', b'{"X":"two"}']
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
         assert running.returncode == 0
@@ -175,3 +165,29 @@ def test_a_script_with_queries_runs_until_it_is_interrupted(ottla, stream, tmp_p
         running.kill()
         running.communicate()
         ottla("sql", "-e", f"DROP STREAM IF EXISTS {stream}_2 DELETE TOPIC;", check=False)
+
+
+def values(ottla, topic, count, seconds):
+    """The first values of a topic, which may appear later."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": ottla.environment["OTTLA_BOOTSTRAP_SERVER"],
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            "topic.metadata.refresh.interval.ms": 500,
+        }
+    )
+    found = []
+    deadline = time.monotonic() + seconds
+    try:
+        consumer.subscribe([f"^{topic}$"])
+        while len(found) < count:
+            assert time.monotonic() < deadline, f"only {found} came"
+            message = consumer.poll(0.5)
+            if message is not None and message.error() is None:
+                found.append(message.value())
+    finally:
+        consumer.close()
+    return found

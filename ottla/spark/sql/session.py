@@ -93,6 +93,11 @@ class SqlSession:
         with told():
             self.queries.stop_all()
 
+    @property
+    def uses_spark(self) -> bool:
+        """Whether a statement has needed Spark so far."""
+        return self._engine is not None
+
     def close(self) -> None:
         """End all queries, and Spark, if this session has started it."""
         self.stop()
