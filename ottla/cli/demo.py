@@ -58,6 +58,11 @@ def demo(listen: str, data: Path | None, rate: float, master: str | None, second
     """Start a broker, send tweets to it, and count their hashtags per minute with a pipeline on Spark.
 
     The broker is a real one: use it from another terminal meanwhile. Ctrl-C ends all of it.
+
+    \b
+    Examples:
+      ottla demo
+      ottla demo --rate 500 --data demo
     """
     require_spark()
     examples = examples_folder()

@@ -47,8 +47,12 @@ CLIENT_COMMANDS = {
 }
 
 
+# They run something of their own, or ask nobody.
+NO_CLIENTS = {"start", "completion", "demo", "pipeline", "zookeeper"}
+
+
 def test_every_client_command_is_covered_here():
-    assert set(every_command()) - {("start",), ("completion",)} == set(CLIENT_COMMANDS)
+    assert {command for command in every_command() if command[0] not in NO_CLIENTS} == set(CLIENT_COMMANDS)
 
 
 @pytest.mark.parametrize("command", list(every_command()), ids=" ".join)
