@@ -8,10 +8,12 @@ import time
 from typing import NamedTuple
 
 from ottla.broker.client_quotas import ClientQuotas
+from ottla.broker.delayed_produce import DelayedProduces
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, PartitionStateLog, group_config
+from ottla.broker.replica_fetches import ReplicaFetches
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
 from ottla.cluster.controller import Controller
@@ -89,6 +91,8 @@ class Broker:
         self.verify_transactions = config.get_bool("transaction.partition.verification.enable")
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
+        self.replica_fetches = ReplicaFetches(replicas)
+        self.delayed_produces = DelayedProduces()
         self.faults: Faults | None = None
         self.cleaner: LogCleaner | None = None
         self.loop = asyncio.get_running_loop()
@@ -104,6 +108,7 @@ class Broker:
         self.transactions.start()
 
     def close(self) -> None:
+        self.delayed_produces.close()
         self.transactions.close()
         self.groups.close()
         self.sharing.close()

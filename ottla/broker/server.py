@@ -192,6 +192,7 @@ class Server:
         if self.broker.cleaner is not None:
             await self.broker.cleaner.stop()
         self.broker.close()
+        await self.broker.replicas.close()
         for directory in self._directories:
             await asyncio.to_thread(directory.close)
         if self._store is not None:
