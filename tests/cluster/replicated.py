@@ -224,9 +224,7 @@ class Brokers:
             acks=acks,
             timeout_ms=timeout_ms,
             topic_data=[
-                TopicProduceData(
-                    name=name, partition_data=[PartitionProduceData(index=0, records=records)]
-                )
+                TopicProduceData(name=name, partition_data=[PartitionProduceData(index=0, records=records)])
             ],
         )
         response = await peer.request(request, 12)

@@ -405,7 +405,9 @@ async def test_a_partition_that_moves_away_is_deleted_here(tmp_path: Path) -> No
         await cluster.produce(0, "a")
         await cluster.same_logs(brokers=(0, 1))
         topic = cluster.topics["t"]
-        state = topic.partitions[0]._replace(replicas=(1, 2), isr=(1,), leader=1, leader_epoch=1, partition_epoch=1)
+        state = topic.partitions[0]._replace(
+            replicas=(1, 2), isr=(1,), leader=1, leader_epoch=1, partition_epoch=1
+        )
         await cluster.put(topic._replace(partitions={0: state}))
         assert not (tmp_path / "0" / "t-0").exists()
         assert cluster.servers[0].broker.replicas.topic("t") == {}
@@ -443,4 +445,3 @@ async def test_many_partitions_are_followed_and_cost_nothing_while_nothing_happe
         assert 1 <= fetcher._request - first <= 8
         for index in (0, 50, 99):
             assert cluster.held(0, index=index).leading.followers[1].end_offset >= 0
-
