@@ -7,7 +7,7 @@ Behaviour
 - What is not in memory is read by a thread first, so that nobody else waits for the disk.
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
-- From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the follower that is
+- From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
   in the consumer's rack (KIP-392). Fetches of followers themselves are handled in `replica_fetches`.
 - read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
   what they get: they leave those records out themselves.

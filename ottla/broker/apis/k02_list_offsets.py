@@ -4,8 +4,8 @@ Behaviour
 - Timestamp -1 is the end (the last stable offset for read_committed), -2 the beginning, -3 the record with the
   largest timestamp, -4 the local beginning and -5 the last tiered offset (KIP-405: there are no tiers, so -4 is the
   beginning and -5 is nothing), -6 the earliest offset that waits to be tiered (nothing).
-- A follower that asks gets the end of the log instead. A leader that does not know yet how far its log is committed, and
-  so could send a client back in time, says OFFSET_NOT_AVAILABLE (KIP-207).
+- A follower that asks gets the end of the log instead. A leader that does not know yet how far its log is committed,
+  and so could send a client back in time, says OFFSET_NOT_AVAILABLE (KIP-207).
 - Any other timestamp finds the first record that is not older. The lookup reads the log, so it runs in a thread.
 
 Version notes
