@@ -14,7 +14,7 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, PartitionStateLog, group_config
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
-from ottla.cluster.controller import Controller
+from ottla.cluster.topic_admin import TopicAdmin
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.coordinator.coordinator import GroupCoordinator
@@ -53,14 +53,14 @@ class Broker:
         store: NodeStore,
         image: ClusterImage,
         replicas: Replicas,
-        controller: Controller,
+        topic_admin: TopicAdmin,
         producer_ids: ProducerIds,
     ) -> None:
         self.config = config
         self.store = store
         self.image = image
         self.replicas = replicas
-        self.controller = controller
+        self.topic_admin = topic_admin
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
             group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
@@ -137,7 +137,7 @@ class Broker:
     async def delete_topic(self, name: str) -> None:
         """Delete a topic, and what groups have committed for it."""
         topic = self.image.topics.get(name)
-        await self.controller.delete_topic(name)
+        await self.topic_admin.delete_topic(name)
         if self.cleaner is not None:
             self.cleaner.forget(name)
         await self.groups.topics_deleted([name])
@@ -164,11 +164,11 @@ class Broker:
         try:
             if name in INTERNAL_TOPICS:
                 partitions, factor, configs = self.internal_topic(name)
-                await self.controller.create_topic(
+                await self.topic_admin.create_topic(
                     name, partitions=partitions, replication_factor=factor, configs=configs
                 )
             else:
-                await self.controller.create_topic(name)
+                await self.topic_admin.create_topic(name)
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 logger.warning("Topic %s could not be created: %s", name, error)

@@ -15,7 +15,7 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.listener import Listener
 from ottla.broker.log_cleaning import log_cleaner
 from ottla.broker.startup import register, restore_topics
-from ottla.cluster.controller import Controller
+from ottla.cluster.topic_admin import TopicAdmin
 from ottla.cluster.log_config import log_config
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
@@ -119,10 +119,10 @@ class Server:
         self._failed = asyncio.get_running_loop().create_future()
         replicas.on_all_failed = self._fail
         await restore_topics(store, image, config, replicas, self._directories)
-        controller = Controller(store, image, config, replicas, config.broker_id)
-        await controller.resume_deletions()
+        topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id)
+        await topic_admin.resume_deletions()
         producer_ids = ProducerIds(store, config.broker_id)
-        broker = self.broker = Broker(config, store, image, replicas, controller, producer_ids)
+        broker = self.broker = Broker(config, store, image, replicas, topic_admin, producer_ids)
         limits.ip_rate = broker.quotas.ip_rate
         await broker.start()
         self._housekeeping = Housekeeping(broker)

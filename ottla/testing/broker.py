@@ -149,7 +149,7 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         broker = self._running().broker
-        self._run(broker.controller.create_topic(name, partitions=partitions, configs=dict(config or {})))
+        self._run(broker.topic_admin.create_topic(name, partitions=partitions, configs=dict(config or {})))
 
     def delete_topic(self, name: str) -> None:
         self._run(self._running().broker.delete_topic(name))

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.cluster.controller import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
+from ottla.cluster.topic_admin import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.effective_config import effective_topic_config
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -77,7 +77,7 @@ async def _create(
     broker: Broker, wanted: CreatableTopic, validate_only: bool, version: int
 ) -> CreatableTopicResult:
     try:
-        topic = await broker.controller.create_topic(
+        topic = await broker.topic_admin.create_topic(
             wanted.name,
             wanted.num_partitions,
             wanted.replication_factor,

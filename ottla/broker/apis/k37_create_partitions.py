@@ -57,7 +57,7 @@ async def _extend(
     if wanted.assignments is not None:
         assignment = [each.broker_ids for each in wanted.assignments]
     try:
-        await broker.controller.create_partitions(
+        await broker.topic_admin.create_partitions(
             wanted.name, wanted.count, assignment=assignment, validate_only=validate_only
         )
     except KafkaError as error:

@@ -42,7 +42,7 @@ _RESERVED_TOPIC = "__cluster_metadata"
 
 
 class LocalReplicas(Protocol):
-    """The logs of this broker, as far as the controller has to do with them."""
+    """The logs of this broker, as far as administration has to do with them."""
 
     async def open_topic(self, topic: TopicImage) -> None: ...
 
@@ -53,7 +53,7 @@ class LocalReplicas(Protocol):
     def config_changed(self, topic: TopicImage) -> None: ...
 
 
-class Controller:
+class TopicAdmin:
     """The one who changes topics and configurations.
 
     Invariant: a decision is in the store before it is in the image, and in both before anybody is told. Decisions
