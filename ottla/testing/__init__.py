@@ -11,5 +11,6 @@ the fixtures of `ottla.testing.pytest_plugin` are there as soon as Ottla is inst
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing.broker import Broker
+from ottla.testing.zookeeper import ZooKeeper
 
-__all__ = ["Broker", "ErrorCode"]
+__all__ = ["Broker", "ErrorCode", "ZooKeeper"]
