@@ -14,9 +14,9 @@ from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, PartitionStateLog, group_config
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
-from ottla.cluster.topic_admin import TopicAdmin
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
+from ottla.cluster.topic_admin import TopicAdmin
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.transaction_coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner

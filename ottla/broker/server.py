@@ -15,10 +15,10 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.listener import Listener
 from ottla.broker.log_cleaning import log_cleaner
 from ottla.broker.startup import register, restore_topics
-from ottla.cluster.topic_admin import TopicAdmin
 from ottla.cluster.log_config import log_config
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
+from ottla.cluster.topic_admin import TopicAdmin
 from ottla.log.config import LogConfig
 from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
 from ottla.log.log_directory import LogDirectory

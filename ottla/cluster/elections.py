@@ -38,7 +38,7 @@ def without(partition: PartitionImage, broker: int, live: Collection[int]) -> Pa
     others = tuple(replica for replica in partition.isr if replica != broker)
     if partition.leader == broker:
         return _lead(partition, _first(partition.replicas, others, live), others)
-    if broker in partition.isr and partition.leader in others:
+    if broker in partition.isr and partition.leader in others and partition.leader in live:
         return partition._replace(isr=others)
     return None
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from ottla.cluster import topic_nodes
+from ottla.cluster.changes import config_notification, notification
+from ottla.cluster.image_feed import ImageFeed
 from ottla.cluster.placement import (
     Replicas,
     check_manual_assignment,
@@ -18,13 +20,14 @@ from ottla.cluster.placement import (
     place_more_replicas,
     place_replicas,
 )
+from ottla.cluster.topic_deletion import remove_topic_nodes
 from ottla.log.errors import LogDirectoryError
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.effective_config import validate_dynamic_broker_configs
 from ottla.metadata.group_configs import validate_group_configs
-from ottla.metadata.store import Create, Delete, NodeExists, NodeStore, NoNode, Set, StoreError
+from ottla.metadata.store import BadVersion, Create, NodeExists, NodeStore, NoNode, Operation, Set, StoreError
 from ottla.metadata.topic_configs import validate_topic_configs
 from ottla.metadata.topic_names import collision_key, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -39,6 +42,8 @@ DEFAULT = -1
 MAX_PARTITIONS_PER_REQUEST = 10_000
 TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
 _RESERVED_TOPIC = "__cluster_metadata"
+_DEFAULT_TIMEOUT_MS = 30_000
+_MAX_ATTEMPTS = 10
 
 
 class LocalReplicas(Protocol):
@@ -59,6 +64,9 @@ class TopicAdmin:
     Invariant: a decision is in the store before it is in the image, and in both before anybody is told. Decisions
     about one topic (and about names that collide with it) are made one after another. A decision once begun is
     finished even if the client that asked for it has gone. Owner: the event loop.
+
+    In a cluster (with a feed) every broker has one. Then a decision is told to all brokers in the step that writes it, and
+    answered when this broker's image shows it; the writes are such that two brokers' decisions cannot both stand.
     """
 
     def __init__(
@@ -68,7 +76,9 @@ class TopicAdmin:
         config: BrokerConfig,
         replicas: LocalReplicas,
         broker_id: int,
+        feed: ImageFeed | None = None,
     ) -> None:
+        self._feed = feed
         self._store = store
         self._image = image
         self._config = config
@@ -88,6 +98,7 @@ class TopicAdmin:
         assignment: Sequence[tuple[int, Sequence[int]]] = (),
         configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
+        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
     ) -> TopicImage:
         """The new topic, or what it would be. A count of -1 means the broker's default."""
 
@@ -95,7 +106,7 @@ class TopicAdmin:
             async with self._topic_lock(name):
                 topic = self._new_topic(name, partitions, replication_factor, assignment, configs or {})
                 if not validate_only:
-                    await self._create(topic)
+                    await self._create(topic, timeout_ms)
                 return topic
 
         return await self._finish(decide())
@@ -107,17 +118,27 @@ class TopicAdmin:
         *,
         assignment: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
+        timeout_ms: int = _DEFAULT_TIMEOUT_MS,
     ) -> TopicImage:
         """Let the topic have `count` partitions in all."""
 
         async def decide() -> TopicImage:
             async with self._topic_lock(name):
-                more = self._more_partitions(self._existing(name), count, assignment)
-                return await self._extend(name, more) if not validate_only else self._existing(name)
+                for _ in range(_MAX_ATTEMPTS):
+                    more = self._more_partitions(self._existing(name), count, assignment)
+                    if validate_only:
+                        return self._existing(name)
+                    try:
+                        return await self._extend(name, more, timeout_ms)
+                    except BadVersion:
+                        if self._feed is None:
+                            raise
+                        await self._feed.read_topics([name])  # another broker was faster
+                raise StoreError(f"Topic {name} changes faster than it can be read.")
 
         return await self._finish(decide())
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str, timeout_ms: int = _DEFAULT_TIMEOUT_MS) -> None:
         """Delete a topic. Clients see it gone at once; after a crash `resume_deletions` does the rest."""
 
         async def decide() -> None:
@@ -129,6 +150,9 @@ class TopicAdmin:
                     await self._store.create(nodes.delete_topic_path(name))
                 except NodeExists:
                     logger.info("Topic %s is deleted again: the last attempt did not finish", name)
+                if self._feed is not None:
+                    await self._shown(self._feed, lambda: self._is_gone(name), timeout_ms)
+                    return
                 self._image.deleting.add(name)
                 await self._delete(name)
 
@@ -332,30 +356,67 @@ class TopicAdmin:
 
     # Carrying out
 
-    async def _create(self, topic: TopicImage) -> None:
-        operations = topic_nodes.creation(topic, self._image.controller_epoch)
+    async def _create(self, topic: TopicImage, timeout_ms: int) -> None:
+        operations = topic_nodes.creation(
+            topic, self._image.controller_epoch, states=self._fits(topic.partitions)
+        )
         # A config node may be there before its topic: Kafka's tools of old wrote it first.
         config_path, config = nodes.topic_config_path(topic.name), nodes.encode_config(topic.configs)
         if await self._store.exists(config_path) is None:
             operations.append(Create(config_path, config))
         else:
             operations.append(Set(config_path, config))
+        if self._feed is not None:
+            operations.append(notification(topics=[topic.name]))
         try:
             await self._store.multi(operations)
         except NodeExists:
+            if self._feed is not None:  # by another broker, just now
+                await self._feed.until(lambda: topic.name in self._image.topics, timeout_ms / 1000)
             raise KafkaError(
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
             ) from None
-        await self._open(topic)
+        await self._show(topic, timeout_ms)
 
-    async def _extend(self, name: str, more: Mapping[int, Replicas]) -> TopicImage:
+    def _fits(self, partitions: Collection[object]) -> bool:
+        """Whether so many states can be written at once."""
+        return self._feed is None or len(partitions) <= topic_nodes.MAX_STATES_AT_ONCE
+
+    async def _show(self, topic: TopicImage, timeout_ms: int) -> None:
+        if self._feed is None:
+            await self._open(topic)
+            return
+        feed, keys = self._feed, [(topic.name, index) for index in topic.partitions]
+
+        def shown() -> bool:
+            known = (self._image.partitions.get(key) for key in keys)
+            return all(each is not None and each.partition_epoch >= 0 for each in known) and feed.is_settled(
+                topic.name
+            )
+
+        await self._shown(feed, shown, timeout_ms)
+
+    def _is_gone(self, name: str) -> bool:
+        return name not in self._image.topics and name not in self._image.deleting
+
+    async def _shown(self, feed: ImageFeed, condition: Callable[[], bool], timeout_ms: int) -> None:
+        if not await feed.until(condition, timeout_ms / 1000):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
+
+    async def _extend(self, name: str, more: Mapping[int, Replicas], timeout_ms: int) -> TopicImage:
         node = await self._store.get(nodes.topic_path(name))
         added = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in more.items()}
-        operations = topic_nodes.extension(name, node, added.values(), self._image.controller_epoch)
+        operations = topic_nodes.extension(
+            name, node, added.values(), self._image.controller_epoch, states=self._fits(added)
+        )
+        if self._feed is not None:
+            if node.version != self._existing(name).version:
+                raise BadVersion(nodes.topic_path(name))  # what was decided is not based on what there is
+            operations.append(notification(topics=[name]))
         await self._store.multi(operations)
         before = self._existing(name)
         topic = before._replace(partitions={**before.partitions, **added}, version=node.version + 1)
-        await self._open(topic)
+        await self._show(topic, timeout_ms)
         return topic
 
     async def _open(self, topic: TopicImage) -> None:
@@ -370,23 +431,16 @@ class TopicAdmin:
         self._image.remove_topic(name)
         async with self._logs_lock:
             await self._replicas.delete_topic(name)
-        try:
-            partitions = await self._store.children(nodes.partitions_path(name))
-        except NoNode:
-            partitions = []
-        doomed = topic_nodes.all_paths(name, map(int, partitions))
-        found = await self._store.get_many(doomed)
-        await self._store.multi(
-            [Delete(path) for path, node in zip(doomed, found, strict=True) if node is not None]
-        )
+        await remove_topic_nodes(self._store, name)
         self._image.deleting.discard(name)
 
     async def _write_config(self, path: str, configs: Mapping[str, str]) -> None:
         data = nodes.encode_config(configs)
+        told: list[Operation] = [config_notification(path)] if self._feed is not None else []
         try:
-            await self._store.set(path, data)
+            await self._store.multi([Set(path, data), *told])
         except NoNode:
-            await self._store.create(path, data)
+            await self._store.multi([Create(path, data), *told])
 
 
 def _check_count(partitions: int) -> None:

@@ -1,0 +1,314 @@
+"""The broker that is elected to elect: it gives partitions their leaders as brokers come and go, and ends deletions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ottla.cluster import elections
+from ottla.cluster.changes import CHANGES, notification, sequence_of
+from ottla.cluster.image_feed import ImageFeed, PartitionKey
+from ottla.cluster.partition_states import Deposed, PartitionStates
+from ottla.cluster.topic_deletion import remove_topic_nodes
+from ottla.metadata import nodes
+from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage
+from ottla.metadata.effective_config import TopicConfig
+from ottla.metadata.store import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    Set,
+    StoreError,
+)
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.3
+_PURGE_SECONDS = 60.0
+_CHANGES_KEPT_SECONDS = 300.0
+_CONFIG_CHANGES_KEPT_SECONDS = 900.0
+_MAX_CHANGES = 5000
+
+
+class Controller:
+    """Every broker has one; one of them is active.
+
+    Invariant: while active, every write goes through a check of the controller epoch that this one was elected with, so
+    that a controller that was replaced without noticing changes nothing. Owner: the event loop.
+    """
+
+    def __init__(
+        self,
+        store: NodeStore,
+        image: ClusterImage,
+        feed: ImageFeed,
+        states: PartitionStates,
+        config: BrokerConfig,
+        broker_id: int,
+    ) -> None:
+        self._store = store
+        self._image = image
+        self._feed = feed
+        self._states = states
+        self._config = config
+        self._broker_id = broker_id
+        self._guard: Check | None = None  # held while active
+        self._gone: dict[
+            int, int
+        ] = {}  # brokers whose process is gone: id → the epoch it was registered with
+        self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
+        self._suspects: set[PartitionKey] = set()
+        self._look_at_all = False
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._seen: dict[str, float] = {}  # notifications, and since when they are known
+        feed.on_brokers.append(self._brokers_changed)
+        feed.on_controller.append(self._controller_changed)
+        feed.on_partitions.append(self._partitions_changed)
+        feed.on_deletions.append(self._wake.set)
+
+    # Life
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._run()),
+            loop.create_task(self._rebalance()),
+            loop.create_task(self._purge()),
+        ]
+        self._wake.set()
+
+    async def stop(self) -> None:
+        """Let another one be elected at once."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            try:
+                await self._store.multi([guard, Delete(nodes.CONTROLLER)])
+            except StoreError as error:
+                logger.info("The controller's node was left to the end of the session: %s", error)
+
+    @property
+    def is_active(self) -> bool:
+        return self._guard is not None
+
+    @property
+    def live(self) -> set[int]:
+        """The brokers that are registered, without those that are known to be gone."""
+        return {
+            broker.broker_id
+            for broker in self._image.brokers.values()
+            if self._gone.get(broker.broker_id) != broker.epoch
+        }
+
+    # What happens
+
+    def broker_gone(self, broker_id: int, epoch: int) -> None:
+        """The process of a broker is gone, though its session may last."""
+        self._gone[broker_id] = epoch
+        if broker_id == self._image.controller_id:
+            self._fallen = (broker_id, self._image.controller_epoch)
+        self._brokers_changed()
+
+    def broker_back(self, broker_id: int) -> None:
+        if self._gone.pop(broker_id, None) is not None:
+            self._brokers_changed()
+
+    def session_lost(self) -> None:
+        """Whatever was held is gone with the session."""
+        self._resign("the session was lost")
+        self._wake.set()
+
+    def _brokers_changed(self) -> None:
+        self._look_at_all = True
+        self._wake.set()
+
+    def _partitions_changed(self, keys: Iterable[PartitionKey]) -> None:
+        if self._guard is not None:
+            self._suspects.update(keys)
+            self._wake.set()
+
+    def _controller_changed(self) -> None:
+        if self.is_active and self._image.controller_id not in (self._broker_id, NO_CONTROLLER):
+            self._resign(f"broker {self._image.controller_id} is the controller")
+        self._wake.set()
+
+    def _resign(self, reason: str) -> None:
+        if self._guard is not None:
+            logger.warning("This broker is not the controller any more: %s", reason)
+        self._guard = None
+
+    # Being elected
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                if not self.is_active:
+                    await self._campaign()
+                if self.is_active:
+                    await self._govern()
+            except Deposed:
+                self._resign("another one was elected")
+                self._feed.reload()
+            except StoreError as error:
+                logger.warning("The controller could not write and tries again: %s", error)
+                await self._try_again()
+            except Exception:
+                logger.exception("The controller failed and tries again")
+                await self._try_again()
+
+    async def _try_again(self) -> None:
+        self._look_at_all = True
+        await asyncio.sleep(_RETRY_SECONDS)
+        self._wake.set()
+
+    async def _campaign(self) -> None:
+        """Become the controller, if there is none or if the one there is is gone."""
+        stale = self._image.controller_id in (NO_CONTROLLER, self._broker_id)
+        fallen = self._fallen == (self._image.controller_id, self._image.controller_epoch)
+        if not stale and not fallen:
+            return
+        current, epoch_node = await self._store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
+        if epoch_node is None:
+            with suppress(NodeExists):
+                await self._store.create(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(0))
+            epoch_node = await self._store.get(nodes.CONTROLLER_EPOCH)
+        epoch = nodes.decode_controller_epoch(epoch_node.data)
+        operations: list[Operation] = []
+        if current is not None:
+            # Its own node, from a life before this one, or that of a broker that is gone. Whoever was elected in
+            # between has raised the epoch, which lets this fail as a whole.
+            holder = nodes.decode_controller(current.data)
+            if holder != self._broker_id and self._fallen != (holder, epoch):
+                return
+            operations.append(Delete(nodes.CONTROLLER, current.version))
+        now_ms = int(time.time() * 1000)
+        operations += [
+            Create(nodes.CONTROLLER, nodes.encode_controller(self._broker_id, now_ms), ephemeral=True),
+            Set(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(epoch + 1), epoch_node.version),
+        ]
+        try:
+            await self._store.multi(operations)
+        except (NodeExists, BadVersion, NoNode):
+            return  # another one was faster; the feed tells who
+        self._fallen = None
+        self._guard = Check(nodes.CONTROLLER_EPOCH, epoch_node.version + 1)
+        self._image.set_controller(self._broker_id, epoch + 1)
+        self._look_at_all = True
+        logger.warning("This broker is the controller now, in epoch %d", epoch + 1)
+        # What the one before has written last must be known before anything is decided.
+        await self._feed.sync()
+
+    # Governing
+
+    async def _govern(self) -> None:
+        guard = self._guard
+        assert guard is not None
+        live = self.live
+        if self._look_at_all:
+            self._look_at_all = False
+            self._suspects.clear()
+            keys = self._to_adjust(self._image.partitions.values(), live)
+        else:
+            suspects, self._suspects = self._suspects, set()
+            known = (self._image.partitions.get(key) for key in suspects)
+            keys = self._to_adjust((each for each in known if each is not None), live)
+        if keys:
+            await self._states.change(keys, lambda each: self._adjusted(each, live), guard=guard)
+        await self._unregister(guard)
+        for name in sorted(self._image.deleting):
+            await self._finish_deletion(name, guard)
+
+    def _to_adjust(self, partitions: Iterable[PartitionImage], live: set[int]) -> list[PartitionKey]:
+        return [(each.topic, each.partition) for each in partitions if self._adjusted(each, live) is not None]
+
+    def _adjusted(self, partition: PartitionImage, live: set[int]) -> PartitionImage | None:
+        if partition.leader in live and all(replica in live for replica in partition.isr):
+            return None
+        topic = self._image.topics.get(partition.topic)
+        if topic is None or topic.name in self._image.deleting:
+            return None
+        unclean = TopicConfig(self._config, topic.configs).get_bool("unclean.leader.election.enable")
+        return elections.adjust(partition, live, unclean=unclean)
+
+    async def _unregister(self, guard: Check) -> None:
+        """Let everybody know of a broker that is gone, and not only when its session ends."""
+        for broker_id, epoch in list(self._gone.items()):
+            path = nodes.broker_path(broker_id)
+            stat = await self._store.exists(path)
+            if stat is None or stat.czxid != epoch:
+                self._gone.pop(broker_id, None)
+                continue
+            try:
+                await self._store.multi([guard, Delete(path)])
+            except NoNode:
+                pass
+            except BadVersion:
+                raise Deposed from None
+
+    async def _finish_deletion(self, name: str, guard: Check) -> None:
+        """Every broker deletes what it holds when it sees the mark; one that is away does so when it returns."""
+        if await self._store.exists(nodes.delete_topic_path(name)) is None:
+            return
+        logger.info("Topic %s is deleted", name)
+        try:
+            await remove_topic_nodes(self._store, name, guard=[guard], last=[notification(topics=[name])])
+        except BadVersion:
+            raise Deposed from None
+        except NoNode:
+            self._wake.set()  # somebody was at it as well: look again
+
+    # From time to time
+
+    async def _rebalance(self) -> None:
+        """Give leaderships back to preferred replicas."""
+        while True:
+            await asyncio.sleep(self._config.get_int("leader.imbalance.check.interval.seconds"))
+            guard = self._guard
+            if guard is None or not self._config.get_bool("auto.leader.rebalance.enable"):
+                continue
+            live = self.live
+            percentage = self._config.get_int("leader.imbalance.per.broker.percentage")
+            keys = elections.imbalanced(self._image.partitions.values(), live, percentage)
+            try:
+                await self._states.change(keys, lambda each: elections.prefer(each, self.live), guard=guard)
+            except Deposed:
+                self._resign("another one was elected")
+            except StoreError as error:
+                logger.warning("Leaders could not be given back: %s", error)
+
+    async def _purge(self) -> None:
+        while True:
+            await asyncio.sleep(_PURGE_SECONDS)
+            if self._guard is None:
+                self._seen.clear()
+                continue
+            try:
+                await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
+                await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
+            except StoreError as error:
+                logger.warning("Old notifications could not be removed: %s", error)
+
+    async def _purge_changes(self, parent: str, keep_seconds: float) -> None:
+        """Remove notifications that everybody has read, and keep the last: a gap is noticed by it."""
+        now = time.monotonic()
+        names = sorted(await self._store.children(parent), key=sequence_of)[:-1]
+        for index, name in enumerate(names):
+            path = f"{parent}/{name}"
+            if now - self._seen.setdefault(path, now) >= keep_seconds or index < len(names) - _MAX_CHANGES:
+                with suppress(NoNode):
+                    await self._store.delete(path)
+                self._seen.pop(path, None)
