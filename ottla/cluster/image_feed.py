@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 from ottla.cluster.changes import CHANGES, ChangedPartition, decode_change, sequence_of
@@ -34,7 +34,7 @@ PartitionKey = tuple[str, int]
 class LocalReplicas(Protocol):
     """What this broker holds, as far as the feed has to do with it."""
 
-    async def apply(self, topic: TopicImage, changed: Iterable[int]) -> None: ...
+    def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]: ...
 
     async def delete_topic(self, name: str) -> None: ...
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from ottla.cluster.changes import CHANGES
 from ottla.metadata import nodes
+from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.nodes import BrokerRegistration
 from ottla.metadata.store import NodeExists, NodeStore, NoNode, StoreError, ensure_paths
@@ -31,6 +32,15 @@ async def join_cluster(store: NodeStore) -> str:
             wanted = nodes.encode_uuid(nodes.random_uuid())
             await store.create(nodes.CLUSTER_ID, nodes.encode_cluster_id(wanted))
     return nodes.decode_cluster_id((await store.get(nodes.CLUSTER_ID)).data)
+
+
+async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:
+    """An id that nobody has, for a broker without one; above those that operators give."""
+    if not config.get_bool("broker.id.generation.enable"):
+        raise StoreError(
+            "broker.id is not set, and broker.id.generation.enable is false: give the broker an id"
+        )
+    return await store.set(nodes.BROKER_SEQUENCE, b"") + config.get_int("reserved.broker.max.id")
 
 
 class Membership:

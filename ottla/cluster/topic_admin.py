@@ -65,8 +65,8 @@ class TopicAdmin:
     about one topic (and about names that collide with it) are made one after another. A decision once begun is
     finished even if the client that asked for it has gone. Owner: the event loop.
 
-    In a cluster (with a feed) every broker has one. Then a decision is told to all brokers in the step that writes it, and
-    answered when this broker's image shows it; the writes are such that two brokers' decisions cannot both stand.
+    In a cluster (with a feed) every broker has one. Then a decision is told to all brokers in the step that writes it,
+    and answered when this broker's image shows it; the writes are such that of two brokers' decisions one stands.
     """
 
     def __init__(
