@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from ottla.jvm.java import java_home
+from ottla.jvm.java import cache_directory, java_home
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -72,8 +72,8 @@ def jars() -> list[Path]:
     return found
 
 
-def command(config: Path, *, logging: Path, heap_megabytes: int = 512) -> list[str]:
-    """How a server is started with this zoo.cfg."""
+def command(config: Path, *, log_level: str = "warn", heap_megabytes: int = 512) -> list[str]:
+    """How a server is started with this zoo.cfg. Its log goes to stderr."""
     return [
         str(java_home() / "bin" / "java"),
         f"-Xmx{heap_megabytes}m",
@@ -81,7 +81,10 @@ def command(config: Path, *, logging: Path, heap_megabytes: int = 512) -> list[s
         "-XX:TieredStopAtLevel=1",
         "-Xshare:auto",
         "-XX:+ExitOnOutOfMemoryError",
-        f"-Dlog4j2.configurationFile={logging}",
+        f"-Dlog4j2.configurationFile={_logging(log_level)}",
+        # What operators ask on the client port; the web page would need a server that is not in the jars.
+        "-Dzookeeper.4lw.commands.whitelist=*",
+        "-Dzookeeper.admin.enableServer=false",
         "-cp",
         os.pathsep.join(map(str, jars())),
         MAIN,
@@ -89,10 +92,15 @@ def command(config: Path, *, logging: Path, heap_megabytes: int = 512) -> list[s
     ]
 
 
-def write_logging(directory: Path, level: str = "warn") -> Path:
-    """The settings of the server's log, which goes to stderr."""
-    path = directory / "zookeeper-log4j2.properties"
-    path.write_text(_LOGGING.replace("LEVEL", level))
+def _logging(level: str) -> Path:
+    """The settings of the server's log, one file for all servers with that level."""
+    path = cache_directory() / f"zookeeper-log4j2-{level}.properties"
+    text = _LOGGING.replace("LEVEL", level)
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        draft.write_text(text)
+        draft.replace(path)
     return path
 
 
@@ -134,8 +142,6 @@ class ZooKeeperServer:
             "minSessionTimeout": "500",
             "maxSessionTimeout": "60000",
             "maxClientCnxns": "0",
-            "admin.enableServer": "false",
-            "4lw.commands.whitelist": "*",
             "dataDir": str(self.data.absolute()),
             "clientPort": str(self.port),
             "clientPortAddress": self.host,
@@ -154,7 +160,7 @@ class ZooKeeperServer:
         config = self._write_config()
         with (self.data / "zookeeper.log").open("ab") as log:
             self.process = subprocess.Popen(
-                command(config, logging=write_logging(self.data)),
+                command(config),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -205,6 +211,18 @@ class ZooKeeperServer:
         return next(
             (line for line in reversed(lines) if "ERROR" in line), lines[-1] if lines else "no reason given"
         )
+
+
+def ensemble(data: Path, count: int, *, host: str = "127.0.0.1", port: int = 2181) -> list[ZooKeeperServer]:
+    """`count` servers on one machine: clients at `port` and the ports after it, the servers' own talk above that."""
+    if count == 1:
+        return [ZooKeeperServer(data, port, host=host)]
+    own = port + 1000
+    members = {n: f"{host}:{own + 2 * n}:{own + 2 * n + 1}" for n in range(1, count + 1)}
+    return [
+        ZooKeeperServer(data / f"server-{n}", port + n - 1, host=host, server_id=n, ensemble=members)
+        for n in members
+    ]
 
 
 def four_letter_word(host: str, port: int, word: str, seconds: float = 2.0) -> str | None:
