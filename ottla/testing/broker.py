@@ -21,7 +21,7 @@ from ottla.protocol.records import Record, build_batch, read_records
 T = TypeVar("T")
 
 # Tests want their answers now: nobody waits for more members, and internal topics stay small.
-_DEFAULTS = {
+DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -65,7 +65,7 @@ class Broker:
             self._temporary = tempfile.TemporaryDirectory(prefix="ottla-")
             self._data = Path(self._temporary.name)
         overrides = {
-            **_DEFAULTS,
+            **DEFAULTS,
             "log.dirs": str(self._data),
             **self._config,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
