@@ -208,7 +208,7 @@ class Controller:
         self._guard = Check(nodes.CONTROLLER_EPOCH, epoch_node.version + 1)
         self._image.set_controller(self._broker_id, epoch + 1)
         self._look_at_all = True
-        logger.warning("This broker is the controller now, in epoch %d", epoch + 1)
+        logger.info("This broker is the controller now, in epoch %d", epoch + 1)
         # What the one before has written last must be known before anything is decided.
         await self._feed.sync()
 

@@ -8,8 +8,8 @@
 It is the real broker on a real socket, with its data in a temporary directory that is removed at the end. With pytest,
 the fixtures of `ottla.testing.pytest_plugin` are there as soon as Ottla is installed.
 
-`Cluster(brokers=3)` is several of them, each a process of its own, with a real ZooKeeper; they can be killed, paused and
-restarted one by one.
+`Cluster(brokers=3)` is several of them, each a process of its own, with a real ZooKeeper; they can be killed, paused
+and restarted one by one.
 """
 
 from ottla.protocol.errors import ErrorCode

@@ -1,0 +1,167 @@
+"""The controller: how it is elected, and what it does when brokers come and go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ottla.cluster.changes import CHANGES
+from ottla.metadata import nodes
+from ottla.metadata.store import BadVersion, Check, Delete
+from tests.cluster.members import Member, members, until
+
+
+def active(found: list[Member]) -> Member:
+    [one] = [member for member in found if member.controller.is_active]
+    return one
+
+
+async def test_the_first_broker_wins_and_all_know(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        assert active(found) is found[0]
+        await until(lambda: all(m.image.controller_id == 0 and m.image.controller_epoch == 1 for m in found))
+        node = json.loads((await found[0].store.get(nodes.CONTROLLER)).data)
+        assert (node["version"], node["brokerid"], node["kraftControllerEpoch"]) == (2, 0, -1)
+        assert (await found[0].store.get(nodes.CONTROLLER_EPOCH)).data == b"1"
+
+
+async def test_another_one_takes_over_and_moves_what_the_dead_one_led(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[1].admin.create_topic("t", assignment=[(0, [0, 1, 2]), (1, [1, 0, 2])])
+        await found[0].vanish()
+        rest = found[1:]
+        await until(
+            lambda: all(m.image.controller_id in (1, 2) and m.image.controller_epoch == 2 for m in rest)
+        )
+        await until(lambda: all(m.state("t", 0) == (1, 1, (1, 2)) for m in rest))
+        # Where the dead one was a follower the leader's epoch stays.
+        await until(lambda: all(m.state("t", 1) == (1, 0, (1, 2)) for m in rest))
+        state = json.loads((await found[1].store.get(nodes.partition_state_path("t", 0))).data)
+        assert state == {"controller_epoch": 2, "leader": 1, "version": 1, "leader_epoch": 1, "isr": [1, 2]}
+        await until(lambda: found[1].replicas.held["t"][0].state.leader == 1)
+
+
+async def test_a_broker_whose_process_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [2, 1, 0])])
+        epoch = found[0].image.brokers[2].epoch
+        found[0].controller.broker_gone(2, epoch)
+        await until(lambda: found[1].state("t") == (1, 1, (1, 0)))
+        # It is taken out of the list at once, so that nobody is sent there.
+        await until(lambda: 2 not in found[1].image.brokers)
+        await found[2].register()
+        await until(lambda: 2 in found[0].controller.live)
+
+
+async def test_a_controller_whose_process_is_gone_is_replaced_at_once(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [0, 1, 2])])
+        await found[0].feed.stop()  # it hears of nothing any more, and has not let go of anything
+        for member in found[1:]:
+            member.controller.broker_gone(0, member.image.brokers[0].epoch)
+        await until(lambda: any(member.controller.is_active for member in found[1:]))
+        await until(lambda: all(member.state("t") == (1, 1, (1, 2)) for member in found[1:]))
+        assert sum(member.controller.is_active for member in found[1:]) == 1
+        # The old one still believes in itself, and can do nothing.
+        guard = found[0].controller._guard
+        assert isinstance(guard, Check)
+        with pytest.raises(BadVersion):
+            await found[0].store.multi([guard, Delete(nodes.topic_path("t"))])
+        found[0].controller.broker_gone(1, found[0].image.brokers[1].epoch)
+        await until(lambda: not found[0].controller.is_active)
+        assert found[2].state("t") == (1, 1, (1, 2))
+
+
+async def test_without_anybody_in_sync_a_partition_waits_for_the_last_one(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [2])])
+        await found[2].vanish()
+        await until(lambda: found[0].state("t") == (-1, 1, (2,)))
+        await found[2].register()
+        await until(lambda: found[0].state("t") == (2, 2, (2,)))
+
+
+async def test_an_unclean_election_happens_where_the_topic_allows_it(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        for name, allowed in (("safe", "false"), ("careless", "true")):
+            await found[0].admin.create_topic(
+                name, assignment=[(0, [2, 1])], configs={"unclean.leader.election.enable": allowed}
+            )
+            partition = found[0].image.partitions[name, 0]
+            await found[0].states.alter(
+                name, 0, isr=(2,), leader_epoch=0, partition_epoch=partition.partition_epoch
+            )
+        await found[2].vanish()
+        await until(lambda: found[0].state("careless") == (1, 1, (1,)))
+        await until(lambda: found[0].state("safe") == (-1, 1, (2,)))
+
+
+async def test_leaders_go_back_where_they_belong(tmp_path: Path) -> None:
+    settings = {"leader_imbalance_check_interval_seconds": "1"}
+    async with members(tmp_path, **settings) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [2, 1]), (1, [1, 0])])
+        await found[0].states.change([("t", 0)], lambda each: each._replace(leader=1, leader_epoch=1))
+        assert found[0].state("t") == (1, 1, (2, 1))
+        await until(lambda: found[1].state("t") == (2, 2, (2, 1)))
+
+
+async def test_a_topic_that_is_deleted_is_gone_everywhere_and_can_be_created_again(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[2].admin.create_topic("t", 4, 3)
+        before = found[2].image.topics["t"].topic_id
+        await until(lambda: all("t" in member.replicas.held for member in found))
+        await found[1].admin.delete_topic("t")
+        assert await found[0].store.children(nodes.DELETE_TOPICS) == []
+        assert await found[0].store.children(nodes.TOPICS) == []
+        await until(lambda: all("t" not in member.image.topics for member in found))
+        await until(lambda: all(member.replicas.deleted == ["t"] for member in found))
+        await found[0].admin.create_topic("t", 2, 3)
+        await until(
+            lambda: all("t" in m.image.topics and m.image.topics["t"].topic_id != before for m in found)
+        )
+
+
+async def test_a_new_controller_finishes_a_deletion(tmp_path: Path) -> None:
+    async with members(tmp_path, 2) as found:
+        await found[0].admin.create_topic("t", 1, 2)
+        await until(lambda: "t" in found[1].image.topics)
+        await found[0].controller.stop()  # nobody governs …
+        found[1].controller._tasks[0].cancel()
+        await found[0].store.create(nodes.delete_topic_path("t"))
+        await until(lambda: "t" not in found[1].image.topics)
+        assert await found[1].store.exists(nodes.topic_path("t")) is not None
+        found[1].controller.start()  # … until somebody does again
+        await until(lambda: not found[1].image.deleting)
+        assert await found[1].store.exists(nodes.topic_path("t")) is None
+
+
+async def test_a_topic_too_large_for_one_transaction_gets_its_states_from_the_controller(
+    tmp_path: Path,
+) -> None:
+    async with members(tmp_path) as found:
+        await found[1].admin.create_topic("wide", 700, 2)
+        assert all(each.leader >= 0 for each in found[1].image.topics["wide"].partitions.values())
+        await found[2].admin.create_partitions("wide", 1300)
+        await until(
+            lambda: all(
+                len(m.image.topics["wide"].partitions) == 1300
+                and all(each.leader >= 0 for each in m.image.topics["wide"].partitions.values())
+                for m in found
+            )
+        )
+
+
+async def test_thousands_of_leaders_move_in_a_few_writes(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        for number in range(6):
+            await found[0].admin.create_topic(f"t{number}", 500, 3)
+        written = len(await found[0].store.children(CHANGES))
+        await found[2].vanish()
+        await until(
+            lambda: all(
+                each.leader in (0, 1) and 2 not in each.isr for each in found[1].image.partitions.values()
+            )
+        )
+        assert len(await found[0].store.children(CHANGES)) - written <= 3000 / 250 + 3
