@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.client_quotas import ClientQuotas
+from ottla.broker.delayed_produce import DelayedProduces
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, PartitionStateLog, group_config
+from ottla.broker.replica_fetches import ReplicaFetches
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
 from ottla.cluster.producer_ids import ProducerIds
@@ -93,6 +95,8 @@ class Broker:
         self.verify_transactions = config.get_bool("transaction.partition.verification.enable")
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
+        self.replica_fetches = ReplicaFetches(replicas)
+        self.delayed_produces = DelayedProduces()
         self.faults: Faults | None = None
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember | None = None  # of a cluster
@@ -109,6 +113,7 @@ class Broker:
         self.transactions.start()
 
     def close(self) -> None:
+        self.delayed_produces.close()
         self.transactions.close()
         self.groups.close()
         self.sharing.close()

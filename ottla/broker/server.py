@@ -245,6 +245,7 @@ class Server:
         self.broker.close()
         if self.broker.member is not None:
             await self.broker.member.stop()
+        await self.broker.replicas.close()
         for directory in self._directories:
             await asyncio.to_thread(directory.close)
         if self._store is not None:

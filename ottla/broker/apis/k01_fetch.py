@@ -21,6 +21,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from ottla.broker.connection import Delayed
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
 from ottla.cluster.partition import Partition
 from ottla.log.cold_reads import ColdRange, cold_range
@@ -46,7 +47,10 @@ _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as qu
 
 def handle(
     broker: Broker, request: FetchRequest, context: RequestContext
-) -> FetchResponse | Awaitable[FetchResponse]:
+) -> FetchResponse | Awaitable[FetchResponse] | Delayed:
+    replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
+    if replica_id >= 0:
+        return broker.replica_fetches.handle(request, context, replica_id)
     try:
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:
