@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.messages import response_type
@@ -147,8 +147,8 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     # Receiving
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, made: asyncio.BaseTransport) -> None:
+        transport = cast(asyncio.Transport, made)  # uvloop's is none of asyncio's classes
         sock = transport.get_extra_info("socket")
         if sock is not None:
             with suppress(OSError):
