@@ -125,11 +125,12 @@ class TopicAdmin:
         async def decide() -> TopicImage:
             async with self._topic_lock(name):
                 for _ in range(_MAX_ATTEMPTS):
-                    more = self._more_partitions(self._existing(name), count, assignment)
+                    topic = self._existing(name)
+                    more = self._more_partitions(topic, count, assignment)
                     if validate_only:
-                        return self._existing(name)
+                        return topic
                     try:
-                        return await self._extend(name, more, timeout_ms)
+                        return await self._extend(topic, more, timeout_ms)
                     except BadVersion:
                         if self._feed is None:
                             raise
@@ -403,15 +404,18 @@ class TopicAdmin:
         if not await feed.until(condition, timeout_ms / 1000):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
 
-    async def _extend(self, name: str, more: Mapping[int, Replicas], timeout_ms: int) -> TopicImage:
+    async def _extend(
+        self, decided_on: TopicImage, more: Mapping[int, Replicas], timeout_ms: int
+    ) -> TopicImage:
+        name = decided_on.name
         node = await self._store.get(nodes.topic_path(name))
         added = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in more.items()}
         operations = topic_nodes.extension(
             name, node, added.values(), self._image.controller_epoch, states=self._fits(added)
         )
         if self._feed is not None:
-            if node.version != self._existing(name).version:
-                raise BadVersion(nodes.topic_path(name))  # what was decided is not based on what there is
+            if node.version != decided_on.version:
+                raise BadVersion(nodes.topic_path(name))  # there is more than what was decided on
             operations.append(notification(topics=[name]))
         await self._store.multi(operations)
         before = self._existing(name)
