@@ -39,7 +39,8 @@ class Load:
                 self._topic, str(number).encode(), partition=0, on_delivery=self._delivered(number)
             )
             number += 1
-            self._producer.poll(self._pause)
+            self._producer.poll(0)
+            time.sleep(self._pause)
         self._producer.flush(60)
 
     def _delivered(self, number: int) -> Any:
@@ -60,9 +61,8 @@ class Load:
             time.sleep(0.01)
 
     def longest_gap(self, since: float = 0.0) -> float:
-        """Between two acknowledgements."""
-        times = [each for each in self.times if each >= since]
-        return max((b - a for a, b in pairwise(times)), default=0.0)
+        """Between two acknowledgements, of which the second came after `since`."""
+        return max((b - a for a, b in pairwise(self.times) if b >= since), default=0.0)
 
     def __enter__(self) -> Self:
         self._thread.start()

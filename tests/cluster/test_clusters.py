@@ -222,6 +222,9 @@ def test_a_topic_deleted_while_a_broker_is_down_is_gone_from_it_when_it_returns(
     answer = cluster.ask(request, DeleteTopicsResponse)
     assert answer.responses[0].error_code == ErrorCode.NONE
     assert (cluster.directory(2) / "doomed-0").is_dir()
+    cluster.wait_until(
+        lambda: 2 not in {broker.node_id for broker in cluster.metadata([]).brokers}, "all know it is gone"
+    )
     cluster.create_topic("doomed", 1, replication_factor=2)  # another one, of the same name
     cluster.restart(2)
     assert not (cluster.directory(2) / "doomed-0").exists()
