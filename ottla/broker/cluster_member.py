@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.cluster import elections
@@ -29,6 +30,9 @@ _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 10.0
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
+# A follower that has not fetched for so long may have another leader. When all have, that holds for a little while.
+_SILENCE_SECONDS = 2.0
+_BACKED_SECONDS = 0.25
 
 
 def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
@@ -75,9 +79,11 @@ class ClusterMember:
             lambda target: self.controller.broker_gone(target.broker_id, target.epoch),
             lambda target: self.controller.broker_back(target.broker_id),
         )
-        self._cleaning: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stale = False  # what this broker believes of the cluster is from a session that has ended
+        self._backed_until = 0.0
         broker.replicas.surroundings.isr_store = self.states
-        broker.replicas.lease = lambda: store.lease_until
+        broker.replicas.lease = self.lease
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
@@ -125,13 +131,43 @@ class ClusterMember:
 
     # Taking part
 
+    def lease(self) -> float:
+        """Until when this broker leads for certain what it believes to lead.
+
+        That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
+        long as all who could be elected instead still follow: whoever is elected stops following.
+        """
+        if self._is_stale:
+            return 0.0
+        until, now = self._store.lease_until, monotonic()
+        if now <= until:
+            return until
+        if now > self._backed_until and self._is_backed(now):
+            self._backed_until = now + _BACKED_SECONDS
+        return self._backed_until
+
+    def _is_backed(self, now: float) -> bool:
+        rivals: set[int] = set()
+        for partition in self._broker.replicas.partitions():
+            if partition.is_leader:
+                rivals.update(partition.isr)
+        rivals.discard(self._id)
+        return rivals <= self._broker.replica_fetches.followers(now - _SILENCE_SECONDS)
+
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
+            self._is_stale = True
             self.controller.session_lost()
             self.membership.register_again()
-            self.feed.reload()
+            self._in_background(self._catch_up())
         elif state is SessionState.SUSPENDED:
             logger.warning("ZooKeeper cannot be reached: nothing about the cluster can change")
+
+    async def _catch_up(self) -> None:
+        """Lead nothing until it is known what was decided without this broker."""
+        self.feed.reload()
+        await self.feed.sync()
+        self._is_stale = False
 
     def _peers_changed(self) -> None:
         """The controller watches everybody, and everybody watches the controller."""
@@ -146,9 +182,12 @@ class ClusterMember:
         self._detector.watch(targets)
 
     def _topic_deleted(self, topic: TopicImage) -> None:
-        task = asyncio.get_running_loop().create_task(self._broker.topic_gone(topic))
-        self._cleaning.add(task)
-        task.add_done_callback(self._cleaning.discard)
+        self._in_background(self._broker.topic_gone(topic))
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # Leaving
 
@@ -171,5 +210,5 @@ class ClusterMember:
 
     async def stop(self) -> None:
         await self.feed.stop()
-        for task in self._cleaning:
+        for task in self._tasks:
             task.cancel()
