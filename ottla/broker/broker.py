@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.client_quotas import ClientQuotas
 from ottla.broker.delayed_produce import DelayedProduces
@@ -16,15 +17,15 @@ from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, Partit
 from ottla.broker.replica_fetches import ReplicaFetches
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
-from ottla.cluster.controller import Controller
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replica_selector import selects_by_rack
 from ottla.cluster.replicas import Replicas
+from ottla.cluster.topic_admin import TopicAdmin
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.transaction_coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.store import NodeStore, StoreError
 from ottla.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -34,6 +35,9 @@ from ottla.metadata.topic_names import (
     validate_topic_name,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster_member import ClusterMember
 
 logger = logging.getLogger(__name__)
 
@@ -56,14 +60,14 @@ class Broker:
         store: NodeStore,
         image: ClusterImage,
         replicas: Replicas,
-        controller: Controller,
+        topic_admin: TopicAdmin,
         producer_ids: ProducerIds,
     ) -> None:
         self.config = config
         self.store = store
         self.image = image
         self.replicas = replicas
-        self.controller = controller
+        self.topic_admin = topic_admin
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
             group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
@@ -97,6 +101,7 @@ class Broker:
         self.delayed_produces = DelayedProduces()
         self.faults: Faults | None = None
         self.cleaner: LogCleaner | None = None
+        self.member: ClusterMember | None = None  # of a cluster
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
@@ -133,6 +138,16 @@ class Broker:
     def node(self, broker_id: int, listener: str) -> Node | None:
         return next((node for node in self.nodes(listener) if node.id == broker_id), None)
 
+    def leader_of(self, partition: PartitionImage) -> int:
+        """As clients are told: none, while it is not there."""
+        return partition.leader if partition.leader in self.image.brokers else NO_LEADER
+
+    def offline_replicas(self, partition: PartitionImage) -> Sequence[int]:
+        away = [replica for replica in partition.replicas if replica not in self.image.brokers]
+        if not away and partition.leader < 0 and self.member is None:
+            return partition.replicas  # of a broker on its own: its disk has failed
+        return away
+
     # Topics that come into being by being used
 
     def auto_create(self, name: str) -> ErrorCode:
@@ -141,15 +156,19 @@ class Broker:
         self._create_in_background(name)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str, timeout_ms: int = 30_000) -> None:
         """Delete a topic, and what groups have committed for it."""
         topic = self.image.topics.get(name)
-        await self.controller.delete_topic(name)
+        await self.topic_admin.delete_topic(name, timeout_ms)
+        if topic is not None and self.member is None:  # a member of a cluster learns of it as the others do
+            await self.topic_gone(topic)
+
+    async def topic_gone(self, topic: TopicImage) -> None:
+        """Forget what is kept here about a topic that was deleted."""
         if self.cleaner is not None:
-            self.cleaner.forget(name)
-        await self.groups.topics_deleted([name])
-        if topic is not None:
-            self.sharing.topic_deleted(topic.topic_id)
+            self.cleaner.forget(topic.name)
+        await self.groups.topics_deleted([topic.name])
+        self.sharing.topic_deleted(topic.topic_id)
 
     async def ensure_internal_topic(self, name: str) -> None:
         if name not in self.image.topics:
@@ -171,11 +190,11 @@ class Broker:
         try:
             if name in INTERNAL_TOPICS:
                 partitions, factor, configs = self.internal_topic(name)
-                await self.controller.create_topic(
+                await self.topic_admin.create_topic(
                     name, partitions=partitions, replication_factor=factor, configs=configs
                 )
             else:
-                await self.controller.create_topic(name)
+                await self.topic_admin.create_topic(name)
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 logger.warning("Topic %s could not be created: %s", name, error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.broker.connection import Connection, Delayed
@@ -45,6 +46,14 @@ class ReplicaFetches:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def followers(self, since: float) -> set[int]:
+        """Brokers that follow something here, and have asked for it since then (of the monotonic clock)."""
+        return {
+            session.replica_id
+            for session in self._sessions.values()
+            if session.asked_at >= since and session.follows_something
+        }
 
     def handle(
         self, request: FetchRequest, context: RequestContext, replica_id: int
@@ -145,7 +154,8 @@ class ReplicaSession:
     ) -> None:
         self._replicas = replicas
         self._id = session_id
-        self._replica_id = replica_id
+        self.replica_id = replica_id
+        self.asked_at = monotonic()
         self._by_id = by_id
         self._loop = asyncio.get_running_loop()
         self.connection = connection
@@ -163,6 +173,7 @@ class ReplicaSession:
         if self._waiting is not None:
             self._finish(self._waiting)  # the follower has news: it wants to be heard, and not to wait
         self.epoch += 1
+        self.asked_at = monotonic()
         for topic in request.topics:
             for asked in topic.partitions:
                 self._name(topic, asked)
@@ -184,6 +195,10 @@ class ReplicaSession:
         if cold:
             self._read_from_disk(cold)
         return delayed
+
+    @property
+    def follows_something(self) -> bool:
+        return bool(self._targets)
 
     def close(self) -> None:
         for target in self._targets.values():
@@ -215,7 +230,7 @@ class ReplicaSession:
             if self._diverges(target, partition, asked.last_fetched_epoch):
                 return
             if partition.leading is not None:
-                partition.leading.fetched(self._replica_id, asked.fetch_offset, asked.log_start_offset)
+                partition.leading.fetched(self.replica_id, asked.fetch_offset, asked.log_start_offset)
         except KafkaError as error:
             target.error = error.code
 

@@ -161,7 +161,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._error is not None:  # closed while it was being opened
             transport.close()
         else:
-            self._transport = cast(asyncio.Transport, transport)
+            self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
 
     def connection_lost(self, exc: Exception | None) -> None:
         error = exc if isinstance(exc, OSError) else PeerError(f"{self.host}:{self.port} hung up")

@@ -92,10 +92,13 @@ class ReplicaFetchers:
         self._image = image
         self._by_leader: dict[int, ReplicaFetcher] = {}
         self._where: dict[Partition, ReplicaFetcher] = {}
+        self._closed = False
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition has now, in its epoch of now."""
         self.unfollow(partition)
+        if self._closed:
+            return  # a broker that leaves hands over what it leads, and must not get in sync again
         fetcher = self._by_leader.get(partition.leader)
         if fetcher is None:
             fetcher = self._by_leader[partition.leader] = ReplicaFetcher(
@@ -116,6 +119,7 @@ class ReplicaFetchers:
             fetcher.show(partition)
 
     async def close(self) -> None:
+        self._closed = True
         fetchers = list(self._by_leader.values())
         self._by_leader.clear()
         self._where.clear()

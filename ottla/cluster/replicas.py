@@ -256,7 +256,7 @@ class Replicas:
     def adopt(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
         """Serve a log that is open, in the role that the newest image of the topic gives it."""
         newest = self._image.topics.get(topic.name)
-        if newest is not None and newest.topic_id == topic.topic_id:
+        if newest is not None and newest.topic_id == topic.topic_id and index in newest.partitions:
             topic = newest
         state = topic.partitions[index]
         if self._broker_id not in state.replicas:

@@ -17,18 +17,22 @@ def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionIm
     )
 
 
-def creation(topic: TopicImage, controller_epoch: int) -> list[Operation]:
-    """Everything but the config."""
+# More of them do not fit into one transaction of ZooKeeper; the controller writes their first states, as Kafka's does.
+MAX_STATES_AT_ONCE = 500
+
+
+def creation(topic: TopicImage, controller_epoch: int, *, states: bool = True) -> list[Operation]:
+    """Everything but the config; the partitions' states only where asked for."""
     assignment = {index: partition.replicas for index, partition in topic.partitions.items()}
     return [
         Create(nodes.topic_path(topic.name), nodes.encode_topic(TopicAssignment(assignment, topic.topic_id))),
         Create(nodes.partitions_path(topic.name)),
-        *_partitions(topic.partitions.values(), controller_epoch),
+        *(_partitions(topic.partitions.values(), controller_epoch) if states else ()),
     ]
 
 
 def extension(
-    name: str, node: Node, added: Iterable[PartitionImage], controller_epoch: int
+    name: str, node: Node, added: Iterable[PartitionImage], controller_epoch: int, *, states: bool = True
 ) -> list[Operation]:
     """More partitions for the topic whose node was read just now."""
     added = list(added)
@@ -37,7 +41,7 @@ def extension(
     after = before._replace(partitions={**before.partitions, **replicas})
     return [
         Set(nodes.topic_path(name), nodes.encode_topic(after), node.version),
-        *_partitions(added, controller_epoch),
+        *(_partitions(added, controller_epoch) if states else ()),
     ]
 
 

@@ -13,7 +13,7 @@
 Options, columns and meaning are those of Spark's Kafka connector.
 """
 
-from ottla.spark.java import NoJava
+from ottla.jvm.java import NoJava
 from ottla.spark.session import register, session
 
 __all__ = ["NoJava", "register", "session"]

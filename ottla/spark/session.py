@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.spark.java import java_home
+from ottla.jvm.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

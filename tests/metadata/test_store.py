@@ -25,19 +25,23 @@ from ottla.metadata.store import (
     Set,
     ensure_paths,
 )
+from ottla.metadata.zookeeper import ZooKeeperStore
 
 # Each makes a store, not open yet, over the same data whenever it is called with the same directory.
-STORES: dict[str, Callable[[Path], NodeStore]] = {
-    "embedded": lambda directory: EmbeddedStore(directory / "metadata.db", sync=False),
+STORES: dict[str, Callable[[Path, str], NodeStore]] = {
+    "embedded": lambda directory, _: EmbeddedStore(directory / "metadata.db", sync=False),
+    "zookeeper": lambda directory, connect: ZooKeeperStore(f"{connect}/{directory.name}", session_timeout=4),
 }
 Opener = Callable[[], contextlib.AbstractAsyncContextManager[NodeStore]]
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=["embedded", pytest.param("zookeeper", marks=pytest.mark.cluster)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    connect = request.getfixturevalue("zookeeper").connect if request.param == "zookeeper" else ""
+
     @contextlib.asynccontextmanager
     async def open_store() -> AsyncIterator[NodeStore]:
-        store = STORES[request.param](tmp_path)
+        store = STORES[request.param](tmp_path, connect)
         try:
             yield store
         finally:
@@ -47,8 +51,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
 
 
 async def settle() -> None:
-    """Let watchers be told."""
-    await asyncio.sleep(0.01)
+    """Let watchers be told: the last of them after whatever was written before this."""
+    await asyncio.sleep(0.1)
 
 
 class TestNodes:

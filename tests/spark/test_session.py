@@ -22,8 +22,8 @@ spark.stop()
 """
 
 WHEELS_JAVA = """
-import ottla.spark.java
-ottla.spark.java._candidates = lambda environment: iter(())
+import ottla.jvm.java
+ottla.jvm.java._candidates = lambda environment: iter(())
 from ottla.spark import session
 spark = session(master="local[1]")
 print("java:", spark._jvm.System.getProperty("java.home"))

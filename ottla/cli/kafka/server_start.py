@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.daemon import run_in_background
 
 if TYPE_CHECKING:
     from ottla.broker.server import Server
 
-# How long to wait for a broker in the background; recovery after a crash may take longer, and goes on.
-_START_SECONDS = 20.0
 _STARTED = "started (kafka.server.KafkaServer)"
 
 
@@ -38,7 +34,8 @@ def run(argv: list[str]) -> int | None:
     if not args.properties.is_file():
         raise JobError(f"There is no file {args.properties}: name the server.properties of the broker.")
     if args.daemon:
-        return _daemon([argument for argument in argv if argument != "-daemon"])
+        foreground = [argument for argument in argv if argument != "-daemon"]
+        return run_in_background("ottla.cli.kafka.server_start", foreground, "kafkaServer.out", _STARTED)
     from ottla.cli.start import serve
 
     serve(args.properties, overrides, announce=_announce)
@@ -53,34 +50,6 @@ def _announce(server: Server) -> None:
         f"[{moment},000] INFO [KafkaServer id={server.config.broker_id}] {_STARTED}",
         flush=True,
     )
-
-
-def _daemon(argv: list[str]) -> int:
-    """As Kafka's script: output goes to kafkaServer.out in LOG_DIR, which is ./logs unless it is set."""
-    directory = Path(os.environ.get("LOG_DIR") or "logs")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        output = open(directory / "kafkaServer.out", "ab")  # noqa: SIM115
-    except OSError as error:
-        raise JobError(f"{directory} cannot be used for the broker's output: {error.strerror}.") from None
-    began = output.tell()
-    with output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ottla.cli.kafka.server_start", *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        ended = process.poll() is not None
-        said = (directory / "kafkaServer.out").read_bytes()[began:].decode(errors="replace").strip()
-        if ended:
-            raise JobError(said or f"The broker ended with {process.returncode}.")
-        if _STARTED in said or time.monotonic() > deadline:
-            return 0
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.daemon import processes
 
 _STARTERS = ("kafka-server-start", "kafka-server-start.sh", "ottla.cli.kafka.server_start")
 
@@ -34,16 +35,7 @@ def run(argv: list[str]) -> int | None:
 def brokers() -> list[tuple[int, Path]]:
     """Process and server.properties of each broker, as the process table tells."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
-            continue
-        try:
-            if entry.stat().st_uid != os.getuid():
-                continue
-            argv = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            directory = (entry / "cwd").readlink()
-        except OSError:
-            continue  # it has ended meanwhile
+    for process, argv, directory in processes():
         position = next((i for i, part in enumerate(argv[:4]) if part.rpartition("/")[2] in _STARTERS), None)
         if position is None:
             continue
@@ -54,7 +46,7 @@ def brokers() -> list[tuple[int, Path]]:
             if argument and not argument.startswith("-") and before not in ("--override", "-name")
         ]
         if names and "-daemon" not in arguments:
-            found.append((int(entry.name), (directory / names[0]).resolve()))
+            found.append((process, (directory / names[0]).resolve()))
     return found
 
 

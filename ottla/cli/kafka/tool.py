@@ -14,10 +14,6 @@ from ottla.cli.errors import JobError
 if TYPE_CHECKING:
     from ottla.cli.client import Client
 
-NO_ZOOKEEPER = (
-    "Clusters with ZooKeeper are not supported yet: name a broker with --bootstrap-server HOST:PORT instead."
-)
-
 
 class UsageError(Exception):
     """The command line makes no sense; the sentence says why."""
@@ -40,7 +36,11 @@ class Parser(argparse.ArgumentParser):
         if broker_list:
             self.add_argument("--broker-list", metavar="HOST:PORT[,…]", help="the same, as older tools say")
         if zookeeper:
-            self.add_argument("--zookeeper", metavar="HOST:PORT", help="not supported yet")
+            self.add_argument(
+                "--zookeeper",
+                metavar="HOST:PORT[,…][/CHROOT]",
+                help="find the brokers there, as older tools do",
+            )
 
     def add_command_config(self, *names: str) -> None:
         self.add_argument(
@@ -75,9 +75,11 @@ def connect(
     """The cluster that the options name; `extra` are properties that win over the file."""
     from ottla.cli.client import DEFAULT_TIMEOUT, Client
 
-    if getattr(args, "zookeeper", None):
-        raise UsageError(NO_ZOOKEEPER)
     servers = args.bootstrap_server or getattr(args, "broker_list", None)
+    if not servers and getattr(args, "zookeeper", None):
+        from ottla.cli.kafka.zookeeper import brokers_of
+
+        servers = brokers_of(args.zookeeper)
     if not servers:
         raise UsageError("--bootstrap-server must be specified")
     properties: dict[str, str] = {"client.id": client_id}

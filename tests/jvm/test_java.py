@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.spark import java
-from ottla.spark.java import NoJava, java_home, patched_home
+from ottla.jvm import java
+from ottla.jvm.java import NoJava, java_home, patched_home
 
 
 def fake_java(home: Path, version: str, script: str = "exit 1") -> Path:

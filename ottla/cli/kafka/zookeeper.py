@@ -1,0 +1,66 @@
+"""ZooKeeper as the tools see it: a short-lived client, and where the brokers of a cluster are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+_SECONDS = 5.0
+
+
+@contextlib.contextmanager
+def zookeeper_client(connect: str, seconds: float = _SECONDS) -> Iterator[KazooClient]:
+    """Lists of servers may be separated by semicolons and have blanks in them."""
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import KazooException
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    servers = connect.replace(";", ",").replace(" ", "")
+    client = KazooClient(servers, timeout=seconds)
+    try:
+        client.start(timeout=seconds)
+        yield client
+    except KazooTimeoutError:
+        raise JobError(
+            f"ZooKeeper at {connect} cannot be reached: is it running, and is the address right?"
+        ) from None
+    except KazooException as error:
+        raise JobError(f"ZooKeeper at {connect} refused: {type(error).__name__}.") from None
+    finally:
+        client.stop()
+        client.close()
+
+
+def brokers_of(connect: str) -> str:
+    """The brokers that are registered there, as --bootstrap-server takes them."""
+    from kazoo.exceptions import NoNodeError
+
+    with zookeeper_client(connect) as client:
+        try:
+            ids = client.get_children("/brokers/ids")
+        except NoNodeError:
+            ids = []
+        found = []
+        for broker in sorted(ids):
+            with contextlib.suppress(NoNodeError, ValueError):
+                found += _addresses(json.loads(client.get(f"/brokers/ids/{broker}")[0]))
+    if not found:
+        raise JobError(f"No broker is registered with ZooKeeper at {connect}: start one, or name its chroot.")
+    return ",".join(found)
+
+
+def _addresses(registration: dict[str, object]) -> list[str]:
+    endpoints = registration.get("endpoints")
+    if isinstance(endpoints, list):
+        plain = [str(each) for each in endpoints if str(each).startswith("PLAINTEXT://")]
+        return [each.partition("://")[2] for each in plain or map(str, endpoints)]
+    return [f"{registration['host']}:{registration['port']}"]

@@ -1,0 +1,236 @@
+"""A real ZooKeeper server, from the jars that come with PySpark: one process, configured by a zoo.cfg of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from ottla.jvm.java import cache_directory, java_home
+
+MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+# What of Spark's jars a server needs: a short class path starts in a fifth of a second.
+_JARS = (
+    "zookeeper-[0-9]*.jar",
+    "zookeeper-jute-*.jar",
+    "slf4j-api-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+    "netty-buffer-*.jar",
+    "netty-codec*.jar",
+    "netty-common-*.jar",
+    "netty-handler-*.jar",
+    "netty-resolver-*.jar",
+    "netty-transport-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+    "jackson-annotations-*.jar",
+    "jackson-core-2*.jar",
+    "jackson-databind-*.jar",
+    "audience-annotations-*.jar",
+    "commons-cli-*.jar",
+)
+
+_LOGGING = """\
+status=error
+appender.err.type=Console
+appender.err.name=err
+appender.err.target=SYSTEM_ERR
+appender.err.layout.type=PatternLayout
+appender.err.layout.pattern=%d{ISO8601} %-5p %c{1}: %m%n
+rootLogger.level=LEVEL
+rootLogger.appenderRef.err.ref=err
+"""
+
+
+class NoZooKeeper(Exception):
+    """There is nothing to start; the text says what to install."""
+
+
+def jars() -> list[Path]:
+    """ZooKeeper's jars and those that they need, of SPARK_HOME or of the installed PySpark."""
+    home = os.environ.get("SPARK_HOME")
+    if home is None:
+        spec = find_spec("pyspark")
+        places = list(spec.submodule_search_locations or ()) if spec is not None else []
+        home = places[0] if places else None
+    found = (
+        [jar for pattern in _JARS for jar in sorted(Path(home or "", "jars").glob(pattern))] if home else []
+    )
+    if not any(jar.name.startswith("zookeeper-3") for jar in found):
+        raise NoZooKeeper(
+            "ZooKeeper comes with PySpark, which is not installed: `pip install 'ottla[spark]'`, "
+            "or name another ensemble in zookeeper.connect."
+        )
+    return found
+
+
+def command(config: Path, *, log_level: str = "warn", heap_megabytes: int = 512) -> list[str]:
+    """How a server is started with this zoo.cfg. Its log goes to stderr."""
+    return [
+        str(java_home() / "bin" / "java"),
+        f"-Xmx{heap_megabytes}m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xshare:auto",
+        "-XX:+ExitOnOutOfMemoryError",
+        f"-Dlog4j2.configurationFile={_logging(log_level)}",
+        # What operators ask on the client port; the web page would need a server that is not in the jars.
+        "-Dzookeeper.4lw.commands.whitelist=*",
+        "-Dzookeeper.admin.enableServer=false",
+        "-cp",
+        os.pathsep.join(map(str, jars())),
+        MAIN,
+        str(config),
+    ]
+
+
+def _logging(level: str) -> Path:
+    """The settings of the server's log, one file for all servers with that level."""
+    path = cache_directory() / f"zookeeper-log4j2-{level}.properties"
+    text = _LOGGING.replace("LEVEL", level)
+    if not path.is_file() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        draft.write_text(text)
+        draft.replace(path)
+    return path
+
+
+class ZooKeeperServer:
+    """One server, alone or of an ensemble. `start` returns when it answers; its data outlives it.
+
+    `ensemble` names every server of it, this one too: id → host:peer port:election port.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        port: int,
+        *,
+        host: str = "127.0.0.1",
+        server_id: int = 1,
+        ensemble: Mapping[int, str] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.data = data
+        self.host = host
+        self.port = port
+        self._server_id = server_id
+        self._ensemble = dict(ensemble or {})
+        self._settings = dict(settings or {})
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def _write_config(self) -> Path:
+        self.data.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "tickTime": "2000",
+            "initLimit": "10",
+            "syncLimit": "5",
+            # Kafka's sessions are as long as Kafka wants them, and not what ticks allow.
+            "minSessionTimeout": "500",
+            "maxSessionTimeout": "60000",
+            "maxClientCnxns": "0",
+            "dataDir": str(self.data.absolute()),
+            "clientPort": str(self.port),
+            "clientPortAddress": self.host,
+            **self._settings,
+        }
+        lines = [f"{key}={value}" for key, value in settings.items()]
+        if self._ensemble:
+            (self.data / "myid").write_text(f"{self._server_id}\n")
+            lines += [f"server.{each}={where}" for each, where in sorted(self._ensemble.items())]
+        path = self.data / "zoo.cfg"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def launch(self) -> None:
+        """Start it without waiting: the servers of an ensemble wait for each other."""
+        config = self._write_config()
+        with (self.data / "zookeeper.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command(config),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C is for whoever started it, who stops it when nobody needs it any more.
+                start_new_session=True,
+            )
+
+    def wait(self, seconds: float = 30.0) -> None:
+        """Until it serves; of an ensemble, until it has found a leader."""
+        deadline = time.monotonic() + seconds
+        while not self.serves():
+            if self.process is not None and self.process.poll() is not None:
+                raise NoZooKeeper(f"ZooKeeper did not start: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise NoZooKeeper(f"ZooKeeper at {self.address} did not answer in {seconds:g} seconds.")
+            time.sleep(0.02)
+
+    def start(self, seconds: float = 30.0) -> None:
+        self.launch()
+        self.wait(seconds)
+
+    def serves(self) -> bool:
+        return "Mode:" in (four_letter_word(self.host, self.port, "srvr") or "")
+
+    def stop(self) -> None:
+        self._end(kill=False)
+
+    def kill(self) -> None:
+        self._end(kill=True)
+
+    def _end(self, *, kill: bool) -> None:
+        if self.process is None:
+            return
+        if kill:
+            self.process.kill()
+        else:
+            self.process.terminate()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+    def _last_words(self) -> str:
+        text = (self.data / "zookeeper.log").read_text(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        return next(
+            (line for line in reversed(lines) if "ERROR" in line), lines[-1] if lines else "no reason given"
+        )
+
+
+def ensemble(data: Path, count: int, *, host: str = "127.0.0.1", port: int = 2181) -> list[ZooKeeperServer]:
+    """`count` servers on one machine: clients at `port` and the ports after it, the servers' own talk above that."""
+    if count == 1:
+        return [ZooKeeperServer(data, port, host=host)]
+    own = port + 1000
+    members = {n: f"{host}:{own + 2 * n}:{own + 2 * n + 1}" for n in range(1, count + 1)}
+    return [
+        ZooKeeperServer(data / f"server-{n}", port + n - 1, host=host, server_id=n, ensemble=members)
+        for n in members
+    ]
+
+
+def four_letter_word(host: str, port: int, word: str, seconds: float = 2.0) -> str | None:
+    """What a server answers to ruok, srvr, mntr, …; None if nobody answers."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=seconds) as connection:
+        connection.sendall(word.encode())
+        answer = b""
+        while received := connection.recv(65536):
+            answer += received
+        return answer.decode(errors="replace")
+    return None

@@ -1,0 +1,122 @@
+"""The tools around ZooKeeper, run as processes against a real one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from kazoo.client import KazooClient
+
+from ottla.jvm.zookeeper import four_letter_word
+from ottla.testing import ZooKeeper
+from ottla.testing.zookeeper import free_ports
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def zookeeper():
+    pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
+    with ZooKeeper() as server:
+        yield server
+
+
+def shell(zookeeper, *words, code=0, stdin=None):
+    command = [sys.executable, "-m", "ottla.cli.kafka.zookeeper_shell", zookeeper.connect, *words]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, input=stdin)
+    assert ended.returncode == code, ended.stderr
+    return ended.stdout.splitlines()
+
+
+def test_the_shell_shows_and_changes_nodes(zookeeper):
+    assert shell(zookeeper, "create", "/shell", "one")[-1] == "Created /shell"
+    assert shell(zookeeper, "get", "/shell") == [
+        f"Connecting to {zookeeper.connect}",
+        "",
+        "WATCHER::",
+        "",
+        "WatchedEvent state:SyncConnected type:None path:null",
+        "one",
+    ]
+    shell(zookeeper, "set", "/shell", "two")
+    said = shell(zookeeper, "get", "-s", "/shell")
+    assert "two" in said
+    assert "dataVersion = 1" in said
+    assert shell(zookeeper, "ls", "/")[-1] == "[shell, zookeeper]"
+    assert shell(zookeeper, "ls", "/none", code=1)[-1] == "Node does not exist: /none"
+    shell(zookeeper, "deleteall", "/shell")
+    assert shell(zookeeper, "ls", "/")[-1] == "[zookeeper]"
+
+
+def test_the_shell_reads_commands_from_its_input(zookeeper):
+    said = shell(zookeeper, stdin="create /from-input x\nget /from-input\ndelete /from-input\nls /\nquit\n")
+    assert said[-3:] == ["Created /from-input", "x", "[zookeeper]"]
+
+
+def test_tools_find_the_brokers_through_zookeeper(zookeeper, kafka_broker, alone):
+    client = KazooClient(zookeeper.connect)
+    client.start()
+    try:
+        registration = {"endpoints": [f"PLAINTEXT://{kafka_broker.bootstrap_servers}"], "version": 5}
+        client.create("/here/brokers/ids/0", json.dumps(registration).encode(), makepath=True)
+    finally:
+        client.stop()
+        client.close()
+    where = f"{zookeeper.connect}/here"
+    created = alone("topics", "--zookeeper", where, "--create", "--topic", "through-zookeeper")
+    assert created.out == "Created topic through-zookeeper.\n"
+    assert "through-zookeeper" in alone("topics", "--zookeeper", where, "--list").out.split()
+    failed = alone("topics", "--zookeeper", zookeeper.connect, "--list", code=1)
+    assert f"No broker is registered with ZooKeeper at {zookeeper.connect}" in failed.out
+
+
+def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
+    [port] = free_ports(1)
+    properties = tmp_path / "zookeeper.properties"
+    properties.write_text(f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
+    start = [sys.executable, "-m", "ottla.cli.kafka.zookeeper_server_start", str(properties)]
+    server = subprocess.Popen(start, stderr=subprocess.PIPE)
+    try:
+        _wait_for(port)
+        assert four_letter_word("127.0.0.1", port, "ruok") == "imok"
+        for word in ("srvr", "mntr", "conf", "cons"):
+            assert "not executed" not in str(four_letter_word("127.0.0.1", port, word))
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+def test_an_ensemble_is_one_command(tmp_path):
+    [port] = free_ports(1)
+    command = [sys.executable, "-m", "ottla", "zookeeper", "start", "--servers", "3"]
+    command += ["--listen", f"127.0.0.1:{port}", "--data", str(tmp_path)]
+    ensemble = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert ensemble.stdout is not None
+        ready = ensemble.stdout.readline()
+        assert ready.startswith(f"ZooKeeper is ready at 127.0.0.1:{port},127.0.0.1:{port + 1},")
+        modes = [str(four_letter_word("127.0.0.1", port + n, "srvr")) for n in range(3)]
+        assert sorted("leader" if "Mode: leader" in mode else "follower" for mode in modes) == [
+            "follower",
+            "follower",
+            "leader",
+        ]
+    finally:
+        ensemble.send_signal(signal.SIGINT)
+        said, _ = ensemble.communicate(timeout=40)
+    assert said.endswith("Stopped cleanly.\n")
+    assert ensemble.returncode == 0
+    assert four_letter_word("127.0.0.1", port, "ruok") is None
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while four_letter_word("127.0.0.1", port, "ruok") != "imok":
+        assert time.monotonic() < deadline, "the server did not start"
+        with contextlib.suppress(OSError):
+            time.sleep(0.05)

@@ -1,0 +1,119 @@
+"""What is ZooKeeper's own about its store: sessions, leases, ensembles. The rest is in test_store.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from ottla.metadata.store import StoreError
+from ottla.metadata.zookeeper import SessionState, StoreUnavailable, ZooKeeperStore
+from ottla.testing import ZooKeeper
+from ottla.testing.zookeeper import free_ports
+
+pytestmark = pytest.mark.cluster
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        await asyncio.sleep(0.01)
+
+
+def expire(zookeeper: ZooKeeper, store: ZooKeeperStore) -> None:
+    """End the store's session from outside, by a second client with its id and password."""
+    assert store._client is not None
+    thief = KazooClient(zookeeper.connect, client_id=store._client.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+async def test_after_a_lost_session_a_new_one_begins_and_is_told(
+    zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    store = ZooKeeperStore(f"{zookeeper.connect}/{tmp_path.name}", session_timeout=2)
+    told: list[SessionState] = []
+    seen: list[str] = []
+    store.on_session.append(told.append)
+    try:
+        await store.create("/mine", ephemeral=True)
+        store.watch("/watched", seen.append)
+        first = store.session_id
+        expire(zookeeper, store)
+        await until(lambda: SessionState.EXPIRED in told)
+        assert store.session_id != first
+        assert await store.exists("/mine") is None
+        await until(lambda: bool(seen))  # told to read again, whatever it was
+        seen.clear()
+        await store.create("/watched")
+        await until(lambda: seen == ["/watched"])
+    finally:
+        await store.close()
+
+
+async def test_the_lease_ends_before_a_session_that_nobody_answers_for(tmp_path: Path) -> None:
+    with ZooKeeper(data=tmp_path) as zookeeper:
+        store = ZooKeeperStore(zookeeper.connect, session_timeout=1.5, operation_timeout=0.5)
+        try:
+            await store.open()
+            assert store.lease_until > time.monotonic()
+            before = store.lease_until
+            await until(lambda: store.lease_until > before)  # it is renewed while the server answers
+            zookeeper.pause()
+            paused = time.monotonic()
+            await until(lambda: time.monotonic() > store.lease_until)
+            assert store.lease_until < paused + 1.5
+            zookeeper.resume()
+            await until(lambda: time.monotonic() < store.lease_until)
+        finally:
+            await store.close()
+
+
+async def test_an_ensemble_goes_on_without_one_of_three(tmp_path: Path) -> None:
+    with ZooKeeper(3, data=tmp_path) as zookeeper:
+        store = ZooKeeperStore(zookeeper.connect, session_timeout=6)
+        try:
+            await store.create("/kept", b"1")
+            told: list[str] = []
+            store.watch("/kept", told.append)
+            for server in (1, 2, 3):
+                zookeeper.kill(server)
+                assert (await store.get("/kept")).data == str(server).encode()
+                with contextlib.suppress(StoreUnavailable):  # it was under way when its server died
+                    await store.set("/kept", str(server + 1).encode())
+                if (await store.get("/kept")).data != str(server + 1).encode():
+                    await store.set("/kept", str(server + 1).encode())
+                await until(lambda: bool(told))
+                told.clear()
+                zookeeper.restart(server)
+        finally:
+            await store.close()
+
+
+async def test_nobody_there_is_one_sentence() -> None:
+    [port] = free_ports(1)
+    store = ZooKeeperStore(f"127.0.0.1:{port}", session_timeout=4, operation_timeout=0.3)
+    with pytest.raises(StoreError, match=f"^ZooKeeper at 127.0.0.1:{port} cannot be reached.$"):
+        await store.open()
+    await store.close()
+
+
+async def test_thousands_of_nodes_are_read_at_once(zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    from ottla.metadata.store import Create
+
+    store = ZooKeeperStore(f"{zookeeper.connect}/{tmp_path.name}", session_timeout=10)
+    try:
+        for start in range(0, 3000, 500):
+            await store.multi([Create(f"/n{n}", str(n).encode()) for n in range(start, start + 500)])
+        found = await store.get_many([f"/n{n}" for n in range(3001)])
+        assert [node.data for node in found if node is not None] == [str(n).encode() for n in range(3000)]
+        assert found[3000] is None
+    finally:
+        await store.close()
