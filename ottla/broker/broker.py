@@ -18,6 +18,7 @@ from ottla.broker.replica_fetches import ReplicaFetches
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
 from ottla.cluster.producer_ids import ProducerIds
+from ottla.cluster.replica_selector import selects_by_rack
 from ottla.cluster.replicas import Replicas
 from ottla.cluster.topic_admin import TopicAdmin
 from ottla.coordinator.coordinator import GroupCoordinator
@@ -93,6 +94,7 @@ class Broker:
         self.quotas.set_quotas(image.client_quotas)
         self.auto_create_topics = config.get_bool("auto.create.topics.enable")
         self.verify_transactions = config.get_bool("transaction.partition.verification.enable")
+        self.selects_replicas = selects_by_rack(config)
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.replica_fetches = ReplicaFetches(replicas)

@@ -128,8 +128,8 @@ class LeaderState:
         if self.in_sync.learn(state.isr, state.partition_epoch):
             self._waits_for_news = False
             for broker_id in removed & self.followers.keys():
-                # Whoever took it out knows that it is gone: it is not waited for until it fetches again.
-                self.followers[broker_id].caught_up_at = LONG_AGO
+                # Whoever took it out knows that it is gone: it is not waited for, nor let in, until it fetches again.
+                self.followers[broker_id] = Follower(LONG_AGO)
         self._set_followers(state.replicas)
         self._isr_changed()
 

@@ -19,6 +19,8 @@ _BUFFER_BYTES = 256 * 1024
 # A buffer that has grown beyond this is not kept for the next response.
 _KEPT_BYTES = 16 * 1024 * 1024
 
+_answers: dict[int, type[Response]] = {}
+
 OnResponse = Callable[[Any], None]
 OnError = Callable[[OSError], None]
 
@@ -124,7 +126,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         client_id = self._client_id
         tags = b"\0" if message.header_version(version) == 2 else b""
         size = 10 + len(client_id) + len(tags) + len(body)
-        answer = response_type(message.api_key)
+        key = message.api_key
+        answer = _answers.get(key)
+        if answer is None:
+            answer = _answers[key] = response_type(key)
         self._waiting.append(_Waiting(self._correlation_id, answer, version, on_response, on_error, keeps))
         header = _HEADER(size, message.api_key, version, self._correlation_id, len(client_id))
         transport.write(b"".join((header, client_id, tags, body)))
@@ -147,17 +152,16 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     # Receiving
 
-    def connection_made(self, made: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, made)  # uvloop's is none of asyncio's classes
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         sock = transport.get_extra_info("socket")
         if sock is not None:
             with suppress(OSError):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if self._error is not None:  # closed while it was being opened
-            transport.abort()
+            transport.close()
         else:
-            self._transport = transport
+            self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
 
     def connection_lost(self, exc: Exception | None) -> None:
         error = exc if isinstance(exc, OSError) else PeerError(f"{self.host}:{self.port} hung up")

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
 from ottla.cluster.truncation import truncation_offset
-from ottla.log.errors import StorageError
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -72,7 +71,7 @@ class FetcherSettings(NamedTuple):
 class Followed:
     """A partition that is fetched, and how it goes."""
 
-    __slots__ = ("failures", "is_aside", "named_in", "partition", "timer", "told")
+    __slots__ = ("failures", "is_aside", "is_lost", "named_in", "partition", "timer", "told")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -80,6 +79,7 @@ class Followed:
         self.failures = 0  # in a row
         self.timer: asyncio.TimerHandle | None = None  # until it is named again
         self.is_aside = False  # its log cannot be written; it is not fetched
+        self.is_lost = False  # it looks for its place in the leader's log
         self.told: str | None = None
 
 
@@ -111,6 +111,12 @@ class ReplicaFetchers:
         fetcher = self._where.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)
+
+    def show(self, partition: Partition) -> None:
+        """Let the leader know where this replica is, even if nothing has changed here: it is out of the ISR."""
+        fetcher = self._where.get(partition)
+        if fetcher is not None:
+            fetcher.show(partition)
 
     async def close(self) -> None:
         self._closed = True
@@ -168,6 +174,12 @@ class ReplicaFetcher:
             self._to_forget[key] = None
             self._poke()
 
+    def show(self, partition: Partition) -> None:
+        key = (partition.topic_id, partition.index)
+        followed = self._followed[key]
+        if followed.timer is None and not followed.is_aside and not followed.is_lost:
+            self._name(key)
+
     def _name(self, key: Key) -> None:
         self._to_name[key] = None
         self._wanted.set()
@@ -222,7 +234,7 @@ class ReplicaFetcher:
         self._to_forget.clear()
         self._answered = self._request
         for key, followed in self._followed.items():
-            if followed.timer is None and not followed.is_aside:
+            if followed.timer is None and not followed.is_aside and not followed.is_lost:
                 self._to_name[key] = None
         lost = self._lost = self._loop.create_future()
         self._send()
@@ -376,8 +388,6 @@ class ReplicaFetcher:
                     self._to_name[key] = None
                 if followed.failures:
                     followed.failures, followed.told = 0, None
-        except StorageError as error:
-            self._retry(key, followed, str(error), logging.ERROR)
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.ERROR)
         except Exception:
@@ -406,6 +416,7 @@ class ReplicaFetcher:
 
     def _on_error(self, key: Key, followed: Followed, error: ErrorCode) -> None:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+            followed.is_lost = True
             task = self._loop.create_task(self._find_place(key, followed))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -464,6 +475,8 @@ class ReplicaFetcher:
             self._retry(key, followed, "the leader was lost", logging.DEBUG)
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.INFO)
+        finally:
+            followed.is_lost = False
 
     async def _ask_offset(self, partition: Partition, timestamp: int) -> int:
         if self._peer is None:

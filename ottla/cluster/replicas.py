@@ -79,11 +79,9 @@ class Replicas:
         """The partition by name or topic id, as long as it is led by somebody: consumers may read from followers."""
         found = self._topics.get(topic) if isinstance(topic, str) else self._by_id.get(topic)
         partition = None if found is None else found.get(index)
-        if partition is None or partition.leader in (NO_LEADER, self._broker_id):
-            if isinstance(topic, str):
-                return self.leader(topic, index)
-            return self.leader_by_id(topic, index)
-        return partition
+        if partition is not None and partition.leader not in (self._broker_id, NO_LEADER):
+            return partition
+        return self.leader(topic, index) if isinstance(topic, str) else self.leader_by_id(topic, index)
 
     def _absent(self, topic: TopicImage | None, index: int, unknown: ErrorCode) -> KafkaError:
         if topic is None:
@@ -171,6 +169,8 @@ class Replicas:
             self.fetchers.unfollow(partition)
         elif changed:
             self.fetchers.follow(partition)
+        elif self._broker_id not in state.isr:
+            self.fetchers.show(partition)
 
     def _stop(self, partition: Partition) -> None:
         """Serve it no longer."""

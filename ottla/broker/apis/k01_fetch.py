@@ -7,6 +7,8 @@ Behaviour
 - What is not in memory is read by a thread first, so that nobody else waits for the disk.
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
+- From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
+  in the consumer's rack (KIP-392). Fetches of followers themselves are handled in `replica_fetches`.
 - read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
   what they get: they leave those records out themselves.
 
@@ -24,9 +26,10 @@ from typing import TYPE_CHECKING
 from ottla.broker.connection import Delayed
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
 from ottla.cluster.partition import Partition
+from ottla.cluster.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.log.errors import StorageError
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
+_FOLLOWERS_SERVE = 11
 _TOPIC_IDS = 13
 _READ_COMMITTED = 1
 _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
@@ -82,6 +86,7 @@ class _Fetch:
         "_min_bytes",
         "_partitions",
         "_plan",
+        "_rack",
         "_stable",
         "_timer",
         "cold",
@@ -99,6 +104,7 @@ class _Fetch:
             self._max_bytes = min(self._max_bytes, broker.quotas.fetch_bytes(context) or self._max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed_only = request.isolation_level == _READ_COMMITTED
+        self._rack = request.rack_id if broker.selects_replicas else ""
         self._answers: list[PartitionData] = []
         self._partitions: list[Partition] = []
         self._bytes = 0
@@ -142,10 +148,10 @@ class _Fetch:
 
     def _read_one(self, target: FetchTarget, left: int) -> PartitionData:
         replicas = self._broker.replicas
-        if self._by_id:
-            partition = replicas.leader_by_id(target.topic_id, target.index)
-        else:
+        if self._context.version < _FOLLOWERS_SERVE:
             partition = replicas.leader(target.topic, target.index)
+        else:
+            partition = replicas.held(target.topic_id if self._by_id else target.topic, target.index)
         partition.check_epoch(target.current_leader_epoch)
         self._partitions.append(partition)
         log = partition.log
@@ -159,8 +165,16 @@ class _Fetch:
             aborted_transactions=[] if self._committed_only else None,
             records=b"",
         )
+        if self._rack and partition.leading is not None:
+            replica = replica_near(partition, target.fetch_offset, self._rack, self._broker.image)
+            if replica is not None:
+                answer.preferred_read_replica = replica
+                self._failed = True  # answered at once, like an error
+                return answer
         if target.last_fetched_epoch >= 0:
             epoch, end_offset = log.epoch_end_offset(target.last_fetched_epoch)
+            if epoch < 0 or end_offset < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self._failed = True  # answered at once, like an error
