@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
-from ottla.cluster.failure_detection import FailureDetector, Target
+from ottla.cluster.failure_detection import FailureDetector, Target, is_listening
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
@@ -82,8 +82,10 @@ class ClusterMember:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stale = False  # what this broker believes of the cluster is from a session that has ended
         self._backed_until = 0.0
+        self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
         broker.replicas.surroundings.isr_store = self.states
         broker.replicas.lease = self.lease
+        broker.replicas.on_offline = self._partition_offline
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
@@ -113,7 +115,7 @@ class ClusterMember:
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
         """
-        live = set(self._image.brokers) - {self._id}
+        live = await self._reachable_peers()
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
             return elections.without(partition, self._id, live) or elections.lead_again(
@@ -121,6 +123,12 @@ class ClusterMember:
             )
 
         await self.states.change(self._mine(), decide)
+
+    async def _reachable_peers(self) -> set[int]:
+        """Brokers that are registered, without those that a crash of many has left behind."""
+        targets = self._targets(set(self._image.brokers) - {self._id})
+        answers = await asyncio.gather(*(is_listening(target) for target in targets.values()))
+        return {broker_id for broker_id, there in zip(targets, answers, strict=True) if there}
 
     def _mine(self) -> list[PartitionKey]:
         return [
@@ -171,15 +179,36 @@ class ClusterMember:
 
     def _peers_changed(self) -> None:
         """The controller watches everybody, and everybody watches the controller."""
-        listener = self._broker.config.inter_broker_listener_name
         watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}
+        self._detector.watch(self._targets(watched - {self._id}))
+
+    def _targets(self, brokers: set[int]) -> dict[int, Target]:
+        """Where those of them that are registered listen for other brokers."""
+        listener = self._broker.config.inter_broker_listener_name
         targets = {}
-        for broker_id in watched - {self._id}:
-            broker = self._image.brokers.get(broker_id)
-            endpoint = None if broker is None else broker.endpoints.get(listener)
-            if broker is not None and endpoint is not None:
+        for broker_id in brokers & self._image.brokers.keys():
+            broker = self._image.brokers[broker_id]
+            endpoint = broker.endpoints.get(listener)
+            if endpoint is not None:
                 targets[broker_id] = Target(broker_id, broker.epoch, endpoint.host, endpoint.port)
-        self._detector.watch(targets)
+        return targets
+
+    def _partition_offline(self, topic: str, index: int) -> None:
+        """Its disk has failed: somebody else is to lead it."""
+        self._offline.append((topic, index))
+        if len(self._offline) == 1:
+            self._in_background(self._give_up_offline())
+
+    async def _give_up_offline(self) -> None:
+        while self._offline:
+            keys = list(self._offline)
+            try:
+                await self._let_others_lead(keys)
+            except StoreError as error:
+                logger.error("What a disk has lost could not be given to others yet: %s", error)
+                await asyncio.sleep(1)
+                continue
+            del self._offline[: len(keys)]
 
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._in_background(self._broker.topic_gone(topic))
@@ -197,16 +226,16 @@ class ClusterMember:
         await self._broker.replicas.close()
         if self._broker.config.get_bool("controlled.shutdown.enable"):
             try:
-                await asyncio.wait_for(self._hand_over(), _HAND_OVER_SECONDS)
+                await asyncio.wait_for(self._let_others_lead(self._mine()), _HAND_OVER_SECONDS)
             except (StoreError, TimeoutError) as error:
                 logger.warning("Leaderships could not be handed over: %s", error)
         await self.controller.stop()
         await self.membership.leave()
         await asyncio.sleep(_FAREWELL_SECONDS)
 
-    async def _hand_over(self) -> None:
+    async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
         live = self.controller.live - {self._id}
-        await self.states.change(self._mine(), lambda each: elections.without(each, self._id, live))
+        await self.states.change(keys, lambda each: elections.without(each, self._id, live))
 
     async def stop(self) -> None:
         await self.feed.stop()

@@ -18,6 +18,7 @@ _REFUSALS = 2
 _BETWEEN_REFUSALS = 0.02
 _BETWEEN_ATTEMPTS = 0.5
 _CONNECT_SECONDS = 5.0
+_PROBE_SECONDS = 1.0
 _STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
 
 
@@ -26,6 +27,18 @@ class Target(NamedTuple):
     epoch: int
     host: str
     port: int
+
+
+async def is_listening(target: Target) -> bool:
+    """Whether somebody takes connections there. Only a refusal is a no."""
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(target.host, target.port), _PROBE_SECONDS)
+    except ConnectionRefusedError:
+        return False
+    except (OSError, TimeoutError):
+        return True
+    writer.close()
+    return True
 
 
 class FailureDetector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
@@ -46,6 +47,8 @@ class PartitionStates:
         self._store = store
         self._image = image
         self._feed = feed
+        self._alterations: list[tuple[PartitionImage, asyncio.Future[int]]] = []
+        self._altering: asyncio.Task[None] | None = None
 
     async def change(
         self, keys: Iterable[PartitionKey], decide: Decide, *, guard: Check | None = None
@@ -78,19 +81,60 @@ class PartitionStates:
     async def alter(
         self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
     ) -> int:
-        """The ISR as its leader wants it; the new partition epoch."""
+        """The ISR as its leader wants it; the new partition epoch.
+
+        What is asked for while a write is under way shares the next one: when a broker comes back, thousands of leaders
+        let it in at once.
+        """
         partition = self._image.partitions.get((topic, index))
         path = nodes.partition_state_path(topic, index)
         if partition is None:
             raise NoNode(path)
         if (partition.leader_epoch, partition.partition_epoch) != (leader_epoch, partition_epoch):
             raise BadVersion(path)
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[int] = loop.create_future()
+        self._alterations.append((partition._replace(isr=isr), written))
+        if self._altering is None:
+            self._altering = loop.create_task(self._write_alterations())
+        return await written
+
+    async def _write_alterations(self) -> None:
         try:
-            await self._write([partition._replace(isr=isr)], None)
-        except BadVersion:
-            await self._refresh([(topic, index)])
+            while self._alterations:
+                some = self._alterations[:_PER_MULTI]
+                del self._alterations[:_PER_MULTI]
+                try:
+                    await self._alter_all(some)
+                except (BadVersion, NoNode):  # one of them: who, is found out one by one
+                    for each in some:
+                        await self._alter_one(*each)
+        finally:
+            self._altering = None
+            for _, written in self._alterations:
+                written.cancel()
+
+    async def _alter_all(self, some: Sequence[tuple[PartitionImage, asyncio.Future[int]]]) -> None:
+        try:
+            await self._write([partition for partition, _ in some], None)
+        except (BadVersion, NoNode):
             raise
-        return partition_epoch + 1
+        except StoreError as error:
+            for _, written in some:
+                _fail(written, error)
+            return
+        for partition, written in some:
+            if not written.done():
+                written.set_result(partition.partition_epoch + 1)
+
+    async def _alter_one(self, partition: PartitionImage, written: asyncio.Future[int]) -> None:
+        try:
+            await self._alter_all([(partition, written)])
+        except (BadVersion, NoNode) as error:
+            try:
+                await self._refresh([(partition.topic, partition.partition)])
+            finally:
+                _fail(written, error)
 
     def _decisions(self, keys: Sequence[PartitionKey], decide: Decide) -> list[PartitionImage]:
         wanted = []
@@ -128,7 +172,10 @@ class PartitionStates:
         return Set(path, data, partition.partition_epoch)
 
     def _told(self, partition: PartitionImage) -> ChangedPartition:
-        topic_id = self._image.topics[partition.topic].topic_id
+        topic = self._image.topics.get(partition.topic)
+        if topic is None:
+            raise NoNode(nodes.topic_path(partition.topic))
+        topic_id = topic.topic_id
         return changed_partition(
             partition, topic_id, self._image.controller_epoch, partition.partition_epoch + 1
         )
@@ -158,3 +205,8 @@ class PartitionStates:
         self._feed.learn(learned)
         if odd:
             await self._feed.read_topics(sorted(odd))
+
+
+def _fail(written: asyncio.Future[int], error: StoreError) -> None:
+    if not written.done():
+        written.set_exception(error)

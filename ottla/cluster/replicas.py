@@ -40,6 +40,8 @@ class Replicas:
         self.on_leaving: list[Callable[[Partition], None]] = []
         # Called with one sentence when no directory is left.
         self.on_all_failed: Callable[[str], None] | None = None
+        # In a cluster: called for each partition whose data is out of reach, so that others lead it.
+        self.on_offline: Callable[[str, int], None] | None = None
         self._offline: set[tuple[str, int]] = set()  # there is data, but it cannot be reached
         self._unopened: set[str] = set()  # topics with logs that could not be made yet
         # Until when this broker certainly leads what it believes to lead; None where nobody else could.
@@ -365,6 +367,9 @@ class Replicas:
         partition = self._topics.get(topic, {}).get(index)
         if partition is not None:
             self._stop(partition)
+        if self.on_offline is not None:
+            self.on_offline(topic, index)
+            return
         known = self._image.partitions.get((topic, index))
         if known is not None and known.leader == self._broker_id:
             self._image.put_partition(known._replace(leader=NO_LEADER))

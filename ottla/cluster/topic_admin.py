@@ -359,7 +359,7 @@ class TopicAdmin:
 
     async def _create(self, topic: TopicImage, timeout_ms: int) -> None:
         operations = topic_nodes.creation(
-            topic, self._image.controller_epoch, states=self._fits(topic.partitions)
+            topic, self._image.controller_epoch, states=self._fits(topic.name, topic.partitions)
         )
         # A config node may be there before its topic: Kafka's tools of old wrote it first.
         config_path, config = nodes.topic_config_path(topic.name), nodes.encode_config(topic.configs)
@@ -379,9 +379,8 @@ class TopicAdmin:
             ) from None
         await self._show(topic, timeout_ms)
 
-    def _fits(self, partitions: Collection[object]) -> bool:
-        """Whether so many states can be written at once."""
-        return self._feed is None or len(partitions) <= topic_nodes.MAX_STATES_AT_ONCE
+    def _fits(self, name: str, partitions: Collection[object]) -> bool:
+        return self._feed is None or topic_nodes.fit_at_once(name, len(partitions))
 
     async def _show(self, topic: TopicImage, timeout_ms: int) -> None:
         if self._feed is None:
@@ -411,7 +410,7 @@ class TopicAdmin:
         node = await self._store.get(nodes.topic_path(name))
         added = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in more.items()}
         operations = topic_nodes.extension(
-            name, node, added.values(), self._image.controller_epoch, states=self._fits(added)
+            name, node, added.values(), self._image.controller_epoch, states=self._fits(name, added)
         )
         if self._feed is not None:
             if node.version != decided_on.version:

@@ -17,8 +17,17 @@ def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionIm
     )
 
 
-# More of them do not fit into one transaction of ZooKeeper; the controller writes their first states, as Kafka's does.
-MAX_STATES_AT_ONCE = 500
+# ZooKeeper takes no requests above a megabyte.
+_MAX_BYTES = 700_000
+_BYTES_OF_PARTITION = 250
+
+
+def fit_at_once(name: str, partitions: int) -> bool:
+    """Whether the first states of so many partitions can be written in one step.
+
+    Else the controller writes them when it sees the topic, as Kafka's does.
+    """
+    return partitions * (2 * len(name) + _BYTES_OF_PARTITION) <= _MAX_BYTES
 
 
 def creation(topic: TopicImage, controller_epoch: int, *, states: bool = True) -> list[Operation]:

@@ -186,7 +186,7 @@ class Cluster:
         """One request on a connection of its own."""
         failure: ClientError | None = None
         for broker_id in self.running() if broker is None else [broker]:
-            settings = Settings(client_id="ottla-testing", request_timeout=10.0)
+            settings = Settings(client_id="ottla-testing", request_timeout=60.0)
             try:
                 with Connection(settings, "127.0.0.1", self.ports[broker_id]) as connection:
                     return connection.request(request, answer)

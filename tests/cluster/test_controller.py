@@ -141,12 +141,12 @@ async def test_a_topic_too_large_for_one_transaction_gets_its_states_from_the_co
     tmp_path: Path,
 ) -> None:
     async with members(tmp_path) as found:
-        await found[1].admin.create_topic("wide", 700, 2)
+        await found[1].admin.create_topic("wide", 3000, 2)
         assert all(each.leader >= 0 for each in found[1].image.topics["wide"].partitions.values())
-        await found[2].admin.create_partitions("wide", 1300)
+        await found[2].admin.create_partitions("wide", 6000)
         await until(
             lambda: all(
-                len(m.image.topics["wide"].partitions) == 1300
+                len(m.image.topics["wide"].partitions) == 6000
                 and all(each.leader >= 0 for each in m.image.topics["wide"].partitions.values())
                 for m in found
             )
