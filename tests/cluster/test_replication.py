@@ -445,3 +445,37 @@ async def test_many_partitions_are_followed_and_cost_nothing_while_nothing_happe
         assert 1 <= fetcher._request - first <= 8
         for index in (0, 50, 99):
             assert cluster.held(0, index=index).leading.followers[1].end_offset >= 0
+
+
+async def test_a_follower_that_is_far_behind_catches_up_in_large_responses(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_fetch_max_bytes="3000000") as cluster:
+        await cluster.create("t", segment_bytes="4000000")
+        cluster.pause(1)
+        cluster.pause(2)
+        peer = cluster.peer(0)
+        for i in range(30):
+            await cluster.produce_on(peer, batch(str(i) * 500_000), acks=1)
+        cluster.resume(1)
+        cluster.resume(2)
+        await cluster.produce_on(peer, batch("end"))
+        assert len(await cluster.same_logs()) > 30 * 500_000
+        assert len(list(cluster.held(2).log.segments)) == len(list(cluster.held(0).log.segments))
+
+
+async def test_a_follower_whose_log_fails_goes_on_with_its_other_partitions(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_lag_time_max_ms="500") as cluster:
+        await cluster.create("t", partitions=2)
+        await cluster.create("u")
+        await cluster.produce(0, "a")
+        await cluster.same_logs()
+        log = cluster.held(2).log
+        log.offline_reason = "it is broken"  # as a failed fsync or truncation leaves it
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert cluster.held(0).isr == (0, 1)
+        answer = await cluster.produce_on(cluster.peer(0), batch("x"), name="u")
+        assert answer.error_code == 0
+        assert values_of(await cluster.same_logs("u")) == ["x"]
+        assert cluster.held(2).log.log_end_offset == 1
+        log.offline_reason = None
+        await until(lambda: set(cluster.held(0).isr) == {0, 1, 2})
+        assert values_of(await cluster.same_logs()) == ["a", "b"]
