@@ -89,6 +89,8 @@ class ClusterMember:
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
+        # A follower may have caught up before it was registered: it can be let in now.
+        feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
         store.on_session.append(self._session_changed)
 
@@ -229,9 +231,9 @@ class ClusterMember:
                 await asyncio.wait_for(self._let_others_lead(self._mine()), _HAND_OVER_SECONDS)
             except (StoreError, TimeoutError) as error:
                 logger.warning("Leaderships could not be handed over: %s", error)
+        await asyncio.sleep(_FAREWELL_SECONDS)
         await self.controller.stop()
         await self.membership.leave()
-        await asyncio.sleep(_FAREWELL_SECONDS)
 
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
         live = self.controller.live - {self._id}
