@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from ottla.cluster import elections
 from ottla.cluster.changes import CHANGES, notification, sequence_of
+from ottla.cluster.ending import end_tasks
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.partition_states import Deposed, PartitionStates
 from ottla.cluster.topic_deletion import remove_topic_nodes
@@ -91,9 +92,7 @@ class Controller:
 
     async def stop(self) -> None:
         """Let another one be elected at once."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         guard, self._guard = self._guard, None
         if guard is not None:
             try:
