@@ -17,6 +17,7 @@ from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, Partit
 from ottla.broker.replica_fetches import ReplicaFetches
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
+from ottla.cluster.peers import Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replica_selector import selects_by_rack
 from ottla.cluster.replicas import Replicas
@@ -72,7 +73,15 @@ class Broker:
         self.groups = GroupCoordinator(
             group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
         )
-        self.markers = PartitionMarkers(replicas, self.groups, self.now_ms)
+        self.peers = Peers(
+            config.broker_id,
+            config.inter_broker_listener_name,
+            image,
+            config.get_int("request.timeout.ms") / 1000,
+        )
+        self.markers = PartitionMarkers(
+            replicas, self.groups, self.now_ms, config.broker_id, image, self.peers
+        )
         self.transactions = TransactionCoordinator(
             transaction_config(config),
             PartitionStateLog(replicas, TRANSACTION_STATE_TOPIC),
@@ -116,6 +125,7 @@ class Broker:
 
     def close(self) -> None:
         self.delayed_produces.close()
+        self.peers.close()
         self.transactions.close()
         self.groups.close()
         self.sharing.close()

@@ -181,6 +181,7 @@ class CoordinatorLeadership:
     def _on_leading(self, partition: Partition) -> None:
         if partition.topic != self._topic:
             return
+        self._count_partitions()  # another broker may have created the topic
         loading = self._coordinator.become_leader(partition.index, partition.leader_epoch)
         task = asyncio.get_running_loop().create_task(loading)
         self._loading.add(task)

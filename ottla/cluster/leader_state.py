@@ -156,8 +156,6 @@ class LeaderState:
 
     def _advance(self, now: float) -> None:
         partition, in_sync = self._partition, self.in_sync
-        if len(in_sync.isr) < self.min_isr:
-            return  # as few as this count for nothing (KIP-966)
         around = self._around
         offset = committed_offset(
             partition.log.log_end_offset,
@@ -235,7 +233,7 @@ class LeaderState:
             return
         partition.isr, partition.partition_epoch = self.in_sync.isr, self.in_sync.partition_epoch
         if self.is_below_min_isr:
+            # What waits will be committed all the same, but on fewer replicas than the producers were promised.
             self.commits.fail(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        else:
-            self._advance(monotonic())
+        self._advance(monotonic())
         self._let_join()

@@ -66,6 +66,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         return self._transport is not None and self._error is None
 
     @property
+    def is_lost(self) -> bool:
+        return self._error is not None
+
+    @property
     def in_flight(self) -> int:
         return len(self._waiting)
 

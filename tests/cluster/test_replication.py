@@ -132,7 +132,7 @@ async def test_below_min_isr_acks_all_is_refused_and_reads_go_on(tmp_path: Path)
         assert (await waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert (await cluster.produce(0, "c")).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert cluster.held(0).log.log_end_offset == 2
-        assert await cluster.values(0) == ["a"]
+        assert await cluster.values(0) == ["a", "b"]
         await cluster.start(1)
         await until(lambda: len(cluster.held(0).isr) == 2, "one to come back")
         assert (await cluster.produce(0, "d")).error_code == 0
