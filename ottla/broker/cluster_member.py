@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
+from ottla.cluster.ending import end_tasks
 from ottla.cluster.failure_detection import FailureDetector, Target, is_listening
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
@@ -89,6 +90,8 @@ class ClusterMember:
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
+        # A follower may have caught up before it was registered: it can be let in now.
+        feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
         store.on_session.append(self._session_changed)
 
@@ -226,12 +229,13 @@ class ClusterMember:
         await self._broker.replicas.close()
         if self._broker.config.get_bool("controlled.shutdown.enable"):
             try:
-                await asyncio.wait_for(self._let_others_lead(self._mine()), _HAND_OVER_SECONDS)
+                async with asyncio.timeout(_HAND_OVER_SECONDS):
+                    await self._let_others_lead(self._mine())
             except (StoreError, TimeoutError) as error:
                 logger.warning("Leaderships could not be handed over: %s", error)
+        await asyncio.sleep(_FAREWELL_SECONDS)
         await self.controller.stop()
         await self.membership.leave()
-        await asyncio.sleep(_FAREWELL_SECONDS)
 
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
         live = self.controller.live - {self._id}
@@ -239,5 +243,4 @@ class ClusterMember:
 
     async def stop(self) -> None:
         await self.feed.stop()
-        for task in self._tasks:
-            task.cancel()
+        await end_tasks(self._tasks)

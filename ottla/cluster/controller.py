@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from ottla.cluster import elections
 from ottla.cluster.changes import CHANGES, notification, sequence_of
+from ottla.cluster.ending import end_tasks
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.partition_states import Deposed, PartitionStates
 from ottla.cluster.topic_deletion import remove_topic_nodes
@@ -33,6 +34,7 @@ from ottla.metadata.store import (
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.3
+_UNREGISTER_SECONDS = 3.0
 _PURGE_SECONDS = 60.0
 _CHANGES_KEPT_SECONDS = 300.0
 _CONFIG_CHANGES_KEPT_SECONDS = 900.0
@@ -65,6 +67,7 @@ class Controller:
         self._gone: dict[
             int, int
         ] = {}  # brokers whose process is gone: id → the epoch it was registered with
+        self._unregister_at: dict[int, float] = {}
         self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
         self._suspects: set[PartitionKey] = set()
         self._look_at_all = False
@@ -89,9 +92,7 @@ class Controller:
 
     async def stop(self) -> None:
         """Let another one be elected at once."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         guard, self._guard = self._guard, None
         if guard is not None:
             try:
@@ -117,6 +118,9 @@ class Controller:
     def broker_gone(self, broker_id: int, epoch: int) -> None:
         """The process of a broker is gone, though its session may last."""
         self._gone[broker_id] = epoch
+        loop = asyncio.get_running_loop()
+        self._unregister_at[broker_id] = loop.time() + _UNREGISTER_SECONDS
+        loop.call_later(_UNREGISTER_SECONDS, self._wake.set)
         if broker_id == self._image.controller_id:
             self._fallen = (broker_id, self._image.controller_epoch)
         self._brokers_changed()
@@ -245,8 +249,15 @@ class Controller:
         return elections.adjust(partition, live, unclean=unclean)
 
     async def _unregister(self, guard: Check) -> None:
-        """Let everybody know of a broker that is gone, and not only when its session ends."""
+        """Let everybody know of a broker that is gone, and not only when its session ends.
+
+        Not at once: clients that hear of a new leader and of the end of the old one in the same breath get confused,
+        librdkafka for a second.
+        """
+        now = asyncio.get_running_loop().time()
         for broker_id, epoch in list(self._gone.items()):
+            if now < self._unregister_at[broker_id]:
+                continue
             path = nodes.broker_path(broker_id)
             stat = await self._store.exists(path)
             if stat is None or stat.czxid != epoch:

@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from ottla.cluster.ending import end_tasks
+
 logger = logging.getLogger(__name__)
 
 _REFUSALS = 2
@@ -32,7 +34,8 @@ class Target(NamedTuple):
 async def is_listening(target: Target) -> bool:
     """Whether somebody takes connections there. Only a refusal is a no."""
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(target.host, target.port), _PROBE_SECONDS)
+        async with asyncio.timeout(_PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(target.host, target.port)
     except ConnectionRefusedError:
         return False
     except (OSError, TimeoutError):
@@ -61,9 +64,7 @@ class FailureDetector:
     async def stop(self) -> None:
         tasks = list(self._watching.values())
         self._watching.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
 
     async def _watch(self, target: Target) -> None:
         reached = gone = False
@@ -71,9 +72,8 @@ class FailureDetector:
         pause = _BETWEEN_REFUSALS
         while True:
             try:
-                reader, writer = await asyncio.wait_for(
-                    asyncio.open_connection(target.host, target.port), _CONNECT_SECONDS
-                )
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    reader, writer = await asyncio.open_connection(target.host, target.port)
             except ConnectionRefusedError:
                 refused += 1
                 if reached and not gone:

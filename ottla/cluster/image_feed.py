@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ottla.cluster.changes import CHANGES, ChangedPartition, decode_change, sequence_of
 from ottla.cluster.config_feed import ConfigFeed
+from ottla.cluster.ending import end_tasks
 from ottla.log.errors import LogDirectoryError
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
@@ -117,9 +118,7 @@ class ImageFeed:
         for cancel in self._watches:
             cancel()
         tasks = [*self._applying.values(), *([self._following] if self._following else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
         for _, future in self._waiting:
             future.cancel()
 
@@ -143,7 +142,8 @@ class ImageFeed:
         entry = (condition, met)
         self._waiting.append(entry)
         try:
-            await asyncio.wait_for(met, seconds)
+            async with asyncio.timeout(seconds):
+                await met
         except TimeoutError:
             return False
         finally:

@@ -195,7 +195,9 @@ def test_nothing_is_lost_when_the_controller_is_killed(cluster: Cluster, zookeep
     report("Controller killed with SIGKILL", load, since)
     assert json.loads(zookeeper.get("/controller")[0])["brokerid"] == cluster.controller()
     assert int(zookeeper.get("/controller_epoch")[0]) == epoch + 1
-    assert str(controller) not in zookeeper.get_children("/brokers/ids")
+    cluster.wait_until(
+        lambda: str(controller) not in zookeeper.get_children("/brokers/ids"), "its registration is gone"
+    )
     check_nothing_lost(cluster, "orphaned", load)
 
 
