@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.connection import Connection, Delayed
+from ottla.broker.connection import Connection
+from ottla.broker.delayed import Delayed
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 

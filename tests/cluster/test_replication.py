@@ -9,6 +9,11 @@ from pathlib import Path
 from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from tests.cluster.replicated import batch, brokers, until, values_of
 
 
@@ -265,6 +270,28 @@ async def test_a_follower_that_is_behind_the_log_start_begins_anew_there(tmp_pat
         assert values_of(bytes((await cluster.fetch(0, 7)).records)) == ["h"]
         assert cluster.held(2).log.log_start_offset == 5
         await until(lambda: cluster.held(2).high_watermark == 8)
+
+
+async def test_records_are_deleted_when_every_replica_that_is_there_has_deleted_them(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_fetch_wait_max_ms="10000") as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a", "b", "c")
+
+        async def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
+            asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+            topic = DeleteRecordsTopic(name="t", partitions=[asked])
+            response = await cluster.peer(0).request(
+                DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms), 2
+            )
+            result = response.topics[0].partitions[0]
+            return result.error_code, result.low_watermark
+
+        assert await delete(1, 9_000) == (0, 1)
+        assert [cluster.held(broker_id).log.log_start_offset for broker_id in range(3)] == [1, 1, 1]
+        cluster.pause(2)
+        assert await delete(2, 300) == (ErrorCode.REQUEST_TIMED_OUT, 2)
+        await cluster.kill(2)
+        assert await delete(3, 9_000) == (0, 3)
 
 
 async def test_a_follower_starts_at_a_log_start_in_the_middle_of_a_batch(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.connection import Delayed
+from ottla.broker.delayed import Delayed
 from ottla.broker.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.transaction_admission import Refused, admit_produce

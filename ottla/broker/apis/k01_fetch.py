@@ -23,7 +23,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.connection import Delayed
+from ottla.broker.delayed import Delayed
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
 from ottla.cluster.partition import Partition
 from ottla.cluster.replica_selector import replica_near
