@@ -305,6 +305,10 @@ class Connection:
 
     def _settle(self) -> None:
         self._settling = False
+        self.settle()
+
+    def settle(self) -> None:
+        """Answer what is complete, in order."""
         delayed = self._delayed
         while delayed and not self.closed:
             head = delayed[0]

@@ -25,10 +25,18 @@ class Delayed:
         self.context: Any = None
 
     def complete(self, response: Response) -> None:
+        """Together with all that are completed in this turn."""
         if not self.is_complete:
             self.is_complete = True
             self.response = response
             self._connection.settle_soon()
+
+    def complete_now(self, response: Response) -> None:
+        """For whoever has a turn of the loop of his own."""
+        if not self.is_complete:
+            self.is_complete = True
+            self.response = response
+            self._connection.settle()
 
     def abandon(self) -> None:
         self.is_complete = True

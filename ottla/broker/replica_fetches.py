@@ -393,7 +393,7 @@ class ReplicaSession:
         answers = self._answers()
         if answers is not None:
             self._waiting = None
-            waiting.complete(self._respond(answers))
+            waiting.complete_now(self._respond(answers))
 
     def _on_time(self) -> None:
         self._timer = None
