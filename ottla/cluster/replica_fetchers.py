@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ottla.cluster.follower_requests import FetcherSettings
 from ottla.cluster.partition import Partition
-from ottla.cluster.replica_fetcher import FetcherSettings, ReplicaFetcher
+from ottla.cluster.replica_fetcher import ReplicaFetcher
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 

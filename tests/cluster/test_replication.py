@@ -14,6 +14,8 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.cluster.replicated import batch, brokers, until, values_of
 
 
@@ -165,6 +167,36 @@ async def test_a_produce_that_waits_is_told_that_another_leads_now(tmp_path: Pat
         assert (await cluster.produce(0, "b")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert (await cluster.produce(1, "c")).error_code == 0
         assert values_of(await cluster.same_logs()) == ["a", "c"]
+
+
+async def test_who_asks_the_wrong_broker_is_told_who_leads(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        topic = await cluster.create("t")
+        asked = PartitionProduceData(index=0, records=batch("a"))
+        produced = await cluster.peer(1).request(
+            ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t", partition_data=[asked])]), 12
+        )
+        answer = produced.responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (0, 0)
+        [node] = produced.node_endpoints
+        assert (node.node_id, node.port) == (0, cluster.servers[0].port)
+        await cluster.elect("t", 2)
+        fetched = await cluster.peer(0).request(
+            FetchRequest(
+                topics=[
+                    FetchTopic(
+                        topic_id=topic.topic_id,
+                        partitions=[FetchPartition(partition=0, current_leader_epoch=0)],
+                    )
+                ]
+            ),
+            16,
+        )
+        data = fetched.responses[0].partitions[0]
+        assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 1)
+        assert [node.node_id for node in fetched.node_endpoints] == [2]
 
 
 async def test_produces_of_one_connection_are_written_while_others_wait_and_answered_in_order(
