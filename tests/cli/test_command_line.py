@@ -45,7 +45,10 @@ CLIENT_COMMANDS = {
 
 
 def test_every_client_command_is_covered_here():
-    assert set(every_command()) - {("start",), ("completion",)} == set(CLIENT_COMMANDS)
+    of_brokers = {
+        command for command in every_command() if command[0] not in ("start", "completion", "zookeeper")
+    }
+    assert of_brokers == set(CLIENT_COMMANDS)
 
 
 @pytest.mark.parametrize("command", list(every_command()), ids=" ".join)
