@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_RETRY_SECONDS = 1.0
+
 
 class Surroundings:
     """What the leaders of a broker have in common. Owner: the event loop."""
@@ -263,6 +265,10 @@ class LeaderState:
                 ",".join(map(str, before)),
             )
             self._isr_changed()
+
+    def _retry(self) -> None:
+        if self._partition.leading is self:
+            self.check()
 
     def _isr_changed(self) -> None:
         partition = self._partition
