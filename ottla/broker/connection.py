@@ -19,12 +19,12 @@ from collections.abc import Callable
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.delayed import Delayed
 from ottla.log.file_region import FileRegion
 from ottla.log.page_cache import is_in_memory, read_now, read_through
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
-    from ottla.protocol.codec import Response
 
 logger = logging.getLogger(__name__)
 
@@ -42,31 +42,6 @@ _MAX_QUEUED = 4 * 1024 * 1024
 _MAX_DELAYED = 2000
 # Below this a read and one joint write are cheaper than a sendfile of its own.
 _SENDFILE_FROM = 32 * 1024
-
-
-class Delayed:
-    """The answer to a request that is carried out and waits for something, while its connection goes on.
-
-    `complete` it once. `abandon` is called if the client goes away first.
-    """
-
-    __slots__ = ("_connection", "api", "context", "is_complete", "response")
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self.is_complete = False
-        self.response: Response | None = None
-        self.api: Any = None
-        self.context: Any = None
-
-    def complete(self, response: Response) -> None:
-        if not self.is_complete:
-            self.is_complete = True
-            self.response = response
-            self._connection.settle_soon()
-
-    def abandon(self) -> None:
-        self.is_complete = True
 
 
 class Connection:
@@ -330,6 +305,10 @@ class Connection:
 
     def _settle(self) -> None:
         self._settling = False
+        self.settle()
+
+    def settle(self) -> None:
+        """Answer what is complete, in order."""
         delayed = self._delayed
         while delayed and not self.closed:
             head = delayed[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.connection import Connection, Delayed
+from ottla.broker.connection import Connection
+from ottla.broker.delayed import Delayed
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
@@ -52,7 +53,12 @@ class DelayedProduces:
 
     def _look(self) -> None:
         now = self._loop.time()
-        for delayed in [each for each, deadline in self._deadlines.items() if deadline <= now]:
+        late = {each for each, deadline in self._deadlines.items() if deadline <= now}
+        for partition in {wait.partition for each in late for wait in each.waits}:
+            if partition.leading is not None:
+                partition.leading.commits.discard(late)
+        for delayed in late:
+            del self._deadlines[delayed]
             delayed.time_out()
         self._timer = self._loop.call_later(_LOOK_EVERY, self._look) if self._deadlines else None
 
@@ -64,7 +70,7 @@ class DelayedProduces:
 class DelayedProduce(Delayed):
     """One request; it is complete when the last of its batches is committed or has failed."""
 
-    __slots__ = ("_all", "_answer", "_left", "_waits")
+    __slots__ = ("_all", "_answer", "_left", "waits")
 
     def __init__(
         self,
@@ -76,24 +82,21 @@ class DelayedProduce(Delayed):
         super().__init__(connection)
         self._all = others
         self._answer = answer
-        self._waits = waits
+        self.waits = waits
         self._left = len(waits)
 
     def committed(self, at: int, error: ErrorCode) -> None:
         if error:
-            self._waits[at].answer.error_code = error
+            self.waits[at].answer.error_code = error
         self._left -= 1
         if not self._left:
             self._all.forget(self)
             self.complete(self._answer)
 
     def time_out(self) -> None:
-        for partition, offset, answer in self._waits:
-            if partition.leading is not None:
-                partition.leading.commits.discard(self)
+        for partition, offset, answer in self.waits:
             if not answer.error_code and partition.high_watermark < offset:
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-        self._all.forget(self)
         self.complete(self._answer)
 
     def abandon(self) -> None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker import apis
 from ottla.broker.client_quotas import RequestCost
-from ottla.broker.connection import RECEIVE_BYTES, Connection, Delayed
+from ottla.broker.connection import RECEIVE_BYTES, Connection
+from ottla.broker.delayed import Delayed
 from ottla.broker.frame_buffers import FrameBuffers
 from ottla.metadata.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response

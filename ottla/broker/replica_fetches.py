@@ -11,7 +11,8 @@ import random
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from ottla.broker.connection import Connection, Delayed
+from ottla.broker.connection import Connection
+from ottla.broker.delayed import Delayed
 from ottla.broker.fetch_sessions import INITIAL, SESSIONLESS
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.log.errors import StorageError
@@ -295,7 +296,11 @@ class ReplicaSession:
             if answer.records:
                 size += len(answer.records)
                 left -= len(answer.records)
-            elif answer.error_code or answer.diverging_epoch is not None:
+            elif (
+                answer.error_code
+                or answer.diverging_epoch is not None
+                or answer.log_start_offset > target.sent_log_start_offset > _UNKNOWN
+            ):
                 urgent = True
         if size < self._min_bytes and not urgent:
             return None
@@ -388,7 +393,7 @@ class ReplicaSession:
         answers = self._answers()
         if answers is not None:
             self._waiting = None
-            waiting.complete(self._respond(answers))
+            waiting.complete_now(self._respond(answers))
 
     def _on_time(self) -> None:
         self._timer = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Collection
 from typing import Any, Protocol
 
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -47,9 +48,9 @@ class CommitQueue:
         for _, waiter, token in waiting:
             waiter.committed(token, error)
 
-    def discard(self, waiter: CommitWaiter) -> None:
-        """It has given up."""
-        self._waiting = deque(entry for entry in self._waiting if entry[1] is not waiter)
+    def discard(self, waiters: Collection[CommitWaiter]) -> None:
+        """They have given up."""
+        self._waiting = deque(entry for entry in self._waiting if entry[1] not in waiters)
 
 
 class CommitFuture:

@@ -49,6 +49,7 @@ class LeaderState:
     __slots__ = (
         "_altering",
         "_around",
+        "_deletions",
         "_partition",
         "_waits_for_news",
         "commits",
@@ -72,6 +73,8 @@ class LeaderState:
         self.followers: dict[int, Follower] = {}
         self.commits = commits or CommitQueue()
         self.min_isr = 1
+        # Who deleted records up to an offset, and waits until no replica has them any more.
+        self._deletions: list[tuple[int, asyncio.Future[None]]] = []
         self._altering = False
         self._waits_for_news = False  # the store has another state than the one that is known here
         self._set_followers(state.replicas)
@@ -119,6 +122,8 @@ class LeaderState:
         follower.fetched(offset, start_offset, self._partition.log.log_end_offset, now)
         if offset != before:
             self._advance(now)
+        if self._deletions:
+            self._settle_deletions()
         if broker_id not in self.in_sync.maximal:
             self._let_join()
 
@@ -151,6 +156,38 @@ class LeaderState:
     def close(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """Another leads, or nobody does: what waits here is not known to be committed, and is told so."""
         self.commits.fail(error)
+        for _, waiting in self._deletions:
+            if not waiting.done():
+                waiting.set_exception(KafkaError(error))
+                waiting.exception()  # its client may have gone away
+        self._deletions.clear()
+
+    # Deleted records
+
+    @property
+    def low_watermark(self) -> int:
+        """Where the log starts on every replica that is there."""
+        starts = [
+            follower.start_offset
+            for broker_id, follower in self.followers.items()
+            if self._around.is_alive(broker_id)
+        ]
+        return min(starts, default=self._partition.log.log_start_offset)
+
+    def wait_deleted(self, offset: int) -> asyncio.Future[None] | None:
+        """Ends when no replica that is there has anything before `offset`; None if that is so already."""
+        if self.low_watermark >= offset:
+            return None
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._deletions.append((offset, waiting))
+        return waiting
+
+    def _settle_deletions(self) -> None:
+        low = self.low_watermark
+        for offset, waiting in self._deletions:
+            if offset <= low and not waiting.done():
+                waiting.set_result(None)
+        self._deletions = [entry for entry in self._deletions if not entry[1].done()]
 
     # Steps
 

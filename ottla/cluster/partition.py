@@ -34,10 +34,10 @@ class Watcher(Protocol):
     """A follower's view of a partition that this broker leads."""
 
     def appended(self) -> None:
-        """The log has grown; committed or not, a follower wants it."""
+        """The log has grown or begins elsewhere; committed or not, a follower wants to know."""
 
     def committed(self) -> None:
-        """The high watermark or the log start offset has moved."""
+        """The high watermark has moved."""
 
     def changed(self) -> None:
         """The partition is no longer led here, or in another epoch."""
@@ -241,7 +241,7 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.advance_log_start_offset(offset)
         for watcher in self.watchers:
-            watcher.committed()
+            watcher.appended()  # followers are to hear of it at once
         return self.log.log_start_offset
 
     # Following

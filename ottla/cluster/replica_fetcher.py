@@ -11,61 +11,20 @@ import asyncio
 import logging
 import random
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from ottla.cluster.follower_requests import FETCH_VERSION, FetcherSettings, Key, ask_offsets, fetch_request
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
 from ottla.cluster.truncation import truncation_offset
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ReplicaState,
-)
-from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 logger = logging.getLogger(__name__)
 
-FETCH_VERSION = 17
-_LIST_OFFSETS_VERSION = 9
-_LATEST, _EARLIEST = -1, -2
 # What one turn of the event loop writes: then others have theirs.
 _BYTES_PER_TURN = 1024 * 1024
 _FIRST_RETRY = 0.01
-
-Key = tuple[bytes, int]
-
-
-class FetcherSettings(NamedTuple):
-    wait_max_ms: int
-    min_bytes: int
-    max_bytes: int  # of one partition
-    response_max_bytes: int
-    backoff: float
-    timeout: float
-    listener: str
-
-    @classmethod
-    def of(cls, config: BrokerConfig) -> FetcherSettings:
-        return cls(
-            config.get_int("replica.fetch.wait.max.ms"),
-            config.get_int("replica.fetch.min.bytes"),
-            config.get_int("replica.fetch.max.bytes"),
-            config.get_int("replica.fetch.response.max.bytes"),
-            config.get_int("replica.fetch.backoff.ms") / 1000,
-            config.get_int("replica.socket.timeout.ms") / 1000,
-            config.inter_broker_listener_name,
-        )
 
 
 class Followed:
@@ -81,50 +40,6 @@ class Followed:
         self.is_aside = False  # its log cannot be written; it is not fetched
         self.is_lost = False  # it looks for its place in the leader's log
         self.told: str | None = None
-
-
-class ReplicaFetchers:
-    """A fetcher for each broker that leads something which is replicated here. Owner: the event loop."""
-
-    def __init__(self, broker_id: int, config: BrokerConfig, image: ClusterImage) -> None:
-        self._broker_id = broker_id
-        self._config = config
-        self._image = image
-        self._by_leader: dict[int, ReplicaFetcher] = {}
-        self._where: dict[Partition, ReplicaFetcher] = {}
-        self._closed = False
-
-    def follow(self, partition: Partition) -> None:
-        """Fetch from the leader that the partition has now, in its epoch of now."""
-        self.unfollow(partition)
-        if self._closed:
-            return  # a broker that leaves hands over what it leads, and must not get in sync again
-        fetcher = self._by_leader.get(partition.leader)
-        if fetcher is None:
-            fetcher = self._by_leader[partition.leader] = ReplicaFetcher(
-                self._broker_id, partition.leader, FetcherSettings.of(self._config), self._image
-            )
-        self._where[partition] = fetcher
-        fetcher.add(partition)
-
-    def unfollow(self, partition: Partition) -> None:
-        fetcher = self._where.pop(partition, None)
-        if fetcher is not None:
-            fetcher.remove(partition)
-
-    def show(self, partition: Partition) -> None:
-        """Let the leader know where this replica is, even if nothing has changed here: it is out of the ISR."""
-        fetcher = self._where.get(partition)
-        if fetcher is not None:
-            fetcher.show(partition)
-
-    async def close(self) -> None:
-        self._closed = True
-        fetchers = list(self._by_leader.values())
-        self._by_leader.clear()
-        self._where.clear()
-        for fetcher in fetchers:
-            await fetcher.close()
 
 
 class ReplicaFetcher:
@@ -286,44 +201,17 @@ class ReplicaFetcher:
             self._lost.set_result(error)
 
     def _next_request(self) -> FetchRequest:
-        settings = self._settings
-        topics: dict[bytes, FetchTopic] = {}
+        named = []
         for key in self._to_name:
-            topic_id, index = key
             followed = self._followed[key]
             followed.named_in = self._request
-            partition = followed.partition
-            log = partition.log
-            topic = topics.get(topic_id)
-            if topic is None:
-                topic = topics[topic_id] = FetchTopic(topic_id=topic_id)
-            topic.partitions.append(
-                FetchPartition(
-                    partition=index,
-                    current_leader_epoch=partition.leader_epoch,
-                    fetch_offset=log.log_end_offset,
-                    last_fetched_epoch=log.epochs.latest,
-                    log_start_offset=log.log_start_offset,
-                    partition_max_bytes=settings.max_bytes,
-                )
-            )
-            self._named.add(key)
-        forgotten: dict[bytes, ForgottenTopic] = {}
-        for topic_id, index in self._to_forget:
-            self._named.discard((topic_id, index))
-            forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id)).partitions.append(index)
+            named.append(followed.partition)
+        self._named.update(self._to_name)
+        self._named.difference_update(self._to_forget)
+        request = fetch_request(self._broker_id, self._settings, named, self._to_forget)
+        request.session_id, request.session_epoch = self._session_id, self._session_epoch
         self._to_name.clear()
         self._to_forget.clear()
-        request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._broker_id),
-            max_wait_ms=settings.wait_max_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_max_bytes,
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=list(topics.values()),
-            forgotten_topics_data=list(forgotten.values()),
-        )
         self._session_epoch += 1
         return request
 
@@ -445,8 +333,9 @@ class ReplicaFetcher:
         """The end of the log here is not between the start and the end of the leader's log."""
         partition = followed.partition
         try:
-            start = await self._ask_offset(partition, _EARLIEST)
-            end = await self._ask_offset(partition, _LATEST)
+            if self._peer is None:
+                raise PeerError("not connected")
+            start, end = await ask_offsets(self._peer, self._broker_id, partition)
             if self._followed.get(key) is not followed:
                 return
             log_end = partition.log.log_end_offset
@@ -477,25 +366,6 @@ class ReplicaFetcher:
             self._retry(key, followed, str(error), logging.INFO)
         finally:
             followed.is_lost = False
-
-    async def _ask_offset(self, partition: Partition, timestamp: int) -> int:
-        if self._peer is None:
-            raise PeerError("not connected")
-        asked = ListOffsetsPartition(
-            partition_index=partition.index,
-            current_leader_epoch=partition.leader_epoch,
-            timestamp=timestamp,
-        )
-        request = ListOffsetsRequest(
-            replica_id=self._broker_id,
-            topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
-        )
-        response = await self._peer.request(request, _LIST_OFFSETS_VERSION)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code))
-        offset: int = answer.offset
-        return offset
 
 
 def _pause(failures: int, longest: float) -> float:

@@ -10,7 +10,7 @@ from time import monotonic
 from ottla.cluster.leader_state import Surroundings
 from ottla.cluster.log_config import log_config
 from ottla.cluster.partition import NO_LEADER, Partition
-from ottla.cluster.replica_fetcher import ReplicaFetchers
+from ottla.cluster.replica_fetchers import ReplicaFetchers
 from ottla.log.config import LogConfig
 from ottla.log.errors import StorageError, is_of_disk, is_passing
 from ottla.log.log_directory import LogDirectory

@@ -9,6 +9,13 @@ from pathlib import Path
 from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.cluster.replicated import batch, brokers, until, values_of
 
 
@@ -162,6 +169,36 @@ async def test_a_produce_that_waits_is_told_that_another_leads_now(tmp_path: Pat
         assert values_of(await cluster.same_logs()) == ["a", "c"]
 
 
+async def test_who_asks_the_wrong_broker_is_told_who_leads(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        topic = await cluster.create("t")
+        asked = PartitionProduceData(index=0, records=batch("a"))
+        produced = await cluster.peer(1).request(
+            ProduceRequest(acks=-1, topic_data=[TopicProduceData(name="t", partition_data=[asked])]), 12
+        )
+        answer = produced.responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (0, 0)
+        [node] = produced.node_endpoints
+        assert (node.node_id, node.port) == (0, cluster.servers[0].port)
+        await cluster.elect("t", 2)
+        fetched = await cluster.peer(0).request(
+            FetchRequest(
+                topics=[
+                    FetchTopic(
+                        topic_id=topic.topic_id,
+                        partitions=[FetchPartition(partition=0, current_leader_epoch=0)],
+                    )
+                ]
+            ),
+            16,
+        )
+        data = fetched.responses[0].partitions[0]
+        assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
+        assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 1)
+        assert [node.node_id for node in fetched.node_endpoints] == [2]
+
+
 async def test_produces_of_one_connection_are_written_while_others_wait_and_answered_in_order(
     tmp_path: Path,
 ) -> None:
@@ -265,6 +302,28 @@ async def test_a_follower_that_is_behind_the_log_start_begins_anew_there(tmp_pat
         assert values_of(bytes((await cluster.fetch(0, 7)).records)) == ["h"]
         assert cluster.held(2).log.log_start_offset == 5
         await until(lambda: cluster.held(2).high_watermark == 8)
+
+
+async def test_records_are_deleted_when_every_replica_that_is_there_has_deleted_them(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_fetch_wait_max_ms="10000") as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a", "b", "c")
+
+        async def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
+            asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+            topic = DeleteRecordsTopic(name="t", partitions=[asked])
+            response = await cluster.peer(0).request(
+                DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms), 2
+            )
+            result = response.topics[0].partitions[0]
+            return result.error_code, result.low_watermark
+
+        assert await delete(1, 9_000) == (0, 1)
+        assert [cluster.held(broker_id).log.log_start_offset for broker_id in range(3)] == [1, 1, 1]
+        cluster.pause(2)
+        assert await delete(2, 300) == (ErrorCode.REQUEST_TIMED_OUT, 2)
+        await cluster.kill(2)
+        assert await delete(3, 9_000) == (0, 3)
 
 
 async def test_a_follower_starts_at_a_log_start_in_the_middle_of_a_batch(tmp_path: Path) -> None:
@@ -445,3 +504,37 @@ async def test_many_partitions_are_followed_and_cost_nothing_while_nothing_happe
         assert 1 <= fetcher._request - first <= 8
         for index in (0, 50, 99):
             assert cluster.held(0, index=index).leading.followers[1].end_offset >= 0
+
+
+async def test_a_follower_that_is_far_behind_catches_up_in_large_responses(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_fetch_max_bytes="3000000") as cluster:
+        await cluster.create("t", segment_bytes="4000000")
+        cluster.pause(1)
+        cluster.pause(2)
+        peer = cluster.peer(0)
+        for i in range(30):
+            await cluster.produce_on(peer, batch(str(i) * 500_000), acks=1)
+        cluster.resume(1)
+        cluster.resume(2)
+        await cluster.produce_on(peer, batch("end"))
+        assert len(await cluster.same_logs()) > 30 * 500_000
+        assert len(list(cluster.held(2).log.segments)) == len(list(cluster.held(0).log.segments))
+
+
+async def test_a_follower_whose_log_fails_goes_on_with_its_other_partitions(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_lag_time_max_ms="500") as cluster:
+        await cluster.create("t", partitions=2)
+        await cluster.create("u")
+        await cluster.produce(0, "a")
+        await cluster.same_logs()
+        log = cluster.held(2).log
+        log.offline_reason = "it is broken"  # as a failed fsync or truncation leaves it
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert cluster.held(0).isr == (0, 1)
+        answer = await cluster.produce_on(cluster.peer(0), batch("x"), name="u")
+        assert answer.error_code == 0
+        assert values_of(await cluster.same_logs("u")) == ["x"]
+        assert cluster.held(2).log.log_end_offset == 1
+        log.offline_reason = None
+        await until(lambda: set(cluster.held(0).isr) == {0, 1, 2})
+        assert values_of(await cluster.same_logs()) == ["a", "b"]

@@ -23,13 +23,16 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.connection import Delayed
+from ottla.broker.delayed import Delayed
 from ottla.broker.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.dispatch import CloseConnection
+from ottla.broker.leader_hints import LeaderHints
 from ottla.broker.transaction_admission import Refused, admit_produce
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from ottla.cluster.partition import Partition
 
 _ALL = -1
+_HINTS_SINCE = 10
 _TOPIC_IDS = 13
 _ZSTD = 4
 _ZSTD_SINCE = 7
@@ -63,28 +67,34 @@ def handle(
                 for data in topic.partition_data:
                     if data.records is not None:  # the buffer they arrived in is used again while this waits
                         data.records = memoryview(bytearray(data.records))
-            return _append_when_admitted(broker, request, context.version, admitted)
+            return _append_when_admitted(broker, request, context, admitted)
         refused = admitted
     waits: list[Uncommitted] = []
-    answer = _append(broker, request, context.version, refused, waits)
+    answer = _append(broker, request, context, refused, waits)
     if waits and answer is not None:
         return broker.delayed_produces.wait(context.connection, answer, waits, request.timeout_ms)
     return answer
 
 
 async def _append_when_admitted(
-    broker: Broker, request: ProduceRequest, version: int, refused: Awaitable[Refused]
+    broker: Broker, request: ProduceRequest, context: RequestContext, refused: Awaitable[Refused]
 ) -> ProduceResponse | None:
     waits: list[Uncommitted] = []
-    answer = _append(broker, request, version, await refused, waits)
+    answer = _append(broker, request, context, await refused, waits)
     await wait_committed(waits, request.timeout_ms)
     return answer
 
 
 def _append(
-    broker: Broker, request: ProduceRequest, version: int, refused: Refused, waits: list[Uncommitted]
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    refused: Refused,
+    waits: list[Uncommitted],
 ) -> ProduceResponse | None:
     """Write what can be written; what other replicas have yet to fetch goes to `waits`."""
+    version = context.version
+    hints: LeaderHints | None = None
     now_ms = broker.now_ms()
     plain = request.transactional_id is None
     acks = request.acks
@@ -123,13 +133,25 @@ def _append(
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
                 )
+                if version >= _HINTS_SINCE:
+                    hints = hints or LeaderHints(broker, context.listener)
+                    name = topic.topic_id if version >= _TOPIC_IDS else topic.name
+                    leader = hints.leader(name, data.index, error.code)
+                    if leader is not None:
+                        answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
             answers.append(answer)
         responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
     if acks == 0:
         return None
-    return ProduceResponse(responses=responses)
+    response = ProduceResponse(responses=responses)
+    if hints is not None:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in hints.nodes
+        ]
+    return response
 
 
 def _partition(

@@ -23,8 +23,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.connection import Delayed
+from ottla.broker.delayed import Delayed
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
+from ottla.broker.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
 from ottla.cluster.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range
@@ -36,6 +37,8 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 
 _FOLLOWERS_SERVE = 11
 _TOPIC_IDS = 13
+_HINTS_SINCE = 16
 _READ_COMMITTED = 1
 _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
 
@@ -81,6 +85,7 @@ class _Fetch:
         "_context",
         "_failed",
         "_future",
+        "_hints",
         "_look_for_cold",
         "_max_bytes",
         "_min_bytes",
@@ -111,6 +116,7 @@ class _Fetch:
         self._bytes_held_back = 0
         self._stable: dict[Partition, int] = {}
         self._failed = False
+        self._hints: LeaderHints | None = None
         self._look_for_cold = False
         self.cold: list[ColdRange] = []
         self._future: asyncio.Future[FetchResponse] | None = None
@@ -133,18 +139,27 @@ class _Fetch:
                 answer = self._read_one(target, left)
             except KafkaError as error:
                 self._failed = True
-                answer = PartitionData(
-                    partition_index=target.index,
-                    error_code=error.code,
-                    high_watermark=-1,
-                    aborted_transactions=None,
-                    records=b"",
-                )
+                answer = self._refuse(target, error.code)
             answers.append(answer)
             if answer.records:
                 size = len(answer.records)
                 self._bytes += size
                 left = max(left - size, 0)
+
+    def _refuse(self, target: FetchTarget, error: int) -> PartitionData:
+        answer = PartitionData(
+            partition_index=target.index,
+            error_code=error,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if self._context.version >= _HINTS_SINCE:
+            self._hints = self._hints or LeaderHints(self._broker, self._context.listener)
+            leader = self._hints.leader(target.topic_id, target.index, error)
+            if leader is not None:
+                answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+        return answer
 
     def _read_one(self, target: FetchTarget, left: int) -> PartitionData:
         replicas = self._broker.replicas
@@ -274,11 +289,17 @@ class _Fetch:
                 current = FetchableTopicResponse(topic=target.topic, topic_id=target.topic_id)
                 topics.append(current)
             current.partitions.append(answer)
-        if plan.session is None:
-            return FetchResponse(responses=topics)
-        if len(plan.targets) > 1:
-            plan.session.served(served)
-        return FetchResponse(session_id=plan.session.id, responses=topics)
+        response = FetchResponse(responses=topics)
+        if self._hints is not None:
+            response.node_endpoints = [
+                NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+                for node in self._hints.nodes
+            ]
+        if plan.session is not None:
+            if len(plan.targets) > 1:
+                plan.session.served(served)
+            response.session_id = plan.session.id
+        return response
 
     def _throttled(self) -> FetchResponse | None:
         """An empty answer for a client over its quota: what was read is read again when it may have it."""
