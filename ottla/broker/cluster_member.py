@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 60.0
-_HAND_OVER_SECONDS = 10.0
+_HAND_OVER_SECONDS = 5.0
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
 # A follower that has not fetched for so long may have another leader. When all have, that holds for a little while.
@@ -227,15 +227,18 @@ class ClusterMember:
         """Let others lead before this broker stops."""
         await self._detector.stop()
         await self._broker.replicas.close()
-        if self._broker.config.get_bool("controlled.shutdown.enable"):
-            try:
-                async with asyncio.timeout(_HAND_OVER_SECONDS):
+        try:
+            async with asyncio.timeout(_HAND_OVER_SECONDS):
+                if self._broker.config.get_bool("controlled.shutdown.enable"):
                     await self._let_others_lead(self._mine())
-            except (StoreError, TimeoutError) as error:
-                logger.warning("Leaderships could not be handed over: %s", error)
-        await asyncio.sleep(_FAREWELL_SECONDS)
+                    await asyncio.sleep(_FAREWELL_SECONDS)
+                await self.controller.resign()
+                await self.membership.leave()
+        except (StoreError, TimeoutError):
+            logger.warning(
+                "ZooKeeper cannot be reached: others will lead when this broker's session has ended"
+            )
         await self.controller.stop()
-        await self.membership.leave()
 
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
         live = self.controller.live - {self._id}

@@ -260,6 +260,9 @@ def _log_to_stderr(level: str) -> None:
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
     )
+    if level not in ("debug", "info"):
+        # The broker says itself that ZooKeeper is out of reach, once; kazoo does with every attempt.
+        logging.getLogger("kazoo").setLevel(logging.ERROR)
 
 
 def _uvloop_runner() -> asyncio.Runner:

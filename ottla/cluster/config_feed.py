@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ottla.cluster.changes import sequence_of
+from ottla.cluster.image_applier import LocalReplicas
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.client_quotas import load_client_quotas
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.store import NodeStore, NoNode
-
-if TYPE_CHECKING:
-    from ottla.cluster.image_feed import LocalReplicas
 
 logger = logging.getLogger(__name__)
 

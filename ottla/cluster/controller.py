@@ -90,15 +90,16 @@ class Controller:
         ]
         self._wake.set()
 
-    async def stop(self) -> None:
-        """Let another one be elected at once."""
-        await end_tasks(self._tasks)
+    async def resign(self) -> None:
+        """Let another one be elected at once, and be none again."""
+        await self.stop()
         guard, self._guard = self._guard, None
         if guard is not None:
-            try:
+            with suppress(BadVersion, NoNode):
                 await self._store.multi([guard, Delete(nodes.CONTROLLER)])
-            except StoreError as error:
-                logger.info("The controller's node was left to the end of the session: %s", error)
+
+    async def stop(self) -> None:
+        await end_tasks(self._tasks)
 
     @property
     def is_active(self) -> bool:
@@ -131,7 +132,7 @@ class Controller:
 
     def session_lost(self) -> None:
         """Whatever was held is gone with the session."""
-        self._resign("the session was lost")
+        self._step_down("the session was lost")
         self._wake.set()
 
     def _brokers_changed(self) -> None:
@@ -145,10 +146,10 @@ class Controller:
 
     def _controller_changed(self) -> None:
         if self.is_active and self._image.controller_id not in (self._broker_id, NO_CONTROLLER):
-            self._resign(f"broker {self._image.controller_id} is the controller")
+            self._step_down(f"broker {self._image.controller_id} is the controller")
         self._wake.set()
 
-    def _resign(self, reason: str) -> None:
+    def _step_down(self, reason: str) -> None:
         if self._guard is not None:
             logger.warning("This broker is not the controller any more: %s", reason)
         self._guard = None
@@ -165,7 +166,7 @@ class Controller:
                 if self.is_active:
                     await self._govern()
             except Deposed:
-                self._resign("another one was elected")
+                self._step_down("another one was elected")
                 self._feed.reload()
             except StoreError as error:
                 logger.warning("The controller could not write and tries again: %s", error)
@@ -297,7 +298,7 @@ class Controller:
             try:
                 await self._states.change(keys, lambda each: elections.prefer(each, self.live), guard=guard)
             except Deposed:
-                self._resign("another one was elected")
+                self._step_down("another one was elected")
             except StoreError as error:
                 logger.warning("Leaders could not be given back: %s", error)
 

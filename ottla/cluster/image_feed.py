@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ottla.cluster.changes import CHANGES, ChangedPartition, decode_change, sequence_of
 from ottla.cluster.config_feed import ConfigFeed
 from ottla.cluster.ending import end_tasks
-from ottla.log.errors import LogDirectoryError
+from ottla.cluster.image_applier import ImageApplier, LocalReplicas
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import (
@@ -23,25 +23,12 @@ from ottla.metadata.cluster_image import (
     read_topics,
 )
 from ottla.metadata.store import CancelWatch, NodeStore, NoNode, StoreError, Watcher
-from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.2
 
 PartitionKey = tuple[str, int]
-
-
-class LocalReplicas(Protocol):
-    """What this broker holds, as far as the feed has to do with it."""
-
-    def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]: ...
-
-    async def delete_topic(self, name: str) -> None: ...
-
-    def config_changed(self, topic: TopicImage) -> None: ...
-
-    def topic(self, name: str) -> dict[int, Any]: ...
 
 
 class Gap(Exception):
@@ -79,8 +66,6 @@ class ImageFeed:
     def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig, broker_id: int) -> None:
         self._store = store
         self._image = image
-        self._broker_id = broker_id
-        self._replicas: LocalReplicas | None = None
         self.configs = ConfigFeed(store, image, config)
         # Told after the image has changed.
         self.on_brokers: list[Callable[[], None]] = []
@@ -93,8 +78,7 @@ class ImageFeed:
         self._wake = asyncio.Event()
         self._rounds: list[asyncio.Future[None]] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self._dirty: dict[str, set[int]] = {}
-        self._applying: dict[str, asyncio.Task[None]] = {}
+        self._applier = ImageApplier(image, broker_id, self._check_waiting)
         self._watches: list[CancelWatch] = []
         self._following: asyncio.Task[None] | None = None
 
@@ -108,17 +92,16 @@ class ImageFeed:
 
     def start(self, replicas: LocalReplicas) -> None:
         """Carry out what the image says, and follow the store."""
-        self._replicas = replicas
         self.configs.replicas = replicas
-        for name in list(self._dirty):
-            self._carry_out(name)
+        self._applier.start(replicas)
         self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def stop(self) -> None:
         for cancel in self._watches:
             cancel()
-        tasks = [*self._applying.values(), *([self._following] if self._following else [])]
-        await end_tasks(tasks)
+        if self._following is not None:
+            await end_tasks([self._following])
+        await self._applier.stop()
         for _, future in self._waiting:
             future.cancel()
 
@@ -153,7 +136,7 @@ class ImageFeed:
 
     def is_settled(self, topic: str) -> bool:
         """Whether the replicas are what the image says."""
-        return topic not in self._dirty and topic not in self._applying
+        return self._applier.is_settled(topic)
 
     # Following
 
@@ -329,8 +312,8 @@ class ImageFeed:
                     if known.partitions.get(index) != newest.get(index)
                 ],
             )
-            if topic.configs != known.configs and self._replicas is not None:
-                self._replicas.config_changed(topic)
+            if topic.configs != known.configs and self.configs.replicas is not None:
+                self.configs.replicas.config_changed(topic)
 
     def _remove_topic(self, name: str) -> None:
         topic = self._image.topics.get(name)
@@ -364,43 +347,14 @@ class ImageFeed:
         if by_topic:
             self._check_waiting()
 
-    # Carrying out
+    # Telling
 
     def _changed(self, name: str, indexes: Iterable[int]) -> None:
         indexes = list(indexes)
         keys = [(name, index) for index in indexes]
         for listener in self.on_partitions:
             listener(keys)
-        self._dirty.setdefault(name, set()).update(indexes)
-        if self._replicas is not None:
-            self._carry_out(name)
-
-    def _carry_out(self, name: str) -> None:
-        if name not in self._applying:
-            self._applying[name] = asyncio.get_running_loop().create_task(self._apply(name))
-
-    async def _apply(self, name: str) -> None:
-        assert self._replicas is not None
-        try:
-            while (indexes := self._dirty.pop(name, None)) is not None:
-                topic = self._image.topics.get(name)
-                held = self._replicas.topic(name)
-                try:
-                    if held and (topic is None or _is_another(held, topic)):
-                        await self._replicas.delete_topic(name)
-                    if topic is not None and any(self._concerns(topic, held, index) for index in indexes):
-                        await self._replicas.apply(topic, sorted(indexes))
-                except (KafkaError, LogDirectoryError, OSError) as error:
-                    logger.error("Topic %s is not here what it should be: %s", name, error)
-                except Exception:
-                    logger.exception("Topic %s is not here what it should be", name)
-        finally:
-            del self._applying[name]
-            self._check_waiting()
-
-    def _concerns(self, topic: TopicImage, held: dict[int, Any], index: int) -> bool:
-        partition = topic.partitions.get(index)
-        return index in held or (partition is not None and self._broker_id in partition.replicas)
+        self._applier.changed(name, indexes)
 
     def _check_waiting(self) -> None:
         for entry in list(self._waiting):
@@ -420,10 +374,6 @@ def _newer(known: PartitionImage | None, read: PartitionImage) -> PartitionImage
         adding_replicas=read.adding_replicas,
         removing_replicas=read.removing_replicas,
     )
-
-
-def _is_another(held: dict[int, Any], topic: TopicImage) -> bool:
-    return any(partition.topic_id not in (nodes.ZERO_UUID, topic.topic_id) for partition in held.values())
 
 
 def _tell(listeners: list[Callable[[], None]]) -> None:

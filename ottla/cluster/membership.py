@@ -128,7 +128,5 @@ class Membership:
             self._registering.cancel()
         if self.epoch >= 0:
             self.epoch = -1
-            try:
+            with suppress(NoNode):
                 await self._store.delete(nodes.broker_path(self._broker_id))
-            except StoreError as error:
-                logger.info("The registration was left to the end of the session: %s", error)

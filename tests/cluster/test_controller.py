@@ -127,7 +127,7 @@ async def test_a_new_controller_finishes_a_deletion(tmp_path: Path) -> None:
     async with members(tmp_path, 2) as found:
         await found[0].admin.create_topic("t", 1, 2)
         await until(lambda: "t" in found[1].image.topics)
-        await found[0].controller.stop()  # nobody governs …
+        await found[0].controller.resign()  # nobody governs …
         found[1].controller._tasks[0].cancel()
         await found[0].store.create(nodes.delete_topic_path("t"))
         await until(lambda: "t" not in found[1].image.topics)

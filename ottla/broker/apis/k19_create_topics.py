@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.cluster.topic_admin import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
+from ottla.cluster.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.effective_config import effective_topic_config
 from ottla.protocol.errors import ErrorCode, KafkaError
