@@ -253,6 +253,7 @@ class LeaderState:
             logger.warning(
                 "The ISR of %s-%d could not be written: %s", partition.topic, partition.index, error
             )
+            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._retry)
             return
         finally:
             self._altering = False

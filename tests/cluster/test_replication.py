@@ -109,6 +109,22 @@ async def test_an_isr_that_cannot_be_written_still_counts_and_is_tried_again(tmp
         assert cluster.held(0).isr == (0, 1)
 
 
+async def test_who_was_to_join_the_isr_is_asked_for_again_when_the_store_is_back(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        cluster.pause(2)
+        await cluster.change("t", isr=(0, 1))
+        await cluster.produce(0, "a")
+        cluster.refuse_alter = StoreError("the store is away")
+        cluster.resume(2)
+        await until(lambda: cluster.held(0).leading.in_sync.asked == (0, 1, 2))
+        waiting = asyncio.create_task(cluster.produce(0, "b"))
+        assert (await waiting).error_code == 0
+        assert cluster.held(2).log.log_end_offset == 2, "it may be in the ISR, and was not waited for"
+        cluster.refuse_alter = None
+        await until(lambda: cluster.held(0).isr == (0, 1, 2))
+
+
 async def test_a_leader_that_lost_a_race_learns_the_state_from_the_others(tmp_path: Path) -> None:
     async with brokers(tmp_path, replica_lag_time_max_ms="300") as cluster:
         await cluster.create("t")
