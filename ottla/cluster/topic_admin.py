@@ -192,7 +192,7 @@ class TopicAdmin:
         async def decide() -> None:
             async with self._broker_configs_lock:
                 configs = alteration(self._image.group_configs.get(group_id, {}))
-                validate_group_configs(configs)
+                validate_group_configs(self._config, configs)
                 if validate_only:
                     return
                 await self._write_config(nodes.group_config_path(group_id), configs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.config_defs import (
     INT,
     STRING,
@@ -49,6 +50,14 @@ GROUP_RESOURCE_CONFIGS = by_name(
 # The broker's setting that a group overrides.
 GROUP_SYNONYMS = {RECORD_LOCK_DURATION: "group.share.record.lock.duration.ms"}
 
+# The broker's settings that say how far a group may go, least and most.
+_BOUNDS = {
+    RECORD_LOCK_DURATION: (
+        "group.share.min.record.lock.duration.ms",
+        "group.share.max.record.lock.duration.ms",
+    )
+}
+
 _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
     re.IGNORECASE,
@@ -56,14 +65,14 @@ _DURATION = re.compile(
 _BY_DURATION = "by_duration:"
 
 
-def validate_group_configs(configs: Mapping[str, str]) -> None:
+def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> None:
     """Refuse what Kafka refuses when a group is altered: KafkaError(INVALID_CONFIG)."""
     for name, text in configs.items():
         definition = GROUP_RESOURCE_CONFIGS.get(name)
         if definition is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
         try:
-            parse_value(definition, text)
+            value = parse_value(definition, text)
             if name == AUTO_OFFSET_RESET:
                 parse_offset_reset(text)
         except InvalidValue as error:
@@ -73,6 +82,16 @@ def validate_group_configs(configs: Mapping[str, str]) -> None:
                 ErrorCode.INVALID_CONFIG,
                 f"Invalid value {text} for configuration {name}: give latest, earliest or by_duration:DURATION.",
             ) from None
+        if name in _BOUNDS and isinstance(value, int):
+            _check_bounds(broker, name, value)
+
+
+def _check_bounds(broker: BrokerConfig, name: str, value: int) -> None:
+    least, most = _BOUNDS[name]
+    if value < broker.get_int(least):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {least}")
+    if value > broker.get_int(most):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {most}")
 
 
 def parse_offset_reset(text: str) -> str | int:

@@ -31,12 +31,23 @@ TRAITS = frozenset(
     }
 )
 TRANSACTIONS = frozenset({"transactions"})
+SHARE_GROUPS = frozenset({"share groups"})
 GROUPS = frozenset({"groups", "static members", "commit"})
 TOPIC_ADMIN = frozenset(
     {"create_topic", "delete_topic", "create_partitions", "list_topics", "describe_topic"}
 )
 CONFIG_ADMIN = frozenset({"describe_configs", "alter_configs"})
 GROUP_ADMIN = frozenset({"list_groups", "describe_group", "group_offsets"})
+SHARE_GROUP_ADMIN = frozenset(
+    {
+        "list_share_groups",
+        "describe_share_group",
+        "share_group_offsets",
+        "alter_share_group_offsets",
+        "delete_share_group_offsets",
+        "delete_share_group",
+    }
+)
 POSITIONS = frozenset({"position", "watermarks", "offsets_for_time"})
 ADMIN = TOPIC_ADMIN | CONFIG_ADMIN | GROUP_ADMIN | {"delete_records", "describe_cluster"}
 

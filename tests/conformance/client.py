@@ -82,7 +82,10 @@ class Client(ABC):
         limit: int | None = None,
         commit: bool = True,
     ) -> Member:
-        """Start a group member that commits what it reads, and ends by itself after `limit` records."""
+        """Start a group member that commits what it reads, and ends by itself after `limit` records.
+
+        A topic that begins with ^ is a pattern, for the broker to match.
+        """
 
     def call(self, operation: str, **arguments: Any) -> Any:
         raise NotImplementedError(f"{self.name} has no {operation}")
@@ -198,8 +201,15 @@ class AgentClient(Client):
             "limit": limit,
             "commit": commit,
         }
+        return self._start_member("member", options)
+
+    def share_member(self, group: str, topic: str, *, accept: bool = True) -> Member:
+        """Start a member of a share group; one that does not accept keeps what its first poll brought."""
+        return self._start_member("share-member", {"group": group, "topic": topic, "accept": accept})
+
+    def _start_member(self, mode: str, options: dict[str, Any]) -> Member:
         member = Member(
-            [*self.command("member"), self.bootstrap, json.dumps(options)],
+            [*self.command(mode), self.bootstrap, json.dumps(options)],
             directory=HERE,
             log=self.new_log("member"),
         )

@@ -16,6 +16,8 @@ from .capabilities import (
     CODECS,
     GROUPS,
     POSITIONS,
+    SHARE_GROUP_ADMIN,
+    SHARE_GROUPS,
     TRAITS,
     TRANSACTIONS,
     assignors,
@@ -45,6 +47,7 @@ class ConfluentClient(PythonClient):
         | GROUPS
         | POSITIONS
         | TRANSACTIONS
+        | SHARE_GROUPS
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "cooperative-sticky", *BROKER_ASSIGNORS)
@@ -83,6 +86,7 @@ class KafkaPythonClient(PythonClient):
         | {"no auto-creation", "list_offsets", "incremental_alter_configs", "delete_group"}
         | {
             "alter_group_offsets",
+            "list_share_groups",
             "delete_group_offsets",
             "log_dirs",
             "describe_producers",
@@ -119,6 +123,9 @@ class JavaClient(AgentClient):
         | GROUPS
         | POSITIONS
         | TRANSACTIONS
+        | SHARE_GROUPS
+        | SHARE_GROUP_ADMIN
+        | {"renewed locks"}
         | ADMIN - {"alter_configs"}  # the client has the incremental call only
         | codecs(*CODECS)
         | assignors(*ASSIGNORS, *BROKER_ASSIGNORS)
@@ -158,9 +165,9 @@ class JavaClient(AgentClient):
 
         if self._classes is None:
             self._classes = self.directory / "classes"
-            source = HERE / "java" / "OttlaClient.java"
+            sources = map(str, (HERE / "java").glob("*.java"))
             javac = str(Path(java()).with_name("javac"))
-            arguments = ["-d", str(self._classes), "-cp", kafka_classpath(), str(source)]
+            arguments = ["-d", str(self._classes), "-cp", kafka_classpath(), *sources]
             subprocess.run([javac, "-proc:none", *arguments], check=True, timeout=120)
         classpath = f"{self._classes}:{kafka_classpath()}"
         return [java(), *self.jvm, "-cp", classpath, "OttlaClient", mode]

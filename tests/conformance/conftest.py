@@ -19,12 +19,20 @@ from .cases import parameters
 from .client import AgentClient, Client
 from .clients import CLIENTS, ConfluentClient
 from .matrix import FAILED, NO_CLIENT, NOT_RUN, PASSED, Cell, Matrix, write_between_markers
+from .records import ClientError
 from .topics import MakeTopic, is_served
 from .waiting import wait_for
 
 BY_NAME = {client.name: client for client in CLIENTS}
 MATRIX = pytest.StashKey[Matrix]()
 CATALOGUE = pytest.StashKey[list[Cell]]()
+
+# What the clients cannot ask for and the cases have to wait for: Kafka's defaults are 45 and 15 seconds.
+QUICK = {
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
 
 OUTCOMES = {"passed": PASSED, "failed": FAILED, "skipped": NOT_RUN}
 
@@ -117,7 +125,7 @@ def bootstrap(pytestconfig: pytest.Config) -> Iterator[str]:
         return
     from ottla.testing import Broker
 
-    with Broker() as broker:
+    with Broker(config=QUICK) as broker:
         yield broker.bootstrap_servers
 
 
@@ -154,8 +162,16 @@ def observer(clients: Callable[[str], Client]) -> AgentClient:
     observer = clients(ConfluentClient.name)
     assert isinstance(observer, AgentClient)
     # The first use of a group creates __consumer_offsets; no case should have to wait for that.
-    observer.call("committed", group="warm-up", topic="warm-up", partitions=[0])
+    wait_for(lambda: has_coordinator(observer), "groups have a coordinator")
     return observer
+
+
+def has_coordinator(observer: AgentClient) -> bool:
+    try:
+        observer.call("committed", group="warm-up", topic="warm-up", partitions=[0])
+    except ClientError:
+        return False
+    return True
 
 
 @pytest.fixture

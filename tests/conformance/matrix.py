@@ -18,6 +18,8 @@ SECTIONS = (
     "Produce and consume",
     "Positions and offsets",
     "Consumer groups",
+    "Consumer groups with the consumer protocol (KIP-848)",
+    "Share groups (KIP-932)",
     "Transactions",
     "One client writes, another reads",
     "Administration",

@@ -47,6 +47,14 @@ class Member:
                     raise AssertionError(f"{what}: not within {timeout} s; {self}")
                 self._changed.wait(left)
 
+    def wait_until_failed(self, what: str, timeout: float = 30.0) -> None:
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while self.failure is None:
+                left = deadline - time.monotonic()
+                assert left > 0, f"{what}: not within {timeout} s; {self}"
+                self._changed.wait(left)
+
     def wait_for_exit(self, timeout: float = CLOSE_TIMEOUT) -> None:
         assert self._process.wait(timeout) == 0, f"the member failed: {self}"
         self._reader.join(CLOSE_TIMEOUT)

@@ -18,6 +18,7 @@ class Record:
     partition: int | None = None
     timestamp: int | None = None
     offset: int | None = None
+    delivery_count: int | None = None  # of a record that came through a share group
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -27,6 +28,7 @@ class Record:
             "partition": self.partition,
             "timestamp": self.timestamp,
             "offset": self.offset,
+            "delivery_count": self.delivery_count,
         }
 
     @classmethod
@@ -38,6 +40,7 @@ class Record:
             partition=data["partition"],
             timestamp=data["timestamp"],
             offset=data.get("offset"),
+            delivery_count=data.get("delivery_count"),
         )
 
 

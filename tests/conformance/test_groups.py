@@ -2,60 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from .capabilities import ASSIGNORS, BROKER_ASSIGNORS, SHORTEST_SESSION_MS
+from .capabilities import ASSIGNORS, SHORTEST_SESSION_MS
 from .cases import case
 from .client import AgentClient, Client
-from .member import Member
+from .group_members import PARTITIONS, spread, values, wait_for_all, wait_for_records, wait_for_shares
 from .records import Record
 from .topics import MakeTopic
-from .waiting import wait_for
-
-PARTITIONS = 6
 
 pytestmark = pytest.mark.timeout(180)
-
-
-def wait_for_all(
-    members: list[Member], condition: Callable[[], bool], what: str, timeout: float = 60
-) -> None:
-    """Wait for something that several members bring about together."""
-
-    def holds() -> bool:
-        assert all(member.failure is None for member in members), "a member failed"
-        return condition()
-
-    try:
-        wait_for(holds, what, timeout)
-    except AssertionError as error:
-        raise AssertionError(f"{error}\n" + "\n".join(map(str, members))) from None
-
-
-def wait_for_shares(members: list[Member], what: str, timeout: float = 60) -> None:
-    """Every partition has one owner, and nobody has two more than another."""
-
-    def shared() -> bool:
-        owned = sorted(partition for member in members for partition in member.assignment)
-        sizes = [len(member.assignment) for member in members]
-        return owned == list(range(PARTITIONS)) and max(sizes) - min(sizes) <= 1
-
-    wait_for_all(members, shared, what, timeout)
-
-
-def wait_for_records(members: list[Member], records: list[Record]) -> None:
-    wanted = {record.value for record in records}
-    wait_for_all(members, lambda: values(members) >= wanted, "everything is read")
-
-
-def values(members: list[Member]) -> set[bytes | None]:
-    return {record.value for member in members for record in member.records}
-
-
-def spread(n: int, text: str) -> list[Record]:
-    return [Record(value=f"{text} {i}".encode(), partition=i % PARTITIONS) for i in range(n)]
 
 
 @case("Three members share, one is killed, two take over", needs=["groups"])
@@ -97,49 +53,6 @@ def test_assignor(
     # It leaves with a word, so nobody waits for its session to run out.
     second.stop()
     wait_for_shares([first], "the one that stays has all partitions", timeout=20)
-
-
-@case(
-    "KIP-848, {assignor}: join and leave",
-    needs=["groups", "assignor:{assignor}"],
-    assignor=BROKER_ASSIGNORS,
-)
-def test_broker_assigns(
-    client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str, assignor: str
-) -> None:
-    topic = make_topic(partitions=PARTITIONS)
-    first = client.member(unique, topic, assignor=assignor)
-    wait_for_shares([first], "one member has all partitions")
-    second = client.member(unique, topic, assignor=assignor)
-    wait_for_shares([first, second], "two members share")
-    records = spread(30, "record")
-    observer.produce(topic, records)
-    wait_for_records([first, second], records)
-    second.stop()
-    wait_for_shares([first], "the one that stays has all partitions", timeout=20)
-
-
-@case(
-    "KIP-848: a live classic group is upgraded and keeps its place",
-    needs=["groups", "assignor:broker:uniform"],
-)
-def test_upgrade(client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str) -> None:
-    topic = make_topic(partitions=PARTITIONS)
-    classic = client.member(unique, topic, assignor="range")
-    before = spread(30, "before")
-    observer.produce(topic, before)
-    wait_for_records([classic], before)
-    newcomer = client.member(unique, topic, assignor="broker:uniform")
-    wait_for_shares([classic, newcomer], "both share")
-    during = spread(30, "during")
-    observer.produce(topic, during)
-    wait_for_records([classic, newcomer], during)
-    classic.stop()
-    wait_for_shares([newcomer], "the new member has all partitions", timeout=30)
-    after = spread(30, "after")
-    observer.produce(topic, after)
-    wait_for_records([newcomer], after)
-    assert values([newcomer]).isdisjoint({record.value for record in before}), "it began where the group was"
 
 
 @case("A static member that comes back in time causes no rebalance", needs=["static members"])

@@ -1,7 +1,7 @@
 """Finds what a log must never do in a history of sends and polls.
 
-The anomalies are those that Jepsen looks for in Kafka-like systems. A history is what clients saw, in the order in
-which each of them saw it; the checker knows nothing of brokers.
+The anomalies are those that Jepsen looks for in Kafka-like systems, and transactions of which only a part is there. A
+history is what clients saw, in the order in which each of them saw it; the checker knows nothing of brokers.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ def check(history: History) -> list[Anomaly]:
         *_duplicates(facts),
         *_missing(facts),
         *_aborted_reads(facts),
+        *_torn_transactions(facts),
         *_nonmonotonic_sends(facts),
         *_poll_order(history, facts),
     ]
@@ -147,6 +148,20 @@ def _aborted_reads(facts: _Facts) -> Iterator[Anomaly]:
     for send in facts.sends:
         if facts.outcome_of(send) is Outcome.FAILED and (send.partition, send.value) in facts.polled:
             yield Anomaly("aborted-read", f"{send.value} was refused or aborted, and read")
+
+
+def _torn_transactions(facts: _Facts) -> Iterator[Anomaly]:
+    """Whatever became of a transaction, all that was written in it is there or nothing of it."""
+    written: dict[str, list[Send]] = defaultdict(list)
+    for send in facts.sends:
+        if send.transaction is not None and send.outcome is Outcome.OK:
+            written[send.transaction].append(send)
+    for name, sends in written.items():
+        if facts.transactions.get(name, Outcome.UNKNOWN) is not Outcome.UNKNOWN:
+            continue  # a lost write or an aborted read, then
+        missing = [send.value for send in sends if (send.partition, send.value) not in facts.polled]
+        if missing and len(missing) < len(sends):
+            yield Anomaly("torn-transaction", f"{name} is there without {missing}")
 
 
 def _nonmonotonic_sends(facts: _Facts) -> Iterator[Anomaly]:

@@ -61,6 +61,13 @@ def test_a_record_of_a_committed_transaction_must_be_read() -> None:
     assert kinds(sent("a", 0, transaction="t"), Transaction("t", UNKNOWN)) == []
 
 
+def test_a_transaction_of_which_only_a_part_is_there_is_torn() -> None:
+    both = (sent("a", 0, transaction="t"), sent("b", 1, transaction="t"), Transaction("t", UNKNOWN))
+    assert kinds(*both, polled((0, "a"))) == ["torn-transaction"]
+    assert kinds(*both, polled((0, "a"), (1, "b"))) == []
+    assert kinds(*both) == []
+
+
 def test_offsets_that_go_back_between_sends_are_nonmonotonic() -> None:
     assert kinds(sent("b", 1), sent("a", 0), polled((0, "a"), (1, "b"))) == ["nonmonotonic-send"]
 

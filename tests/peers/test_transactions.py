@@ -84,7 +84,7 @@ def read(bootstrap_servers: str, isolation: str) -> list[str]:
 
 def test_the_java_client_copies_exactly_once_under_fire(tmp_path: Path) -> None:
     command = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-cp", client_classpath(), str(COPIER)]
-    copy_under_fire(tmp_path, records=5_000, kills=5, seconds=150, command=command)
+    copy_under_fire(tmp_path, records=5_000, kills=9, seconds=150, command=command)
 
 
 def test_kafkas_tools_find_and_end_transactions() -> None:

@@ -5,6 +5,7 @@ fails one test and not the test run, and so that a group member can be killed li
 
     python -m agents.confluent serve HOST:PORT            commands on stdin, one answer line each
     python -m agents.confluent member HOST:PORT '{...}'   joins a group, writes events until stdin closes
+    python -m agents.confluent share-member HOST:PORT '{...}'   the same with a share group
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ class Agent:
         return handle
 
     def run_member(self, options: dict[str, Any], emit: Emit, stopping: threading.Event) -> None:
+        raise NotImplementedError
+
+    def run_share_member(self, options: dict[str, Any], emit: Emit, stopping: threading.Event) -> None:
         raise NotImplementedError
 
 
@@ -93,7 +97,8 @@ def main(agent_class: type[Agent]) -> None:
     if mode == "serve":
         serve(agent)
     else:
-        be_member(agent, json.loads(sys.argv[3]))
+        run = agent.run_share_member if mode == "share-member" else agent.run_member
+        be_member(agent, run, json.loads(sys.argv[3]))
 
 
 def serve(agent: Agent) -> None:
@@ -110,7 +115,7 @@ def serve(agent: Agent) -> None:
         write_line(answer)
 
 
-def be_member(agent: Agent, options: dict[str, Any]) -> None:
+def be_member(agent: Agent, run: Callable[..., None], options: dict[str, Any]) -> None:
     stopping = threading.Event()
 
     def watch_stdin() -> None:
@@ -124,7 +129,7 @@ def be_member(agent: Agent, options: dict[str, Any]) -> None:
         write_line({"event": event, "at": time.time(), **details})
 
     try:
-        agent.run_member(options, emit, stopping)
+        run(options, emit, stopping)
     except Exception as error:
         code, message = agent.describe_error(error)
         emit("failed", code=code, message=message)

@@ -7,7 +7,8 @@ import time
 import uuid
 from typing import Any
 
-from agents.agent import Agent, Emit, MemberLog, main
+from agents.agent import Emit, MemberLog, main
+from agents.confluent_share import ShareGroups
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -46,7 +47,7 @@ SPECS = {
 }
 
 
-class ConfluentAgent(Agent):
+class ConfluentAgent(ShareGroups):
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self.common = {"bootstrap.servers": bootstrap, "log_level": 4}
@@ -348,10 +349,12 @@ class ConfluentAgent(Agent):
             messages = log.take(messages)
             log.records([consumed(message) for message in messages])
             if messages and options["commit"]:
-                offsets = {message.partition(): message.offset() + 1 for message in messages}
+                offsets = {
+                    (message.topic(), message.partition()): message.offset() + 1 for message in messages
+                }
                 try:
                     consumer.commit(
-                        offsets=[TopicPartition(options["topic"], *item) for item in offsets.items()],
+                        offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()],
                         asynchronous=False,
                     )
                 except KafkaException as error:
@@ -363,7 +366,7 @@ class ConfluentAgent(Agent):
                     ):
                         raise
                 else:
-                    log.committed(offsets)
+                    log.committed({partition: offset for (_, partition), offset in offsets.items()})
         consumer.close()
 
     def _consumer(self, group: str | None = None, config: dict[str, Any] | None = None) -> Consumer:

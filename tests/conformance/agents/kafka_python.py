@@ -286,6 +286,9 @@ class KafkaPythonAgent(Agent):
     def do_list_groups(self) -> list[str]:
         return [group["group_id"] for group in self.admin.list_groups()]
 
+    def do_list_share_groups(self) -> list[str]:
+        return [group["group_id"] for group in self.admin.list_groups(types_filter=["share"])]
+
     def do_describe_group(self, group: str) -> dict[str, Any]:
         found = self.admin.describe_groups([group])[group]
         if found["error"]:

@@ -2,6 +2,7 @@
 //
 //     java -cp CLASSES:JARS OttlaClient serve HOST:PORT
 //     java -cp CLASSES:JARS OttlaClient member HOST:PORT '{"group": ...}'
+//     java -cp CLASSES:JARS OttlaClient share-member HOST:PORT '{"group": ...}'
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -53,6 +54,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -81,6 +83,7 @@ public final class OttlaClient {
     private final String bootstrap;
     private final Map<Integer, Consumer<byte[], byte[]>> consumers = new HashMap<>();
     private final Map<Integer, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
+    private final ShareGroups shareGroups = new ShareGroups();
     private Admin admin;
     private int lastHandle = 0;
 
@@ -95,7 +98,7 @@ public final class OttlaClient {
         if (arguments[0].equals("serve")) {
             client.serve();
         } else {
-            client.beMember(JSON.readTree(arguments[2]));
+            client.beMember(JSON.readTree(arguments[2]), arguments[0].equals("share-member"));
         }
     }
 
@@ -139,6 +142,9 @@ public final class OttlaClient {
     }
 
     private Object call(String operation, JsonNode arguments) throws Exception {
+        if (operation.contains("share_")) {
+            return shareGroups.call(operation, arguments, common(), admin());
+        }
         switch (operation) {
             case "produce": return produce(arguments);
             case "begin_producer": return beginProducer(text(arguments, "transactional_id"));
@@ -488,7 +494,35 @@ public final class OttlaClient {
 
     // A group member
 
-    private void beMember(JsonNode options) throws Exception {
+    private void beMember(JsonNode options, boolean ofShareGroup) throws Exception {
+        AtomicBoolean stopping = new AtomicBoolean();
+        Thread watcher = new Thread(() -> {
+            try {
+                System.in.readAllBytes();
+            } catch (java.io.IOException error) {
+                // A broken pipe is the end of the parent, too.
+            }
+            stopping.set(true);
+        });
+        watcher.setDaemon(true);
+        watcher.start();
+        try {
+            if (ofShareGroup) {
+                ShareGroups.beMember(common(), options, stopping);
+            } else {
+                try (Consumer<byte[], byte[]> consumer = consumer(memberConfig(options))) {
+                    runMember(consumer, options, stopping);
+                }
+            }
+        } catch (Exception error) {
+            ObjectNode failed = describe(error);
+            write(failed.put("event", "failed"));
+            throw error;
+        }
+        write(JSON.createObjectNode().put("event", "stopped"));
+    }
+
+    private Properties memberConfig(JsonNode options) {
         Properties config = consumerConfig(text(options, "group"));
         config.put("auto.offset.reset", "earliest");
         String assignor = text(options, "assignor");
@@ -503,29 +537,11 @@ public final class OttlaClient {
         if (!options.get("instance").isNull()) {
             config.put("group.instance.id", text(options, "instance"));
         }
-        AtomicBoolean stopping = new AtomicBoolean();
-        Thread watcher = new Thread(() -> {
-            try {
-                System.in.readAllBytes();
-            } catch (java.io.IOException error) {
-                // A broken pipe is the end of the parent, too.
-            }
-            stopping.set(true);
-        });
-        watcher.setDaemon(true);
-        watcher.start();
-        try (Consumer<byte[], byte[]> consumer = consumer(config)) {
-            runMember(consumer, options, stopping);
-        } catch (Exception error) {
-            ObjectNode failed = describe(error);
-            write(failed.put("event", "failed"));
-            throw error;
-        }
-        write(JSON.createObjectNode().put("event", "stopped"));
+        return config;
     }
 
     private void runMember(Consumer<byte[], byte[]> consumer, JsonNode options, AtomicBoolean stopping) {
-        consumer.subscribe(List.of(text(options, "topic")), new ConsumerRebalanceListener() {
+        ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
                 event("assigned", "partitions", toJson(partitions));
@@ -535,7 +551,13 @@ public final class OttlaClient {
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
                 event("revoked", "partitions", toJson(partitions));
             }
-        });
+        };
+        String topic = text(options, "topic");
+        if (topic.startsWith("^")) {
+            consumer.subscribe(new SubscriptionPattern(topic), listener);
+        } else {
+            consumer.subscribe(List.of(topic), listener);
+        }
         long left = options.get("limit").isNull() ? Long.MAX_VALUE : options.get("limit").asLong();
         Set<TopicPartition> assignment = null;
         while (!stopping.get() && left > 0) {
@@ -574,7 +596,7 @@ public final class OttlaClient {
         }
     }
 
-    private static void event(String kind, String name, JsonNode details) {
+    static void event(String kind, String name, JsonNode details) {
         ObjectNode event = JSON.createObjectNode().put("event", kind);
         event.set(name, details);
         write(event);
@@ -662,13 +684,13 @@ public final class OttlaClient {
         return new ConfigResource(ConfigResource.Type.valueOf(kind), text(arguments, "name"));
     }
 
-    private static ArrayNode toJson(Collection<TopicPartition> partitions) {
+    static ArrayNode toJson(Collection<TopicPartition> partitions) {
         ArrayNode found = JSON.createArrayNode();
         partitions.forEach(partition -> found.addArray().add(partition.topic()).add(partition.partition()));
         return found;
     }
 
-    private static ObjectNode toJson(ConsumerRecord<byte[], byte[]> record) {
+    static ObjectNode toJson(ConsumerRecord<byte[], byte[]> record) {
         ObjectNode found = JSON.createObjectNode();
         found.put("key", encode(record.key())).put("value", encode(record.value()));
         found.put("partition", record.partition()).put("offset", record.offset());
