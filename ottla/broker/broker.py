@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.client_quotas import ClientQuotas
+from ottla.broker.delayed_produce import DelayedProduces
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.faults import Faults
 from ottla.broker.fetch_sessions import FetchSessions
 from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, PartitionStateLog, group_config
+from ottla.broker.replica_fetches import ReplicaFetches
 from ottla.broker.sharing import Sharing
 from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
-from ottla.cluster.controller import Controller
+from ottla.cluster.peers import Peers
 from ottla.cluster.producer_ids import ProducerIds
+from ottla.cluster.replica_selector import selects_by_rack
 from ottla.cluster.replicas import Replicas
+from ottla.cluster.topic_admin import TopicAdmin
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.transaction_coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner
 from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.store import NodeStore, StoreError
 from ottla.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -31,6 +36,9 @@ from ottla.metadata.topic_names import (
     validate_topic_name,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.cluster_member import ClusterMember
 
 logger = logging.getLogger(__name__)
 
@@ -53,19 +61,27 @@ class Broker:
         store: NodeStore,
         image: ClusterImage,
         replicas: Replicas,
-        controller: Controller,
+        topic_admin: TopicAdmin,
         producer_ids: ProducerIds,
     ) -> None:
         self.config = config
         self.store = store
         self.image = image
         self.replicas = replicas
-        self.controller = controller
+        self.topic_admin = topic_admin
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
             group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
         )
-        self.markers = PartitionMarkers(replicas, self.groups, self.now_ms)
+        self.peers = Peers(
+            config.broker_id,
+            config.inter_broker_listener_name,
+            image,
+            config.get_int("request.timeout.ms") / 1000,
+        )
+        self.markers = PartitionMarkers(
+            replicas, self.groups, self.now_ms, config.broker_id, image, self.peers
+        )
         self.transactions = TransactionCoordinator(
             transaction_config(config),
             PartitionStateLog(replicas, TRANSACTION_STATE_TOPIC),
@@ -87,10 +103,14 @@ class Broker:
         self.quotas.set_quotas(image.client_quotas)
         self.auto_create_topics = config.get_bool("auto.create.topics.enable")
         self.verify_transactions = config.get_bool("transaction.partition.verification.enable")
+        self.selects_replicas = selects_by_rack(config)
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
+        self.replica_fetches = ReplicaFetches(replicas)
+        self.delayed_produces = DelayedProduces()
         self.faults: Faults | None = None
         self.cleaner: LogCleaner | None = None
+        self.member: ClusterMember | None = None  # of a cluster
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
@@ -104,6 +124,8 @@ class Broker:
         self.transactions.start()
 
     def close(self) -> None:
+        self.delayed_produces.close()
+        self.peers.close()
         self.transactions.close()
         self.groups.close()
         self.sharing.close()
@@ -126,6 +148,16 @@ class Broker:
     def node(self, broker_id: int, listener: str) -> Node | None:
         return next((node for node in self.nodes(listener) if node.id == broker_id), None)
 
+    def leader_of(self, partition: PartitionImage) -> int:
+        """As clients are told: none, while it is not there."""
+        return partition.leader if partition.leader in self.image.brokers else NO_LEADER
+
+    def offline_replicas(self, partition: PartitionImage) -> Sequence[int]:
+        away = [replica for replica in partition.replicas if replica not in self.image.brokers]
+        if not away and partition.leader < 0 and self.member is None:
+            return partition.replicas  # of a broker on its own: its disk has failed
+        return away
+
     # Topics that come into being by being used
 
     def auto_create(self, name: str) -> ErrorCode:
@@ -134,15 +166,19 @@ class Broker:
         self._create_in_background(name)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, name: str, timeout_ms: int = 30_000) -> None:
         """Delete a topic, and what groups have committed for it."""
         topic = self.image.topics.get(name)
-        await self.controller.delete_topic(name)
+        await self.topic_admin.delete_topic(name, timeout_ms)
+        if topic is not None and self.member is None:  # a member of a cluster learns of it as the others do
+            await self.topic_gone(topic)
+
+    async def topic_gone(self, topic: TopicImage) -> None:
+        """Forget what is kept here about a topic that was deleted."""
         if self.cleaner is not None:
-            self.cleaner.forget(name)
-        await self.groups.topics_deleted([name])
-        if topic is not None:
-            self.sharing.topic_deleted(topic.topic_id)
+            self.cleaner.forget(topic.name)
+        await self.groups.topics_deleted([topic.name])
+        self.sharing.topic_deleted(topic.topic_id)
 
     async def ensure_internal_topic(self, name: str) -> None:
         if name not in self.image.topics:
@@ -164,11 +200,11 @@ class Broker:
         try:
             if name in INTERNAL_TOPICS:
                 partitions, factor, configs = self.internal_topic(name)
-                await self.controller.create_topic(
+                await self.topic_admin.create_topic(
                     name, partitions=partitions, replication_factor=factor, configs=configs
                 )
             else:
-                await self.controller.create_topic(name)
+                await self.topic_admin.create_topic(name)
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 logger.warning("Topic %s could not be created: %s", name, error)

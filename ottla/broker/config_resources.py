@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.cluster.controller import Alteration
+from ottla.cluster.topic_admin import Alteration
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ async def _alter(broker: Broker, resource: Resource, alteration: Alteration, val
         case ResourceType.TOPIC:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-            await broker.controller.alter_topic_configs(name, alteration, validate_only=validate_only)
+            await broker.topic_admin.alter_topic_configs(name, alteration, validate_only=validate_only)
         case ResourceType.BROKER:
             broker_id = parse_broker_id(name, "Node") if name else None
-            await broker.controller.alter_broker_configs(broker_id, alteration, validate_only=validate_only)
+            await broker.topic_admin.alter_broker_configs(broker_id, alteration, validate_only=validate_only)
         case ResourceType.BROKER_LOGGER:
             if parse_broker_id(name, "Node") != broker.node_id:
                 raise KafkaError(
@@ -72,7 +72,7 @@ async def _alter(broker: Broker, resource: Resource, alteration: Alteration, val
         case ResourceType.GROUP:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-            await broker.controller.alter_group_configs(name, alteration, validate_only=validate_only)
+            await broker.topic_admin.alter_group_configs(name, alteration, validate_only=validate_only)
         case ResourceType.CLIENT_METRICS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics have no configurations yet.")
         case _:

@@ -3,6 +3,9 @@
 Requests of a connection are handled one after another, as Kafka does: while one waits (a fetch for data, a join for
 its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
 read what it was answered. Several requests that arrive together are answered with one write.
+
+What is written and waits only for the other replicas is `Delayed`: the requests that follow are handled meanwhile, and
+their responses wait for their turn.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.delayed import Delayed
 from ottla.log.file_region import FileRegion
 from ottla.log.page_cache import is_in_memory, read_now, read_through
 
@@ -34,6 +38,8 @@ _READ_AHEAD = 64 * 1024
 _BYTES_PER_TURN = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
+# Requests that wait for replicas: beyond it nothing more is handled for that client.
+_MAX_DELAYED = 2000
 # Below this a read and one joint write are cheaper than a sendfile of its own.
 _SENDFILE_FROM = 32 * 1024
 
@@ -43,6 +49,7 @@ class Connection:
 
     __slots__ = (
         "_busy",
+        "_delayed",
         "_dispatcher",
         "_filled",
         "_loop",
@@ -53,6 +60,7 @@ class Connection:
         "_paused",
         "_pending",
         "_queued",
+        "_settling",
         "_socket",
         "_stash",
         "_warmed",
@@ -98,6 +106,9 @@ class Connection:
         # No request is handled: one is pending, the client is throttled, or it does not read its responses.
         self._busy = False
         self._queued = 0  # bytes in `_out`
+        # Delayed answers, and the responses that have to follow them.
+        self._delayed: deque[Delayed | tuple[list[Any], int]] = deque()
+        self._settling = False
         self.active = True  # since the listener last looked for idle connections
         self.idle_since = 0.0
         self._out: deque[Any] = deque()  # bytes and file regions still to be sent
@@ -126,6 +137,10 @@ class Connection:
         if self._muted is not None:
             self._muted.cancel()
             self._muted = None
+        delayed, self._delayed = self._delayed, deque()
+        for entry in delayed:
+            if isinstance(entry, Delayed) and not entry.is_complete:
+                entry.abandon()
         for callback in list(self.closing.values()):
             callback()
         self._on_close(self)
@@ -133,7 +148,7 @@ class Connection:
     @property
     def is_served(self) -> bool:
         """It is the broker and not the client that keeps the connection silent."""
-        return self._pending is not None or self._muted is not None
+        return self._pending is not None or self._muted is not None or bool(self._delayed)
 
     # Receiving
 
@@ -203,6 +218,8 @@ class Connection:
                 if self.closed:
                     return
                 self._busy = self._busy or self._queued > _MAX_QUEUED
+            if len(self._delayed) >= _MAX_DELAYED:
+                self._busy = True
             if self._busy:
                 break
         if position < end:
@@ -260,7 +277,12 @@ class Connection:
 
     def _go_on(self) -> None:
         """Take up what came meanwhile, unless something else still stands in the way."""
-        if self._pending is not None or self._muted is not None or self._queued > _MAX_QUEUED:
+        if (
+            self._pending is not None
+            or self._muted is not None
+            or self._queued > _MAX_QUEUED
+            or len(self._delayed) >= _MAX_DELAYED
+        ):
             return
         self._busy = False
         if self._paused:
@@ -269,11 +291,52 @@ class Connection:
         if self._filled:
             self._take_stashed_frames()
 
+    # Delayed answers
+
+    def delay(self, delayed: Delayed) -> None:
+        """Answer this one when it is complete, and before all that is asked after it."""
+        self._delayed.append(delayed)
+
+    def settle_soon(self) -> None:
+        """One commit may complete many: they are answered together after this turn."""
+        if not self._settling and not self.closed:
+            self._settling = True
+            self._loop.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        self._settling = False
+        self.settle()
+
+    def settle(self) -> None:
+        """Answer what is complete, in order."""
+        delayed = self._delayed
+        while delayed and not self.closed:
+            head = delayed[0]
+            if isinstance(head, Delayed):
+                if not head.is_complete:
+                    break
+                delayed.popleft()
+                self._dispatcher.respond_delayed(head)
+            else:
+                delayed.popleft()
+                self.queue(*head)
+        if not self.closed:
+            if self._busy:
+                self._go_on()
+            self._send()
+
     # Sending: `_out` drains in order; at most one of `_writing` (the socket is full) and `_warming` (a region is
     # not in memory and is being read by a thread) holds it up.
 
     def write(self, parts: list[Any], size: int) -> None:
         """Queue one response of so many bytes; `_send` follows at the end of the turn."""
+        if self._delayed:
+            self._delayed.append((parts, size))
+        else:
+            self.queue(parts, size)
+
+    def queue(self, parts: list[Any], size: int) -> None:
+        """Queue a response whose turn it is."""
         self._out.extend(parts)
         self._queued += size
 

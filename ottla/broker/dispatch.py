@@ -1,7 +1,7 @@
 """From a frame to its handler and back: request header, version check, decoding, response header.
 
 Which APIs exist is what is in `ottla.broker.apis`: a module named `kNN_name` serves key NN. A handler is a plain
-function that returns its response, or a coroutine where it has to wait.
+function that returns its response, or a coroutine where it has to wait, or `Delayed` where the connection need not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker import apis
 from ottla.broker.client_quotas import RequestCost
 from ottla.broker.connection import RECEIVE_BYTES, Connection
+from ottla.broker.delayed import Delayed
 from ottla.broker.frame_buffers import FrameBuffers
 from ottla.metadata.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[["Broker", Any, "RequestContext"], Response | Awaitable[Response | None] | None]
+Handler = Callable[["Broker", Any, "RequestContext"], Response | Awaitable[Response | None] | Delayed | None]
 
 _HEADER = Packer(">hhih").unpack_from
 _RESPONSE_HEADER = Packer(">ii").pack
@@ -190,6 +191,12 @@ class Dispatcher:
             if context.cost is not None:
                 self._quotas.settle(api.key, None, context)
             return None
+        if isinstance(answer, Delayed):
+            answer.api, answer.context = api, context
+            if context.cost is not None:
+                context.cost.pause()
+            context.connection.delay(answer)
+            return None
         if inspect.iscoroutine(answer):
             answer = asyncio.ensure_future(answer)
         future: asyncio.Future[Any] = answer  # type: ignore[assignment]
@@ -233,6 +240,18 @@ class Dispatcher:
     def respond(self, api: Api, response: Response, context: RequestContext) -> None:
         if context.cost is not None:
             self._quotas.settle(api.key, response, context)
+        context.connection.write(*self._encode(api, response, context))
+
+    def respond_delayed(self, delayed: Delayed) -> None:
+        """It is this one's turn: nothing that was asked before it waits any more."""
+        api, context, response = delayed.api, delayed.context, delayed.response
+        assert response is not None
+        if context.cost is not None:
+            self._quotas.settle(api.key, response, context)
+        context.connection.queue(*self._encode(api, response, context))
+
+    @staticmethod
+    def _encode(api: Api, response: Response, context: RequestContext) -> tuple[list[Any], int]:
         parts: list[Any] = [b""]
         response.encode_parts(context.version, parts.append)
         size = sum(map(len, parts))
@@ -240,7 +259,7 @@ class Dispatcher:
             parts[0] = _FLEXIBLE_RESPONSE_HEADER(size + 5, context.correlation_id)
         else:
             parts[0] = _RESPONSE_HEADER(size + 4, context.correlation_id)
-        context.connection.write(parts, size + len(parts[0]))
+        return parts, size + len(parts[0])
 
     def _error_response(self, api: Api, error: KafkaError) -> Response:
         """An answer that says only what went wrong, where the API has a place for it."""

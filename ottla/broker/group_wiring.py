@@ -13,6 +13,7 @@ from ottla.coordinator.topics import Topic
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
 if TYPE_CHECKING:
@@ -80,15 +81,27 @@ def _topic(topic: TopicImage | None) -> Topic | None:
 class PartitionStateLog:
     """A coordinator's internal topic, kept in this broker's own partitions."""
 
-    def __init__(self, replicas: Replicas, topic: str = CONSUMER_OFFSETS_TOPIC) -> None:
+    def __init__(
+        self, replicas: Replicas, topic: str = CONSUMER_OFFSETS_TOPIC, timeout_ms: int = 5_000
+    ) -> None:
         self._replicas = replicas
         self._topic = topic
+        self._timeout = timeout_ms / 1000
 
     def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> Awaitable[None] | None:
-        held = self._replicas.leader(self._topic, partition)
         batch = build_batch([Record(0, now_ms, key, value) for key, value in records])
-        held.append(batch, now_ms, from_client=False)
-        return None
+        return self._append(partition, batch, now_ms)
+
+    def _append(self, partition: int, batch: bytearray, now_ms: int) -> Awaitable[None] | None:
+        held = self._replicas.leader(self._topic, partition)
+        held.check_min_isr()
+        info = held.append(batch, now_ms, from_client=False)
+        pending = held.wait_committed(info.last_offset + 1)
+        if pending is not None:
+            loop = pending.get_loop()
+            timer = loop.call_later(self._timeout, _time_out, pending)
+            pending.add_done_callback(lambda _: timer.cancel())
+        return pending
 
     def append_transactional(
         self,
@@ -98,7 +111,6 @@ class PartitionStateLog:
         producer_id: int,
         producer_epoch: int,
     ) -> Awaitable[None] | None:
-        held = self._replicas.leader(self._topic, partition)
         batch = build_batch(
             [Record(0, now_ms, key, value) for key, value in records],
             producer_id=producer_id,
@@ -106,8 +118,7 @@ class PartitionStateLog:
             base_sequence=0,  # a coordinator's batches are not counted, Kafka writes 0 as well
             transactional=True,
         )
-        held.append(batch, now_ms, from_client=False)
-        return None
+        return self._append(partition, batch, now_ms)
 
     def end_offset(self, partition: int) -> int:
         return self._replicas.leader(self._topic, partition).log.log_end_offset
@@ -127,6 +138,12 @@ class PartitionStateLog:
             for header, records in batches:
                 yield header, records
                 offset = header.next_offset
+
+
+def _time_out(pending: asyncio.Future[None]) -> None:
+    if not pending.done():
+        pending.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        pending.exception()  # not everybody who writes waits for the end of it
 
 
 def _read(partition: Partition, offset: int, end: int) -> list[tuple[BatchHeader, list[Record]]]:
@@ -164,6 +181,7 @@ class CoordinatorLeadership:
     def _on_leading(self, partition: Partition) -> None:
         if partition.topic != self._topic:
             return
+        self._count_partitions()  # another broker may have created the topic
         loading = self._coordinator.become_leader(partition.index, partition.leader_epoch)
         task = asyncio.get_running_loop().create_task(loading)
         self._loading.add(task)

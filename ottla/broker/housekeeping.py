@@ -39,6 +39,7 @@ class Housekeeping:
         self._every(
             config.get_int("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint_high_watermarks
         )
+        self._every(max(1, config.get_int("replica.lag.time.max.ms") // 2), self._check_in_sync)
         self._every(config.get_int("producer.id.expiration.check.interval.ms"), self._expire_producers)
         self._every(_LOOK_FOR_FLUSHES_MS, self._flush)
         self._every(_LOOK_FOR_ROOM_MS, self._after_full_disk)
@@ -49,6 +50,7 @@ class Housekeeping:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._checkpoint_high_watermarks()
 
     def _every(self, interval_ms: int, duty: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -134,6 +136,9 @@ class Housekeeping:
         if written:
             self._marks = marks
 
+    async def _check_in_sync(self) -> None:
+        self._broker.replicas.check_in_sync()
+
     async def _expire_producers(self) -> None:
         now_ms = self._broker.now_ms()
         expiration_ms = self._broker.config.get_int("producer.id.expiration.ms")
@@ -158,6 +163,6 @@ class Housekeeping:
             if directory.full and await self._try_directory(directory, directory.probe):
                 replicas.directory_works(directory)
         try:
-            await self._broker.controller.open_unopened()
+            await self._broker.topic_admin.open_unopened()
         except KafkaError as error:
             logger.debug("%s", error)  # it was told when it happened first

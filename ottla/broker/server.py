@@ -8,6 +8,7 @@ import logging
 import resource
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
 from ottla.broker.connection_limits import ConnectionLimits
@@ -15,17 +16,23 @@ from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.listener import Listener
 from ottla.broker.log_cleaning import log_cleaner
 from ottla.broker.startup import register, restore_topics
-from ottla.cluster.controller import Controller
+from ottla.cluster.image_feed import ImageFeed
 from ottla.cluster.log_config import log_config
+from ottla.cluster.membership import generate_broker_id, join_cluster
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
+from ottla.cluster.topic_admin import TopicAdmin
 from ottla.log.config import LogConfig
 from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.nodes import Endpoint
 from ottla.metadata.store import StoreError
+
+if TYPE_CHECKING:
+    from ottla.metadata.zookeeper import ZooKeeperStore
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +51,8 @@ class Server:
         self.broker: Broker
         self._listeners: list[Listener] = []
         self._directories: list[LogDirectory] = []
-        self._store: EmbeddedStore | None = None
+        self._store: EmbeddedStore | ZooKeeperStore | None = None
+        self._feed: ImageFeed | None = None
         self._housekeeping: Housekeeping | None = None
         self._failed: asyncio.Future[str] | None = None
 
@@ -83,10 +91,6 @@ class Server:
         config = self.config
         for warning in config.warnings:
             logger.warning("%s", warning)
-        if config.zookeeper_connect:
-            raise StartupError(
-                "zookeeper.connect is set, but clusters are not supported yet: take it out to run a single broker."
-            )
         limits = ConnectionLimits(config)
         for endpoint in config.listeners:
             if endpoint.security_protocol != "PLAINTEXT":
@@ -97,6 +101,22 @@ class Server:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
+        self._failed = asyncio.get_running_loop().create_future()
+        broker = self.broker = await (self._join() if config.zookeeper_connect else self._be_alone())
+        limits.ip_rate = broker.quotas.ip_rate
+        await broker.start()
+        if broker.member is not None:
+            await broker.member.start()
+        self._housekeeping = Housekeeping(broker)
+        self._housekeeping.start()
+        broker.cleaner = log_cleaner(broker)
+        broker.cleaner.start()
+        for listener in self._listeners:
+            listener.open(broker.dispatcher)
+
+    async def _be_alone(self) -> Broker:
+        """A cluster of one, with its metadata in a file."""
+        config = self.config
         store = self._store = EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
         await store.open()
         image = await ClusterImage.load(store)
@@ -104,33 +124,62 @@ class Server:
             broker=image.broker_configs.get(config.broker_id), cluster_default=image.broker_configs.get(None)
         )
         await asyncio.to_thread(self._load_logs, image)
-        ports = {listener.name: listener.port for listener in self._listeners}
-        endpoints = config.advertised_listeners(ports)
         meta = self._directories[0].meta
-        await register(store, image, config, endpoints, meta.cluster_id if meta else None, Broker.now_ms())
+        await register(
+            store, image, config, self._endpoints(), meta.cluster_id if meta else None, Broker.now_ms()
+        )
+        self._claim_directories(image.cluster_id)
+        replicas = self._replicas(image)
+        await restore_topics(store, image, config, replicas, self._directories)
+        topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id)
+        await topic_admin.resume_deletions()
+        return Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
+
+    async def _join(self) -> Broker:
+        """One broker of a cluster, whose metadata is in ZooKeeper."""
+        # A broker on its own does not wait for what only clusters need.
+        from ottla.broker.cluster_member import ClusterMember, remove_strays
+        from ottla.metadata.zookeeper import ZooKeeperStore
+
+        config = self.config
+        assert config.zookeeper_connect is not None
+        store = self._store = ZooKeeperStore(
+            config.zookeeper_connect, session_timeout=config.get_int("zookeeper.session.timeout.ms") / 1000
+        )
+        await store.open()
+        cluster_id = await join_cluster(store)
+        if config.broker_id < 0:
+            config.set_broker_id(await generate_broker_id(store, config))
+        image = ClusterImage(cluster_id)
+        feed = self._feed = ImageFeed(store, image, config, config.broker_id)
+        await feed.load()
+        known = [directory for directory in self._directories if directory.meta is not None]
+        self._claim_directories(cluster_id)
+        await asyncio.to_thread(self._load_logs, image)
+        await asyncio.to_thread(remove_strays, known, image, config.broker_id)
+        replicas = self._replicas(image)
+        topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
+        broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
+        broker.member = ClusterMember(broker, store, feed, self._endpoints())
+        return broker
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients and other brokers are told to connect to."""
+        return self.config.advertised_listeners({each.name: each.port for each in self._listeners})
+
+    def _claim_directories(self, cluster_id: str) -> None:
         for directory in self._directories:
             try:
-                directory.claim(config.broker_id, image.cluster_id)
+                directory.claim(self.config.broker_id, cluster_id)
             except OSError as error:
                 raise StartupError(
                     f"{directory.path} cannot be written: {error.strerror or error}."
                 ) from None
-        replicas = Replicas(config.broker_id, config, image, self._directories)
-        self._failed = asyncio.get_running_loop().create_future()
+
+    def _replicas(self, image: ClusterImage) -> Replicas:
+        replicas = Replicas(self.config.broker_id, self.config, image, self._directories)
         replicas.on_all_failed = self._fail
-        await restore_topics(store, image, config, replicas, self._directories)
-        controller = Controller(store, image, config, replicas, config.broker_id)
-        await controller.resume_deletions()
-        producer_ids = ProducerIds(store, config.broker_id)
-        broker = self.broker = Broker(config, store, image, replicas, controller, producer_ids)
-        limits.ip_rate = broker.quotas.ip_rate
-        await broker.start()
-        self._housekeeping = Housekeeping(broker)
-        self._housekeeping.start()
-        broker.cleaner = log_cleaner(broker)
-        broker.cleaner.start()
-        for listener in self._listeners:
-            listener.open(broker.dispatcher)
+        return replicas
 
     def _open_directories(self) -> None:
         """Take every directory. A disk that fails is done without, unless it holds what cannot be."""
@@ -185,6 +234,8 @@ class Server:
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
+        if self.broker.member is not None:
+            await self.broker.member.leave()
         for listener in self._listeners:
             listener.close()
         if self._housekeeping is not None:
@@ -192,6 +243,9 @@ class Server:
         if self.broker.cleaner is not None:
             await self.broker.cleaner.stop()
         self.broker.close()
+        if self.broker.member is not None:
+            await self.broker.member.stop()
+        await self.broker.replicas.close()
         for directory in self._directories:
             await asyncio.to_thread(directory.close)
         if self._store is not None:
@@ -201,6 +255,8 @@ class Server:
         """Let go of everything after a start that failed; the data is left as it was found."""
         for listener in self._listeners:
             listener.close()
+        if self._feed is not None:
+            await self._feed.stop()
         for directory in self._directories:
             directory.abandon()
         if self._store is not None:

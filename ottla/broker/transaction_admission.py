@@ -2,6 +2,7 @@
 
 A producer of version 2 (KIP-890) adds a partition by writing to it; one of version 1 has to have added it. Where the
 coordinator is in this process nothing is waited for, so no end of the transaction can come between question and append.
+Where it is another broker, a marker that comes meanwhile makes the answer void, and the producer asks again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Awaitable
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from ottla.broker.remote_transactions import add_at_coordinator, remote_coordinator
 from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
 from ottla.protocol.batch_header import BATCH_OVERHEAD
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -53,6 +55,7 @@ def admit_produce(broker: Broker, request: ProduceRequest, version: int) -> Refu
     transactional_id = request.transactional_id or ""
     refused: Refused = {}
     asked: dict[tuple[int, int], list[tuple[str, int]]] = {}
+    partitions: dict[tuple[str, int], Partition] = {}
     for topic in request.topic_data:
         for data in topic.partition_data:
             if not is_transactional(data.records):
@@ -76,6 +79,11 @@ def admit_produce(broker: Broker, request: ProduceRequest, version: int) -> Refu
                 refused[name] = KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             else:
                 asked.setdefault((producer_id, epoch), []).append(name)
+                partitions[name] = partition
+    if asked and (version >= PRODUCE_ADDS_SINCE or broker.verify_transactions):
+        coordinator = remote_coordinator(broker, transactional_id)
+        if coordinator is not None:
+            return _ask(broker, coordinator, transactional_id, asked, partitions, refused, version)
     waiting: list[tuple[Awaitable[None], list[tuple[str, int]]]] = []
     for (producer_id, epoch), names in asked.items():
         if version >= PRODUCE_ADDS_SINCE:
@@ -104,6 +112,35 @@ async def _when_added(
     return refused
 
 
+async def _ask(
+    broker: Broker,
+    coordinator: int,
+    transactional_id: str,
+    asked: dict[tuple[int, int], list[tuple[str, int]]],
+    partitions: dict[tuple[str, int], Partition],
+    refused: Refused,
+    version: int,
+) -> Refused:
+    """The same at another broker."""
+    before = {name: partition.log.producers.markers for name, partition in partitions.items()}
+    for (producer_id, epoch), names in asked.items():
+        found = await add_at_coordinator(
+            broker,
+            coordinator,
+            transactional_id,
+            producer_id,
+            epoch,
+            names,
+            verify_only=version < PRODUCE_ADDS_SINCE,
+        )
+        for name, code in found.items():
+            if not code and partitions[name].log.producers.markers != before[name]:
+                code = ErrorCode.CONCURRENT_TRANSACTIONS
+            if code:
+                refused[name] = _for_producer(code, version)
+    return refused
+
+
 def _for_producer(code: ErrorCode, version: int) -> KafkaError:
     if code is ErrorCode.PRODUCER_FENCED:
         return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -128,6 +165,11 @@ def admit_offsets(
     if partition.log.producers.has_open_transaction(producer_id, producer_epoch):
         return None
     name = (GROUP_METADATA_TOPIC, partition.index)
+    coordinator = remote_coordinator(broker, transactional_id)
+    if coordinator is not None and (version >= OFFSETS_ADD_SINCE or broker.verify_transactions):
+        return _ask_for_offsets(
+            broker, coordinator, partition, name, transactional_id, producer_id, producer_epoch, version
+        )
     try:
         if version >= OFFSETS_ADD_SINCE:
             return broker.transactions.add_partitions(
@@ -140,6 +182,33 @@ def admit_offsets(
     except KafkaError as error:
         raise KafkaError(_for_offsets(error.code, version)) from None
     return None
+
+
+async def _ask_for_offsets(
+    broker: Broker,
+    coordinator: int,
+    partition: Partition,
+    name: tuple[str, int],
+    transactional_id: str,
+    producer_id: int,
+    producer_epoch: int,
+    version: int,
+) -> None:
+    before = partition.log.producers.markers
+    found = await add_at_coordinator(
+        broker,
+        coordinator,
+        transactional_id,
+        producer_id,
+        producer_epoch,
+        [name],
+        verify_only=version < OFFSETS_ADD_SINCE,
+    )
+    code = found[name]
+    if not code and partition.log.producers.markers != before:
+        code = ErrorCode.CONCURRENT_TRANSACTIONS
+    if code:
+        raise KafkaError(_for_offsets(code, version))
 
 
 def _for_offsets(code: ErrorCode, version: int) -> ErrorCode:

@@ -56,6 +56,12 @@ _LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="KEY=VALUE",
     help="A setting as in server.properties. May be repeated.",
 )
+@click.option(
+    "--brokers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Start a cluster of N brokers, each a process, on PORT, PORT+1, …; ZooKeeper is started too.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level", type=click.Choice(_LOG_LEVELS, case_sensitive=False), default="warning", show_default=True
@@ -65,21 +71,54 @@ def start(
     data: Path | None,
     config_file: Path | None,
     settings: dict[str, str],
+    brokers: int | None,
     quiet: bool,
     log_level: str,
 ) -> None:
-    """Start a broker. Nothing has to be set up first; Ctrl-C stops it cleanly.
+    """Start a broker, or with --brokers a cluster. Nothing has to be set up first; Ctrl-C stops it cleanly.
 
     \b
     Examples:
       ottla start
       ottla start --listen 0.0.0.0:9092 --data /var/lib/ottla
       ottla start --config server.properties --set log.retention.hours=24
+      ottla start --brokers 3
     """
+    if brokers is not None:
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, log_level)
+        return
     overrides = broker_settings(listen, data, settings, with_file=config_file is not None)
     serve(config_file, overrides, announce=None if quiet else _print_welcome, log_level=log_level)
     if not quiet:
-        click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
+        _say_goodbye()
+
+
+def _say_goodbye() -> None:
+    click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
+
+
+def _start_cluster(
+    brokers: int,
+    listen: str | None,
+    data: Path | None,
+    config_file: Path | None,
+    settings: dict[str, str],
+    quiet: bool,
+    log_level: str,
+) -> None:
+    from ottla.cli.start_cluster import LocalCluster, run_cluster
+
+    def announce(cluster: LocalCluster) -> None:
+        _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data)
+
+    options = ["--log-level", log_level]
+    if config_file is not None:
+        options += ["--config", str(config_file)]
+    address = parse_listen(listen or DEFAULT_LISTEN)
+    directory = (data or DEFAULT_DATA).absolute()
+    run_cluster(brokers, address, directory, settings, options, announce=None if quiet else announce)
+    if not quiet:
+        _say_goodbye()
 
 
 def serve(
@@ -163,13 +202,28 @@ def _spare_the_collector() -> None:
 def _print_welcome(server: Server) -> None:
     addresses = list(server.listen_addresses)
     directories = [_relative(Path(directory)) for directory in server.data_dirs]
+    _say_ready(addresses)
+    _line("Data", ", ".join(directories))
+    _print_what_to_try(addresses, "Ctrl-C stops the broker.")
 
-    def line(label: str, text: str) -> None:
-        click.echo(click.style(label.ljust(10), dim=True) + text)
 
+def _print_cluster_welcome(addresses: list[str], zookeeper: str, data: Path) -> None:
+    _say_ready(addresses)
+    _line("ZooKeeper", zookeeper)
+    _line("Data", _relative(data))
+    _print_what_to_try(addresses, "Ctrl-C stops the cluster.")
+
+
+def _say_ready(addresses: list[str]) -> None:
     click.secho("Ottla is ready.", fg="green", bold=True)
-    line("Listening", click.style(", ".join(addresses), fg="cyan"))
-    line("Data", ", ".join(directories))
+    _line("Listening", click.style(", ".join(addresses), fg="cyan"))
+
+
+def _line(label: str, text: str) -> None:
+    click.echo(click.style(label.ljust(10), dim=True) + text)
+
+
+def _print_what_to_try(addresses: list[str], farewell: str) -> None:
     # What the client commands assume anyway need not be typed.
     server_option = "" if _is_default(addresses) else f" -b {_reachable(addresses[0])}"
     click.echo("\nTry in another terminal:")
@@ -179,7 +233,7 @@ def _print_welcome(server: Server) -> None:
         f"ottla topics list{server_option}",
     ):
         click.echo("  " + click.style(command, bold=True))
-    click.echo("\nCtrl-C stops the broker.")
+    click.echo(f"\n{farewell}")
     sys.stdout.flush()
 
 
@@ -206,6 +260,9 @@ def _log_to_stderr(level: str) -> None:
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
     )
+    if level not in ("debug", "info"):
+        # The broker says itself that ZooKeeper is out of reach, once; kazoo does with every attempt.
+        logging.getLogger("kazoo").setLevel(logging.ERROR)
 
 
 def _uvloop_runner() -> asyncio.Runner:

@@ -1,394 +1,326 @@
-"""Decides about topics, partitions and configurations, and lets the cluster know."""
+"""The broker that is elected to elect: it gives partitions their leaders as brokers come and go, and ends deletions."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
-from weakref import WeakValueDictionary
+import time
+from collections.abc import Iterable
+from contextlib import suppress
 
-from ottla.cluster import topic_nodes
-from ottla.cluster.placement import (
-    Replicas,
-    check_manual_assignment,
-    check_manual_replicas,
-    check_replication_factor,
-    place_more_replicas,
-    place_replicas,
-)
-from ottla.log.errors import LogDirectoryError
+from ottla.cluster import elections
+from ottla.cluster.changes import CHANGES, notification, sequence_of
+from ottla.cluster.ending import end_tasks
+from ottla.cluster.image_feed import ImageFeed, PartitionKey
+from ottla.cluster.partition_states import Deposed, PartitionStates
+from ottla.cluster.topic_deletion import remove_topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import ClusterImage, TopicImage
-from ottla.metadata.effective_config import validate_dynamic_broker_configs
-from ottla.metadata.group_configs import validate_group_configs
-from ottla.metadata.store import Create, Delete, NodeExists, NodeStore, NoNode, Set, StoreError
-from ottla.metadata.topic_configs import validate_topic_configs
-from ottla.metadata.topic_names import collision_key, validate_topic_name
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage
+from ottla.metadata.effective_config import TopicConfig
+from ottla.metadata.store import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    Set,
+    StoreError,
+)
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-# What is set before → what is set after; raises KafkaError where the change makes no sense.
-Alteration = Callable[[Mapping[str, str]], dict[str, str]]
-
-DEFAULT = -1
-MAX_PARTITIONS_PER_REQUEST = 10_000
-TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."
-_RESERVED_TOPIC = "__cluster_metadata"
-
-
-class LocalReplicas(Protocol):
-    """The logs of this broker, as far as the controller has to do with them."""
-
-    async def open_topic(self, topic: TopicImage) -> None: ...
-
-    async def delete_topic(self, name: str) -> None: ...
-
-    async def open_unopened(self) -> None: ...
-
-    def config_changed(self, topic: TopicImage) -> None: ...
+_RETRY_SECONDS = 0.3
+_UNREGISTER_SECONDS = 3.0
+_PURGE_SECONDS = 60.0
+_CHANGES_KEPT_SECONDS = 300.0
+_CONFIG_CHANGES_KEPT_SECONDS = 900.0
+_MAX_CHANGES = 5000
 
 
 class Controller:
-    """The one who changes topics and configurations.
+    """Every broker has one; one of them is active.
 
-    Invariant: a decision is in the store before it is in the image, and in both before anybody is told. Decisions
-    about one topic (and about names that collide with it) are made one after another. A decision once begun is
-    finished even if the client that asked for it has gone. Owner: the event loop.
+    Invariant: while active, every write goes through a check of the controller epoch that this one was elected with, so
+    that a controller that was replaced without noticing changes nothing. Owner: the event loop.
     """
 
     def __init__(
         self,
         store: NodeStore,
         image: ClusterImage,
+        feed: ImageFeed,
+        states: PartitionStates,
         config: BrokerConfig,
-        replicas: LocalReplicas,
         broker_id: int,
     ) -> None:
         self._store = store
         self._image = image
+        self._feed = feed
+        self._states = states
         self._config = config
-        self._replicas = replicas
         self._broker_id = broker_id
-        self._deciding: set[asyncio.Task[Any]] = set()
-        self._topic_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._broker_configs_lock = asyncio.Lock()
-        self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
+        self._guard: Check | None = None  # held while active
+        self._gone: dict[
+            int, int
+        ] = {}  # brokers whose process is gone: id → the epoch it was registered with
+        self._unregister_at: dict[int, float] = {}
+        self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
+        self._suspects: set[PartitionKey] = set()
+        self._look_at_all = False
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._seen: dict[str, float] = {}  # notifications, and since when they are known
+        feed.on_brokers.append(self._brokers_changed)
+        feed.on_controller.append(self._controller_changed)
+        feed.on_partitions.append(self._partitions_changed)
+        feed.on_deletions.append(self._wake.set)
 
-    async def create_topic(
-        self,
-        name: str,
-        partitions: int = DEFAULT,
-        replication_factor: int = DEFAULT,
-        *,
-        assignment: Sequence[tuple[int, Sequence[int]]] = (),
-        configs: Mapping[str, str | None] | None = None,
-        validate_only: bool = False,
-    ) -> TopicImage:
-        """The new topic, or what it would be. A count of -1 means the broker's default."""
+    # Life
 
-        async def decide() -> TopicImage:
-            async with self._topic_lock(name):
-                topic = self._new_topic(name, partitions, replication_factor, assignment, configs or {})
-                if not validate_only:
-                    await self._create(topic)
-                return topic
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._run()),
+            loop.create_task(self._rebalance()),
+            loop.create_task(self._purge()),
+        ]
+        self._wake.set()
 
-        return await self._finish(decide())
+    async def resign(self) -> None:
+        """Let another one be elected at once, and be none again."""
+        await self.stop()
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            with suppress(BadVersion, NoNode):
+                await self._store.multi([guard, Delete(nodes.CONTROLLER)])
 
-    async def create_partitions(
-        self,
-        name: str,
-        count: int,
-        *,
-        assignment: Sequence[Sequence[int]] | None = None,
-        validate_only: bool = False,
-    ) -> TopicImage:
-        """Let the topic have `count` partitions in all."""
-
-        async def decide() -> TopicImage:
-            async with self._topic_lock(name):
-                more = self._more_partitions(self._existing(name), count, assignment)
-                return await self._extend(name, more) if not validate_only else self._existing(name)
-
-        return await self._finish(decide())
-
-    async def delete_topic(self, name: str) -> None:
-        """Delete a topic. Clients see it gone at once; after a crash `resume_deletions` does the rest."""
-
-        async def decide() -> None:
-            async with self._topic_lock(name):
-                self._existing(name)
-                if not self._config.get_bool("delete.topic.enable"):
-                    raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-                try:
-                    await self._store.create(nodes.delete_topic_path(name))
-                except NodeExists:
-                    logger.info("Topic %s is deleted again: the last attempt did not finish", name)
-                self._image.deleting.add(name)
-                await self._delete(name)
-
-        await self._finish(decide())
-
-    async def resume_deletions(self) -> None:
-        """Finish what was being deleted when the broker stopped."""
-        for name in sorted(self._image.deleting):
-            logger.info("Finishing the deletion of topic %s", name)
-            try:
-                await self._delete(name)
-            except (KafkaError, OSError) as error:
-                logger.error("Topic %s cannot be deleted yet: %s", name, error)
-
-    async def open_unopened(self) -> None:
-        """Make the logs that a full disk did not allow when their topic was created."""
-        async with self._logs_lock:
-            await self._replicas.open_unopened()
-
-    async def alter_topic_configs(
-        self, name: str, alteration: Alteration, *, validate_only: bool = False
-    ) -> None:
-        async def decide() -> None:
-            async with self._topic_lock(name):
-                validate_topic_name(name)
-                topic = self._image.topics.get(name)
-                if topic is None:
-                    raise KafkaError(
-                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
-                    )
-                configs = alteration(topic.configs)
-                validate_topic_configs(configs)
-                if validate_only:
-                    return
-                await self._write_config(nodes.topic_config_path(name), configs)
-                self._image.set_topic_configs(name, configs)
-                self._replicas.config_changed(self._image.topics[name])
-
-        await self._finish(decide())
-
-    async def alter_group_configs(
-        self, group_id: str, alteration: Alteration, *, validate_only: bool = False
-    ) -> None:
-        async def decide() -> None:
-            async with self._broker_configs_lock:
-                configs = alteration(self._image.group_configs.get(group_id, {}))
-                validate_group_configs(self._config, configs)
-                if validate_only:
-                    return
-                await self._write_config(nodes.group_config_path(group_id), configs)
-                self._image.group_configs[group_id] = configs
-
-        await self._finish(decide())
-
-    async def alter_broker_configs(
-        self, broker_id: int | None, alteration: Alteration, *, validate_only: bool = False
-    ) -> None:
-        """Of this broker, or with None of all of them."""
-
-        async def decide() -> None:
-            async with self._broker_configs_lock:
-                configs = alteration(self._image.broker_configs.get(broker_id, {}))
-                validate_dynamic_broker_configs(self._config, configs, cluster_default=broker_id is None)
-                if validate_only:
-                    return
-                await self._write_config(nodes.broker_config_path(broker_id), configs)
-                self._image.set_broker_configs(broker_id, configs)
-                if broker_id is None:
-                    self._config.set_dynamic(cluster_default=configs)
-                else:
-                    self._config.set_dynamic(broker=configs)
-                for topic in self._image.topics.values():
-                    self._replicas.config_changed(topic)
-
-        if broker_id not in (None, self._broker_id):
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {self._broker_id}, but received {broker_id}",
-            )
-        await self._finish(decide())
-
-    # Deciding
-
-    def _topic_lock(self, name: str) -> asyncio.Lock:
-        key = collision_key(name)
-        lock = self._topic_locks.get(key)
-        if lock is None:
-            lock = self._topic_locks[key] = asyncio.Lock()
-        return lock
-
-    async def _finish(self, decision: Coroutine[Any, Any, T]) -> T:
-        """Run a decision to its end, whether or not the caller waits for it."""
-        task = asyncio.ensure_future(self._explained(decision))
-        self._deciding.add(task)
-        task.add_done_callback(self._decided)
-        return await asyncio.shield(task)
-
-    def _decided(self, task: asyncio.Task[Any]) -> None:
-        self._deciding.discard(task)
-        if not task.cancelled():
-            task.exception()  # seen, even if the caller has gone
-
-    async def _explained(self, decision: Coroutine[Any, Any, T]) -> T:
-        try:
-            return await decision
-        except (OSError, LogDirectoryError) as error:
-            logger.error("The log directory failed: %s", error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from None
-        except StoreError as error:
-            logger.error("The metadata store failed: %s", error)
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from None
-
-    def _existing(self, name: str) -> TopicImage:
-        topic = self._image.topics.get(name)
-        if topic is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-            )
-        return topic
+    async def stop(self) -> None:
+        await end_tasks(self._tasks)
 
     @property
-    def _racks(self) -> dict[int, str | None]:
-        return {broker.broker_id: broker.rack for broker in self._image.brokers.values()}
+    def is_active(self) -> bool:
+        return self._guard is not None
 
-    def _new_topic(
-        self,
-        name: str,
-        partitions: int,
-        replication_factor: int,
-        assignment: Sequence[tuple[int, Sequence[int]]],
-        configs: Mapping[str, str | None],
-    ) -> TopicImage:
-        validate_topic_name(name)
-        if name == _RESERVED_TOPIC:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
-        self._image.check_collision(name)
-        if name in self._image.deleting:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
-        validate_topic_configs(configs)
-        placed = self._place(partitions, replication_factor, assignment)
-        overrides = {config: value for config, value in configs.items() if value is not None}
-        states = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in placed.items()}
-        return TopicImage(name, nodes.random_uuid(), states, overrides)
+    @property
+    def live(self) -> set[int]:
+        """The brokers that are registered, without those that are known to be gone."""
+        return {
+            broker.broker_id
+            for broker in self._image.brokers.values()
+            if self._gone.get(broker.broker_id) != broker.epoch
+        }
 
-    def _place(
-        self, partitions: int, replication_factor: int, assignment: Sequence[tuple[int, Sequence[int]]]
-    ) -> dict[int, Replicas]:
-        if assignment:
-            for what, count in (("replication factor", replication_factor), ("numPartitions", partitions)):
-                if count != DEFAULT:
-                    raise KafkaError(
-                        ErrorCode.INVALID_REQUEST,
-                        f"A manual partition assignment was specified, but {what} was not set to -1.",
-                    )
-            _check_count(len(assignment))
-            return check_manual_assignment(assignment, self._racks)
-        if replication_factor == 0 or replication_factor < DEFAULT:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICATION_FACTOR,
-                "Replication factor must be larger than 0, or -1 to use the default value.",
-            )
-        if partitions == 0 or partitions < DEFAULT:
-            raise KafkaError(
-                ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
-            )
-        if partitions == DEFAULT:
-            partitions = self._config.get_int("num.partitions")
-        if replication_factor == DEFAULT:
-            replication_factor = self._config.get_int("default.replication.factor")
-        _check_count(partitions)
-        racks = self._racks
-        check_replication_factor(replication_factor, len(racks))
-        start_index, shift = random.randrange(len(racks)), random.randrange(len(racks))
-        return place_replicas(racks, partitions, replication_factor, start_index=start_index, shift=shift)
+    # What happens
 
-    def _more_partitions(
-        self, topic: TopicImage, count: int, assignment: Sequence[Sequence[int]] | None
-    ) -> dict[int, Replicas]:
-        current = len(topic.partitions)
-        if count == current:
-            raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
-        if count < current:
-            raise KafkaError(
-                ErrorCode.INVALID_PARTITIONS,
-                f"The topic {topic.name} currently has {current} partition(s); {count} would not be an increase.",
-            )
-        more = count - current
-        _check_count(more)
-        existing = {index: partition.replicas for index, partition in topic.partitions.items()}
-        if assignment is None:
-            return place_more_replicas(self._racks, existing, more)
-        if len(assignment) != more:
-            raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {more} additional partition(s), but only {len(assignment)} assignment(s) were "
-                "specified.",
-            )
-        for replicas in assignment:
-            check_manual_replicas(replicas, self._racks, len(existing[0]))
-        return {current + index: tuple(replicas) for index, replicas in enumerate(assignment)}
+    def broker_gone(self, broker_id: int, epoch: int) -> None:
+        """The process of a broker is gone, though its session may last."""
+        self._gone[broker_id] = epoch
+        loop = asyncio.get_running_loop()
+        self._unregister_at[broker_id] = loop.time() + _UNREGISTER_SECONDS
+        loop.call_later(_UNREGISTER_SECONDS, self._wake.set)
+        if broker_id == self._image.controller_id:
+            self._fallen = (broker_id, self._image.controller_epoch)
+        self._brokers_changed()
 
-    # Carrying out
+    def broker_back(self, broker_id: int) -> None:
+        if self._gone.pop(broker_id, None) is not None:
+            self._brokers_changed()
 
-    async def _create(self, topic: TopicImage) -> None:
-        operations = topic_nodes.creation(topic, self._image.controller_epoch)
-        # A config node may be there before its topic: Kafka's tools of old wrote it first.
-        config_path, config = nodes.topic_config_path(topic.name), nodes.encode_config(topic.configs)
-        if await self._store.exists(config_path) is None:
-            operations.append(Create(config_path, config))
-        else:
-            operations.append(Set(config_path, config))
+    def session_lost(self) -> None:
+        """Whatever was held is gone with the session."""
+        self._step_down("the session was lost")
+        self._wake.set()
+
+    def _brokers_changed(self) -> None:
+        self._look_at_all = True
+        self._wake.set()
+
+    def _partitions_changed(self, keys: Iterable[PartitionKey]) -> None:
+        if self._guard is not None:
+            self._suspects.update(keys)
+            self._wake.set()
+
+    def _controller_changed(self) -> None:
+        if self.is_active and self._image.controller_id not in (self._broker_id, NO_CONTROLLER):
+            self._step_down(f"broker {self._image.controller_id} is the controller")
+        self._wake.set()
+
+    def _step_down(self, reason: str) -> None:
+        if self._guard is not None:
+            logger.warning("This broker is not the controller any more: %s", reason)
+        self._guard = None
+
+    # Being elected
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                if not self.is_active:
+                    await self._campaign()
+                if self.is_active:
+                    await self._govern()
+            except Deposed:
+                self._step_down("another one was elected")
+                self._feed.reload()
+            except StoreError as error:
+                logger.warning("The controller could not write and tries again: %s", error)
+                await self._try_again()
+            except Exception:
+                logger.exception("The controller failed and tries again")
+                await self._try_again()
+
+    async def _try_again(self) -> None:
+        self._look_at_all = True
+        await asyncio.sleep(_RETRY_SECONDS)
+        self._wake.set()
+
+    async def _campaign(self) -> None:
+        """Become the controller, if there is none or if the one there is is gone."""
+        stale = self._image.controller_id in (NO_CONTROLLER, self._broker_id)
+        fallen = self._fallen == (self._image.controller_id, self._image.controller_epoch)
+        if not stale and not fallen:
+            return
+        current, epoch_node = await self._store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
+        if epoch_node is None:
+            with suppress(NodeExists):
+                await self._store.create(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(0))
+            epoch_node = await self._store.get(nodes.CONTROLLER_EPOCH)
+        epoch = nodes.decode_controller_epoch(epoch_node.data)
+        operations: list[Operation] = []
+        if current is not None:
+            # Its own node, from a life before this one, or that of a broker that is gone. Whoever was elected in
+            # between has raised the epoch, which lets this fail as a whole.
+            holder = nodes.decode_controller(current.data)
+            if holder != self._broker_id and self._fallen != (holder, epoch):
+                return
+            operations.append(Delete(nodes.CONTROLLER, current.version))
+        now_ms = int(time.time() * 1000)
+        operations += [
+            Create(nodes.CONTROLLER, nodes.encode_controller(self._broker_id, now_ms), ephemeral=True),
+            Set(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(epoch + 1), epoch_node.version),
+        ]
         try:
             await self._store.multi(operations)
-        except NodeExists:
-            raise KafkaError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
-            ) from None
-        await self._open(topic)
+        except (NodeExists, BadVersion, NoNode):
+            return  # another one was faster; the feed tells who
+        self._fallen = None
+        self._guard = Check(nodes.CONTROLLER_EPOCH, epoch_node.version + 1)
+        self._image.set_controller(self._broker_id, epoch + 1)
+        self._look_at_all = True
+        logger.info("This broker is the controller now, in epoch %d", epoch + 1)
+        # What the one before has written last must be known before anything is decided.
+        await self._feed.sync()
 
-    async def _extend(self, name: str, more: Mapping[int, Replicas]) -> TopicImage:
-        node = await self._store.get(nodes.topic_path(name))
-        added = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in more.items()}
-        operations = topic_nodes.extension(name, node, added.values(), self._image.controller_epoch)
-        await self._store.multi(operations)
-        before = self._existing(name)
-        topic = before._replace(partitions={**before.partitions, **added}, version=node.version + 1)
-        await self._open(topic)
-        return topic
+    # Governing
 
-    async def _open(self, topic: TopicImage) -> None:
-        """Open the logs, then show the topic: who sees it can use it."""
+    async def _govern(self) -> None:
+        guard = self._guard
+        assert guard is not None
+        live = self.live
+        if self._look_at_all:
+            self._look_at_all = False
+            self._suspects.clear()
+            keys = self._to_adjust(self._image.partitions.values(), live)
+        else:
+            suspects, self._suspects = self._suspects, set()
+            known = (self._image.partitions.get(key) for key in suspects)
+            keys = self._to_adjust((each for each in known if each is not None), live)
+        if keys:
+            await self._states.change(keys, lambda each: self._adjusted(each, live), guard=guard)
+        await self._unregister(guard)
+        for name in sorted(self._image.deleting):
+            await self._finish_deletion(name, guard)
+
+    def _to_adjust(self, partitions: Iterable[PartitionImage], live: set[int]) -> list[PartitionKey]:
+        return [(each.topic, each.partition) for each in partitions if self._adjusted(each, live) is not None]
+
+    def _adjusted(self, partition: PartitionImage, live: set[int]) -> PartitionImage | None:
+        if partition.leader in live and all(replica in live for replica in partition.isr):
+            return None
+        topic = self._image.topics.get(partition.topic)
+        if topic is None or topic.name in self._image.deleting:
+            return None
+        unclean = TopicConfig(self._config, topic.configs).get_bool("unclean.leader.election.enable")
+        return elections.adjust(partition, live, unclean=unclean)
+
+    async def _unregister(self, guard: Check) -> None:
+        """Let everybody know of a broker that is gone, and not only when its session ends.
+
+        Not at once: clients that hear of a new leader and of the end of the old one in the same breath get confused,
+        librdkafka for a second.
+        """
+        now = asyncio.get_running_loop().time()
+        for broker_id, epoch in list(self._gone.items()):
+            if now < self._unregister_at[broker_id]:
+                continue
+            path = nodes.broker_path(broker_id)
+            stat = await self._store.exists(path)
+            if stat is None or stat.czxid != epoch:
+                self._gone.pop(broker_id, None)
+                continue
+            try:
+                await self._store.multi([guard, Delete(path)])
+            except NoNode:
+                pass
+            except BadVersion:
+                raise Deposed from None
+
+    async def _finish_deletion(self, name: str, guard: Check) -> None:
+        """Every broker deletes what it holds when it sees the mark; one that is away does so when it returns."""
+        if await self._store.exists(nodes.delete_topic_path(name)) is None:
+            return
+        logger.info("Topic %s is deleted", name)
         try:
-            async with self._logs_lock:
-                await self._replicas.open_topic(topic)
-        finally:
-            self._image.put_topic(topic)
-
-    async def _delete(self, name: str) -> None:
-        self._image.remove_topic(name)
-        async with self._logs_lock:
-            await self._replicas.delete_topic(name)
-        try:
-            partitions = await self._store.children(nodes.partitions_path(name))
+            await remove_topic_nodes(self._store, name, guard=[guard], last=[notification(topics=[name])])
+        except BadVersion:
+            raise Deposed from None
         except NoNode:
-            partitions = []
-        doomed = topic_nodes.all_paths(name, map(int, partitions))
-        found = await self._store.get_many(doomed)
-        await self._store.multi(
-            [Delete(path) for path, node in zip(doomed, found, strict=True) if node is not None]
-        )
-        self._image.deleting.discard(name)
+            self._wake.set()  # somebody was at it as well: look again
 
-    async def _write_config(self, path: str, configs: Mapping[str, str]) -> None:
-        data = nodes.encode_config(configs)
-        try:
-            await self._store.set(path, data)
-        except NoNode:
-            await self._store.create(path, data)
+    # From time to time
 
+    async def _rebalance(self) -> None:
+        """Give leaderships back to preferred replicas."""
+        while True:
+            await asyncio.sleep(self._config.get_int("leader.imbalance.check.interval.seconds"))
+            guard = self._guard
+            if guard is None or not self._config.get_bool("auto.leader.rebalance.enable"):
+                continue
+            live = self.live
+            percentage = self._config.get_int("leader.imbalance.per.broker.percentage")
+            keys = elections.imbalanced(self._image.partitions.values(), live, percentage)
+            try:
+                await self._states.change(keys, lambda each: elections.prefer(each, self.live), guard=guard)
+            except Deposed:
+                self._step_down("another one was elected")
+            except StoreError as error:
+                logger.warning("Leaders could not be given back: %s", error)
 
-def _check_count(partitions: int) -> None:
-    if partitions > MAX_PARTITIONS_PER_REQUEST:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
+    async def _purge(self) -> None:
+        while True:
+            await asyncio.sleep(_PURGE_SECONDS)
+            if self._guard is None:
+                self._seen.clear()
+                continue
+            try:
+                await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
+                await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
+            except StoreError as error:
+                logger.warning("Old notifications could not be removed: %s", error)
+
+    async def _purge_changes(self, parent: str, keep_seconds: float) -> None:
+        """Remove notifications that everybody has read, and keep the last: a gap is noticed by it."""
+        now = time.monotonic()
+        names = sorted(await self._store.children(parent), key=sequence_of)[:-1]
+        for index, name in enumerate(names):
+            path = f"{parent}/{name}"
+            if now - self._seen.setdefault(path, now) >= keep_seconds or index < len(names) - _MAX_CHANGES:
+                with suppress(NoNode):
+                    await self._store.delete(path)
+                self._seen.pop(path, None)

@@ -1,16 +1,23 @@
-"""One partition as this broker holds it: its log, its leader epoch and how far it is committed."""
+"""One partition as this broker holds it: its log, its role, its leader epoch and how far it is committed."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from ottla.cluster.commit_queue import CommitFuture
+from ottla.cluster.leader_state import LeaderState, Surroundings
 from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
+from ottla.metadata.cluster_image import PartitionImage
+from ottla.protocol.batch_header import BATCH_OVERHEAD, read_header
 from ottla.protocol.end_txn_marker import MARKER_BYTES
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 NO_LEADER = -1
+_COUNTED_APPENDS = 1000
 
 
 class Waiter(Protocol):
@@ -23,14 +30,30 @@ class Waiter(Protocol):
         """The partition is gone from here: there is nothing left to wait for."""
 
 
+class Watcher(Protocol):
+    """A follower's view of a partition that this broker leads."""
+
+    def appended(self) -> None:
+        """The log has grown or begins elsewhere; committed or not, a follower wants to know."""
+
+    def committed(self) -> None:
+        """The high watermark has moved."""
+
+    def changed(self) -> None:
+        """The partition is no longer led here, or in another epoch."""
+
+
 class Partition:
     """The broker's replica of a partition.
 
     Invariant: log start offset ≤ high watermark ≤ log end offset, and consumers see nothing at or above the high
-    watermark. Owner: the event loop.
+    watermark. `leading` is there exactly while this broker leads and there are followers to wait for; without it what
+    is written is committed. Owner: the event loop.
     """
 
     __slots__ = (
+        "_around",
+        "_uncommitted",
         "_waiters",
         "broker_id",
         "high_watermark",
@@ -38,15 +61,26 @@ class Partition:
         "isr",
         "leader",
         "leader_epoch",
+        "leading",
         "log",
         "on_storage_error",
         "partition_epoch",
         "replicas",
         "topic",
         "topic_id",
+        "watchers",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, index: int, broker_id: int, log: PartitionLog) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        broker_id: int,
+        log: PartitionLog,
+        around: Surroundings,
+        high_watermark: int = 0,
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -54,24 +88,74 @@ class Partition:
         self.log = log
         self.leader = NO_LEADER
         self.leader_epoch = -1
-        self.partition_epoch = 0
+        self.partition_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
-        self.high_watermark = log.log_start_offset
+        self.leading: LeaderState | None = None
+        self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.watchers: set[Watcher] = set()
+        self._around = around
         self._waiters: set[Waiter] = set()
+        # End offset and size of what is written and not committed, for those who wait for so many bytes.
+        self._uncommitted: deque[tuple[int, int]] = deque()
         self.on_storage_error: Callable[[PartitionLog, StorageError], object] | None = None
 
-    def become_leader(self, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        self.leader = self.broker_id
-        self.leader_epoch = leader_epoch
-        self.replicas = replicas
-        self.isr = isr
-        self.log.start_epoch(leader_epoch)
-        self._advance()
+    def __repr__(self) -> str:
+        return f"<{self.topic}-{self.index} led by {self.leader} in epoch {self.leader_epoch}>"
+
+    # Roles
 
     @property
     def is_leader(self) -> bool:
         return self.leader == self.broker_id
+
+    def become_leader(self, state: PartitionImage) -> bool:
+        """Lead as the state says; whether that begins a leader epoch."""
+        begins = self.leader != self.broker_id or state.leader_epoch > self.leader_epoch
+        self._take_state(state)
+        commits = None if self.leading is None else self.leading.commits
+        if begins:
+            self.leading = None
+            self.log.start_epoch(state.leader_epoch)
+        if all(broker_id == self.broker_id for broker_id in state.replicas):
+            self.leading = None
+            self.advance_high_watermark(self.log.log_end_offset)
+            if commits is not None:
+                commits.settle(self.high_watermark)
+        elif self.leading is not None:
+            self.leading.learn(state)
+        else:
+            self.leading = LeaderState(self, state, self._around, commits)
+            self.leading.check()
+        if begins:
+            self.tell_changed()
+        return begins
+
+    def become_follower(self, state: PartitionImage) -> bool:
+        """Follow the leader of the state, or nobody if it has none; whether that is new."""
+        changed = state.leader != self.leader or state.leader_epoch != self.leader_epoch
+        self._take_state(state)
+        if self.leading is not None:
+            self.leading.close()
+            self.leading = None
+        if changed:
+            self.tell_changed()
+        return changed
+
+    def _take_state(self, state: PartitionImage) -> None:
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.replicas = state.replicas
+        self.isr = state.isr
+        self.partition_epoch = state.partition_epoch
+
+    def resign(self) -> None:
+        """The partition leaves this broker, or its log is out of reach."""
+        self.leader = NO_LEADER
+        if self.leading is not None:
+            self.leading.close()
+            self.leading = None
+        self.tell_changed()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """What a client believes of the leader's epoch (KIP-320); -1 is no belief."""
@@ -80,6 +164,8 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    # Leading
 
     def append(self, records: Any, now_ms: int, *, from_client: bool = True) -> AppendInfo:
         """Write one batch as the leader and let those who wait know."""
@@ -92,10 +178,7 @@ class Partition:
         except StorageError as error:
             self.storage_failed(error)
             raise
-        self._advance()
-        if self._waiters:
-            for waiter in tuple(self._waiters):
-                waiter.grew(self, len(records))
+        self._appended(info, len(records))
         return info
 
     def append_marker(
@@ -120,23 +203,35 @@ class Partition:
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,
         )
-        self._advance()
+        self._appended(info, MARKER_BYTES)
         self.log.producers.first_unstable_offset(self.high_watermark)  # forgets those that have ended
-        for waiter in tuple(self._waiters):
-            waiter.grew(self, MARKER_BYTES)
         return info
 
-    def _advance(self) -> None:
-        """Alone in the ISR, what is written is committed."""
-        self.high_watermark = self.log.log_end_offset
+    def _appended(self, info: AppendInfo, size: int) -> None:
+        leading = self.leading
+        if leading is None:
+            self.high_watermark = self.log.log_end_offset
+            if self._waiters:
+                for waiter in tuple(self._waiters):
+                    waiter.grew(self, size)
+        elif not info.duplicate:
+            self._count(size)
+            leading.appended(info.first_offset)
+            for watcher in self.watchers:
+                watcher.appended()
 
-    @property
-    def last_stable_offset(self) -> int:
-        """Below it every transaction has ended: as far as read_committed consumers get."""
-        first = self.log.producers.first_unstable_offset(self.high_watermark)
-        if first is None or first >= self.high_watermark:
-            return self.high_watermark
-        return max(first, self.log.log_start_offset)
+    def check_min_isr(self) -> None:
+        """Refuse what could not be committed now anyway."""
+        if self.leading is not None and self.leading.is_below_min_isr:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    def wait_committed(self, offset: int) -> asyncio.Future[None] | None:
+        """Ends when everything below `offset` is committed, or with a KafkaError; None if it is already."""
+        if self.leading is None or self.high_watermark >= offset:
+            return None
+        waiter = CommitFuture()
+        self.leading.commits.add(offset, waiter, None)
+        return waiter.future
 
     def delete_records(self, offset: int) -> int:
         """Forget everything before `offset` (-1: before the high watermark); returns the new log start offset."""
@@ -145,7 +240,94 @@ class Partition:
         if offset < 0 or offset > self.high_watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.advance_log_start_offset(offset)
+        for watcher in self.watchers:
+            watcher.appended()  # followers are to hear of it at once
         return self.log.log_start_offset
+
+    # Following
+
+    def append_from_leader(self, records: memoryview) -> None:
+        """Write what the leader sent from the log end offset on."""
+        log = self.log
+        try:
+            before = log.log_end_offset
+            if before == log.log_start_offset and len(records) >= BATCH_OVERHEAD:
+                first = read_header(records)
+                if first.base_offset < before <= first.last_offset:
+                    # The leader's log starts in the middle of a batch, because the records before it were deleted.
+                    log.truncate_fully_and_start_at(first.base_offset)
+            log.append_as_follower(records)
+        except StorageError as error:
+            self.storage_failed(error)
+            raise
+        if log.log_end_offset > before:
+            self._count(len(records))
+
+    def follow_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Take over what the leader says of its log, as far as it is here; whether the log start moved."""
+        log = self.log
+        self.advance_high_watermark(min(high_watermark, log.log_end_offset))
+        if log_start_offset > log.log_start_offset:
+            try:
+                log.advance_log_start_offset(min(log_start_offset, log.log_end_offset))
+            except StorageError as error:
+                self.storage_failed(error)
+                raise
+            self.high_watermark = max(self.high_watermark, log.log_start_offset)
+            return True
+        return False
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut off what the leader does not have."""
+        try:
+            self.log.truncate_to(offset)
+        except StorageError as error:
+            self.storage_failed(error)
+            raise
+        self._was_cut()
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        try:
+            self.log.truncate_fully_and_start_at(offset)
+        except StorageError as error:
+            self.storage_failed(error)
+            raise
+        self._was_cut()
+
+    def _was_cut(self) -> None:
+        end_offset = self.log.log_end_offset
+        self.high_watermark = max(min(self.high_watermark, end_offset), self.log.log_start_offset)
+        self._uncommitted.clear()
+
+    # How far it is committed
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Never backwards: what was committed once stays so, whatever a new leader knows of it yet."""
+        if offset <= self.high_watermark:
+            return
+        self.high_watermark = offset
+        size, uncommitted = 0, self._uncommitted
+        while uncommitted and uncommitted[0][0] <= offset:
+            size += uncommitted.popleft()[1]
+        for watcher in self.watchers:
+            watcher.committed()
+        if self._waiters:
+            for waiter in tuple(self._waiters):
+                waiter.grew(self, size or 1)
+
+    def _count(self, size: int) -> None:
+        uncommitted = self._uncommitted
+        if len(uncommitted) >= _COUNTED_APPENDS:
+            size += uncommitted.pop()[1]
+        uncommitted.append((self.log.log_end_offset, size))
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it every transaction has ended: as far as read_committed consumers get."""
+        first = self.log.producers.first_unstable_offset(self.high_watermark)
+        if first is None or first >= self.high_watermark:
+            return self.high_watermark
+        return max(first, self.log.log_start_offset)
 
     def storage_failed(self, error: StorageError) -> None:
         if self.on_storage_error is not None:
@@ -161,6 +343,8 @@ class Partition:
         self._waiters.add(waiter)
 
     def tell_changed(self) -> None:
+        for watcher in tuple(self.watchers):
+            watcher.changed()
         for waiter in tuple(self._waiters):
             waiter.changed()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Sequence
 
+from ottla.cluster.changes import config_notification
 from ottla.metadata import client_quotas
 from ottla.metadata.client_quotas import CLIENT_KEYS, IP_KEYS, WHOLE_KEYS, Entity, QuotaChange
 from ottla.metadata.cluster_image import ClusterImage
@@ -61,9 +62,14 @@ def check_changes(entity: Entity, changes: Sequence[QuotaChange]) -> None:
 
 
 async def alter_client_quotas(
-    store: NodeStore, image: ClusterImage, entity: Entity, changes: Sequence[QuotaChange]
+    store: NodeStore,
+    image: ClusterImage,
+    entity: Entity,
+    changes: Sequence[QuotaChange],
+    *,
+    tell: bool = False,
 ) -> None:
-    """Apply checked changes, in the store first."""
+    """Apply checked changes, in the store first; with `tell`, let the other brokers know."""
     after = dict(image.client_quotas.get(entity, {}))
     for key, value in changes:
         if value is None:
@@ -72,6 +78,8 @@ async def alter_client_quotas(
             after[key] = float(round(value)) if key in WHOLE_KEYS else value
     if after != image.client_quotas.get(entity, {}):
         await client_quotas.write_client_quotas(store, entity, after)
+        if tell:
+            await store.multi([config_notification(client_quotas.entity_path(entity))])
         image.set_client_quotas(entity, after)
 
 

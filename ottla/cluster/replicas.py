@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from time import monotonic
 
+from ottla.cluster.leader_state import Surroundings
 from ottla.cluster.log_config import log_config
 from ottla.cluster.partition import NO_LEADER, Partition
+from ottla.cluster.replica_fetchers import ReplicaFetchers
 from ottla.log.config import LogConfig
 from ottla.log.errors import StorageError, is_of_disk, is_passing
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
+from ottla.log.partition_metadata import ZERO_UUID
 from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import ClusterImage, TopicImage
+from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)
@@ -36,8 +40,17 @@ class Replicas:
         self.on_leaving: list[Callable[[Partition], None]] = []
         # Called with one sentence when no directory is left.
         self.on_all_failed: Callable[[str], None] | None = None
+        # In a cluster: called for each partition whose data is out of reach, so that others lead it.
+        self.on_offline: Callable[[str, int], None] | None = None
         self._offline: set[tuple[str, int]] = set()  # there is data, but it cannot be reached
         self._unopened: set[str] = set()  # topics with logs that could not be made yet
+        # Until when this broker certainly leads what it believes to lead; None where nobody else could.
+        self.lease: Callable[[], float] | None = None
+        self.surroundings = Surroundings(
+            config.get_int("replica.lag.time.max.ms") / 1000, lambda broker_id: broker_id in image.brokers
+        )
+        self.fetchers = ReplicaFetchers(broker_id, config, image)
+        self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
 
     # Looking up
 
@@ -49,7 +62,7 @@ class Replicas:
             raise self._absent(
                 self._image.topics.get(topic), index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ) from None
-        if partition.leader != self._broker_id:
+        if partition.leader != self._broker_id or (self.lease is not None and monotonic() > self.lease()):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
@@ -60,9 +73,17 @@ class Replicas:
             raise self._absent(
                 self._image.topics_by_id.get(topic_id), index, ErrorCode.UNKNOWN_TOPIC_ID
             ) from None
-        if partition.leader != self._broker_id:
+        if partition.leader != self._broker_id or (self.lease is not None and monotonic() > self.lease()):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
+
+    def held(self, topic: str | bytes, index: int) -> Partition:
+        """The partition by name or topic id, as long as it is led by somebody: consumers may read from followers."""
+        found = self._topics.get(topic) if isinstance(topic, str) else self._by_id.get(topic)
+        partition = None if found is None else found.get(index)
+        if partition is not None and partition.leader not in (self._broker_id, NO_LEADER):
+            return partition
+        return self.leader(topic, index) if isinstance(topic, str) else self.leader_by_id(topic, index)
 
     def _absent(self, topic: TopicImage | None, index: int, unknown: ErrorCode) -> KafkaError:
         if topic is None:
@@ -83,8 +104,105 @@ class Replicas:
 
     # Changing
 
+    def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]:
+        """Make the local replicas of these partitions what the image says, which already has the topic.
+
+        Roles of open logs have changed when this returns; logs that are to be made or deleted take the awaitable.
+        """
+        missing = False
+        leaving: list[int] = []
+        for index in changed:
+            state = topic.partitions.get(index)
+            held = self._topics.get(topic.name, {}).get(index)
+            is_mine = state is not None and self._broker_id in state.replicas
+            if held is not None and is_mine and held.topic_id == topic.topic_id:
+                assert state is not None
+                self._assume(held, state)
+                continue
+            if held is not None:
+                self._stop(held)
+            leaving.append(index)  # a log of another topic with the same name may be here, unserved
+            missing |= is_mine
+        if not missing and not leaving:
+            done = asyncio.get_running_loop().create_future()
+            done.set_result(None)
+            return done
+        return asyncio.ensure_future(self._exchange_logs(topic, leaving, missing))
+
+    async def _exchange_logs(self, topic: TopicImage, leaving: list[int], missing: bool) -> None:
+        async with self._logs_lock:
+            for directory, index in self._strange_logs(topic, leaving):
+                logger.info("The log of %s-%d is deleted: it is not for this broker", topic.name, index)
+                await asyncio.to_thread(directory.delete_log, topic.name, index)
+        if missing:
+            current = self._image.topics.get(topic.name)
+            if current is not None and current.topic_id == topic.topic_id:
+                await self.open_topic(current)
+
+    def _strange_logs(self, topic: TopicImage, indexes: list[int]) -> list[tuple[LogDirectory, int]]:
+        """Logs of these partitions that are of an earlier topic, or not for this broker any more."""
+        current = self._image.topics.get(topic.name) or topic
+        found = []
+        for directory in self.log_directories:
+            for index in indexes:
+                log = directory.logs.get((topic.name, index))
+                state = current.partitions.get(index)
+                is_mine = state is not None and self._broker_id in state.replicas
+                if log is not None and not (is_mine and log.topic_id in (current.topic_id, ZERO_UUID)):
+                    found.append((directory, index))
+        return found
+
+    def _assume(self, partition: Partition, state: PartitionImage) -> None:
+        """Take the role that a state gives to this broker. Old news are left alone."""
+        if (state.leader_epoch, state.partition_epoch) < (partition.leader_epoch, partition.partition_epoch):
+            return
+        if state.leader == self._broker_id:
+            self.fetchers.unfollow(partition)
+            if partition.become_leader(state):
+                for listener in self.on_leading:
+                    listener(partition)
+            return
+        was_leader = partition.is_leader
+        changed = partition.become_follower(state)
+        if was_leader:
+            for listener in self.on_leaving:
+                listener(partition)
+        if state.leader == NO_LEADER:
+            self.fetchers.unfollow(partition)
+        elif changed:
+            self.fetchers.follow(partition)
+        elif self._broker_id not in state.isr:
+            self.fetchers.show(partition)
+
+    def _stop(self, partition: Partition) -> None:
+        """Serve it no longer."""
+        self._topics.get(partition.topic, {}).pop(partition.index, None)
+        if not self._topics.get(partition.topic):
+            self._topics.pop(partition.topic, None)
+            self._by_id.pop(partition.topic_id, None)
+        self.fetchers.unfollow(partition)
+        partition.resign()
+        for listener in self.on_leaving:
+            listener(partition)
+
+    def check_in_sync(self) -> None:
+        """Take out of the ISRs who lags; to be called every half `replica.lag.time.max.ms`."""
+        for partition in list(self.partitions()):
+            if partition.leading is not None:
+                partition.leading.check()
+
+    async def close(self) -> None:
+        """Follow nobody any more."""
+        await self.fetchers.close()
+        for task in list(self.surroundings.tasks):
+            task.cancel()
+
     async def open_topic(self, topic: TopicImage) -> None:
         """Create or open the logs of the topic's partitions that are assigned here and not open yet."""
+        async with self._logs_lock:
+            await self._open_topic(topic)
+
+    async def _open_topic(self, topic: TopicImage) -> None:
         missing = [
             index
             for index, partition in topic.partitions.items()
@@ -138,27 +256,35 @@ class Replicas:
         return next(having, None) or min(online, key=lambda directory: len(directory.logs))
 
     def adopt(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
-        """Serve a log that is open."""
+        """Serve a log that is open, in the role that the newest image of the topic gives it."""
+        newest = self._image.topics.get(topic.name)
+        if newest is not None and newest.topic_id == topic.topic_id and index in newest.partitions:
+            topic = newest
         state = topic.partitions[index]
-        partition = Partition(topic.name, topic.topic_id, index, self._broker_id, log)
+        if self._broker_id not in state.replicas:
+            return
+        name = (topic.name, index)
+        known = next((d.high_watermarks for d in self.log_directories if d.logs.get(name) is log), {})
+        partition = Partition(
+            topic.name,
+            topic.topic_id,
+            index,
+            self._broker_id,
+            log,
+            self.surroundings,
+            high_watermark=known.get(name, 0),
+        )
         partition.on_storage_error = self.storage_failed
-        if state.leader == self._broker_id:
-            partition.become_leader(state.leader_epoch, state.replicas, state.isr)
         partitions = self._topics.setdefault(topic.name, {})
         partitions[index] = partition
         self._by_id[topic.topic_id] = partitions
-        if partition.is_leader:
-            for listener in self.on_leading:
-                listener(partition)
+        self._assume(partition, state)
 
     async def delete_topic(self, name: str) -> None:
-        for partition in self._topics.pop(name, {}).values():
-            self._by_id.pop(partition.topic_id, None)
-            partition.leader = NO_LEADER
-            partition.tell_changed()
-            for listener in self.on_leaving:
-                listener(partition)
-        await asyncio.to_thread(self._delete_logs, name)
+        for partition in list(self._topics.get(name, {}).values()):
+            self._stop(partition)
+        async with self._logs_lock:
+            await asyncio.to_thread(self._delete_logs, name)
 
     def _delete_logs(self, name: str) -> None:
         """Every log of the topic, also those that are not served: a deletion may be resumed after a crash."""
@@ -177,6 +303,8 @@ class Replicas:
         config = log_config(self._config, topic.configs)
         for partition in self._topics.get(topic.name, {}).values():
             partition.log.config = config
+            if partition.leading is not None:
+                partition.leading.configure()
 
     # Failing
 
@@ -236,12 +364,12 @@ class Replicas:
     def take_offline(self, topic: str, index: int) -> None:
         """The partition's data is out of reach: it is not served, and nothing is made in its place."""
         self._offline.add((topic, index))
-        partition = self._topics.get(topic, {}).pop(index, None)
+        partition = self._topics.get(topic, {}).get(index)
         if partition is not None:
-            partition.leader = NO_LEADER
-            partition.tell_changed()
-            for listener in self.on_leaving:
-                listener(partition)
+            self._stop(partition)
+        if self.on_offline is not None:
+            self.on_offline(topic, index)
+            return
         known = self._image.partitions.get((topic, index))
-        if known is not None:
+        if known is not None and known.leader == self._broker_id:
             self._image.put_partition(known._replace(leader=NO_LEADER))

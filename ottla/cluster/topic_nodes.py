@@ -17,18 +17,31 @@ def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionIm
     )
 
 
-def creation(topic: TopicImage, controller_epoch: int) -> list[Operation]:
-    """Everything but the config."""
+# ZooKeeper takes no requests above a megabyte.
+_MAX_BYTES = 700_000
+_BYTES_OF_PARTITION = 250
+
+
+def fit_at_once(name: str, partitions: int) -> bool:
+    """Whether the first states of so many partitions can be written in one step.
+
+    Else the controller writes them when it sees the topic, as Kafka's does.
+    """
+    return partitions * (2 * len(name) + _BYTES_OF_PARTITION) <= _MAX_BYTES
+
+
+def creation(topic: TopicImage, controller_epoch: int, *, states: bool = True) -> list[Operation]:
+    """Everything but the config; the partitions' states only where asked for."""
     assignment = {index: partition.replicas for index, partition in topic.partitions.items()}
     return [
         Create(nodes.topic_path(topic.name), nodes.encode_topic(TopicAssignment(assignment, topic.topic_id))),
         Create(nodes.partitions_path(topic.name)),
-        *_partitions(topic.partitions.values(), controller_epoch),
+        *(_partitions(topic.partitions.values(), controller_epoch) if states else ()),
     ]
 
 
 def extension(
-    name: str, node: Node, added: Iterable[PartitionImage], controller_epoch: int
+    name: str, node: Node, added: Iterable[PartitionImage], controller_epoch: int, *, states: bool = True
 ) -> list[Operation]:
     """More partitions for the topic whose node was read just now."""
     added = list(added)
@@ -37,7 +50,7 @@ def extension(
     after = before._replace(partitions={**before.partitions, **replicas})
     return [
         Set(nodes.topic_path(name), nodes.encode_topic(after), node.version),
-        *_partitions(added, controller_epoch),
+        *(_partitions(added, controller_epoch) if states else ()),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from ottla.coordinator.offset_coordinator import OffsetCoordinator, OffsetToCommit
 from ottla.coordinator.offsets import CommittedOffset
@@ -27,8 +27,11 @@ class TransactionalOffsetCoordinator(OffsetCoordinator):
         member_id: str = "",
         group_instance_id: str | None = None,
         generation_id: int = -1,
-    ) -> list[ErrorCode]:
-        """Write offsets that count once the producer's transaction commits. One error per offset, in order."""
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """Write offsets that count once the producer's transaction commits. One error per offset, in order.
+
+        Replicas are waited for: a transaction must not commit without offsets that a leader took along when it died.
+        """
         try:
             shard = self._shards.of(group_id)
             group = shard.groups.get(group_id)
@@ -52,15 +55,23 @@ class TransactionalOffsetCoordinator(OffsetCoordinator):
                 accepted.append((OffsetKey(group_id, topic, partition), committed))
                 errors.append(ErrorCode.NONE)
             if records:
-                # The marker comes after it in the same partition, so nothing has to be waited for here.
-                self._shards.append(shard, records, producer)
+                pending = self._shards.append(shard, records, producer)
                 for key, committed in accepted:
                     shard.pending_offsets.add(producer.producer_id, key, committed)
+                if pending is not None:
+                    return self._when_replicated(pending, errors)
             return errors
         except KafkaError as failure:
             return [failure.code] * len(offsets)
         except ValueError:
             return [ErrorCode.INVALID_GROUP_ID] * len(offsets)
+
+    async def _when_replicated(self, pending: Awaitable[None], errors: list[ErrorCode]) -> list[ErrorCode]:
+        try:
+            await self._shards.committed(pending)
+        except KafkaError as failure:
+            return [error or failure.code for error in errors]
+        return errors
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Does a transaction that has not ended yet commit this offset?"""

@@ -38,6 +38,7 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = LONG_MAX
     min_cleanable_dirty_ratio: float = 0.5
+    min_insync_replicas: int = 1
 
     @property
     def compacted(self) -> bool:

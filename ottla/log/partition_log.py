@@ -356,6 +356,9 @@ class PartitionLog(ReadableLog):
     def truncate_to(self, offset: int) -> None:
         """Remove everything at or above `offset`. A batch that contains it goes as a whole."""
         if offset >= self.log_end_offset:
+            # An epoch in which nothing was written may have begun at the end; another leader knows nothing of it.
+            self.epochs.truncate_from_end(offset)
+            self._latest_epoch = self.epochs.latest
             return
         if offset <= self.segments.base_offset:
             self.truncate_fully_and_start_at(offset)

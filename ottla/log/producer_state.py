@@ -86,6 +86,7 @@ class ProducerStates:
         self.open_transactions: dict[int, int] = {}
         # Marker and first offset of those that have ended, until the marker is committed.
         self.ended_transactions: deque[tuple[int, int]] = deque()
+        self.markers = 0  # so many were taken in: who waited for something knows whether one came meanwhile
 
     # Transactions
 
@@ -132,6 +133,7 @@ class ProducerStates:
         self, header: BatchHeader, coordinator_epoch: int, aborted: bool
     ) -> CompletedTransaction | None:
         """Take in a marker; None if the producer had no open transaction here."""
+        self.markers += 1
         entry = self._entry(header.producer_id, header.producer_epoch)
         entry.last_timestamp = header.max_timestamp
         entry.coordinator_epoch = coordinator_epoch

@@ -25,6 +25,7 @@ from ottla.metadata.typed_values import TypedValues
 logger = logging.getLogger(__name__)
 
 Overrides = Mapping[str, str] | Sequence[str]
+LOCAL_LISTENER = "PLAINTEXT://127.0.0.1:9092"
 
 
 class ConfigError(ValueError):
@@ -47,7 +48,7 @@ def single_broker_defaults() -> dict[str, str]:
 
 def embedded_defaults() -> dict[str, str]:
     """And for a broker that is started without any file: it is for this machine only."""
-    return single_broker_defaults() | {"listeners": "PLAINTEXT://127.0.0.1:9092"}
+    return single_broker_defaults() | {"listeners": LOCAL_LISTENER}
 
 
 _DEFAULT_VALUES: dict[str, Value] = {
@@ -92,7 +93,10 @@ class BrokerConfig(TypedValues):
     @classmethod
     def embedded(cls, overrides: Overrides = ()) -> BrokerConfig:
         """Without any file."""
-        return cls(_read_overrides(overrides), defaults=embedded_defaults())
+        given = _read_overrides(overrides)
+        if given.get("zookeeper.connect", "").strip():
+            return cls(given, defaults={"listeners": LOCAL_LISTENER})
+        return cls(given, defaults=embedded_defaults())
 
     @classmethod
     def load(cls, path: str | Path, overrides: Overrides = ()) -> BrokerConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -136,6 +136,14 @@ class ClusterImage:
         self.partitions[topic.name, partition.partition] = partition
         self._exchange(topic._replace(partitions={**topic.partitions, partition.partition: partition}))
 
+    def put_partitions(self, topic: str, partitions: Iterable[PartitionImage]) -> None:
+        """Replace several partitions of a topic that is known, at the cost of one."""
+        before = self.topics[topic]
+        changed = {partition.partition: partition for partition in partitions}
+        for index, partition in changed.items():
+            self.partitions[topic, index] = partition
+        self._exchange(before._replace(partitions={**before.partitions, **changed}))
+
     def set_topic_configs(self, name: str, configs: Mapping[str, str]) -> None:
         self._exchange(self.topics[name]._replace(configs=dict(configs)))
 
@@ -176,18 +184,14 @@ class ClusterImage:
         return image
 
     async def _load_brokers(self, store: NodeStore) -> None:
-        ids = [int(name) for name in await _children(store, nodes.BROKER_IDS) if name.isdecimal()]
-        for broker_id, node in zip(ids, await store.get_many(list(map(nodes.broker_path, ids))), strict=True):
-            stat = await store.exists(nodes.broker_path(broker_id))
-            if node is not None and stat is not None:
-                registration = nodes.decode_broker(broker_id, node.data)
-                self.put_broker(broker_image(registration, stat.czxid))
+        for broker in await read_brokers(store):
+            self.put_broker(broker)
         entities = await _children(store, nodes.CONFIG_BROKERS)
         paths = [f"{nodes.CONFIG_BROKERS}/{entity}" for entity in entities]
         for entity, node in zip(entities, await store.get_many(paths), strict=True):
             if node is not None:
-                broker = None if entity == nodes.DEFAULT_ENTITY else int(entity)
-                self.set_broker_configs(broker, nodes.decode_config(node.data))
+                broker_id = None if entity == nodes.DEFAULT_ENTITY else int(entity)
+                self.set_broker_configs(broker_id, nodes.decode_config(node.data))
 
     async def _load_group_configs(self, store: NodeStore) -> None:
         entities = await _children(store, nodes.CONFIG_GROUPS)
@@ -197,30 +201,46 @@ class ClusterImage:
                 self.group_configs[nodes.group_of_config(entity)] = nodes.decode_config(node.data)
 
     async def _load_topics(self, store: NodeStore) -> None:
-        names = await _children(store, nodes.TOPICS)
-        found = await store.get_many([nodes.topic_path(name) for name in names])
-        configs = await store.get_many([nodes.topic_config_path(name) for name in names])
-        topics = {
-            name: (nodes.decode_topic(name, node.data), node.version, config.data if config else b"")
-            for name, node, config in zip(names, found, configs, strict=True)
-            if node is not None
+        for topic in await read_topics(store, await _children(store, nodes.TOPICS)):
+            self.put_topic(topic)
+
+
+async def read_brokers(store: NodeStore) -> list[BrokerImage]:
+    """Those that are registered."""
+    brokers = []
+    ids = [int(name) for name in await _children(store, nodes.BROKER_IDS) if name.isdecimal()]
+    for broker_id, node in zip(ids, await store.get_many(list(map(nodes.broker_path, ids))), strict=True):
+        stat = await store.exists(nodes.broker_path(broker_id))
+        if node is not None and stat is not None:
+            brokers.append(broker_image(nodes.decode_broker(broker_id, node.data), stat.czxid))
+    return brokers
+
+
+async def read_topics(store: NodeStore, names: Sequence[str]) -> list[TopicImage]:
+    """Those of the named topics that there are, with their partitions and overrides."""
+    found = await store.get_many([nodes.topic_path(name) for name in names])
+    configs = await store.get_many([nodes.topic_config_path(name) for name in names])
+    topics = {
+        name: (nodes.decode_topic(name, node.data), node.version, config.data if config else b"")
+        for name, node, config in zip(names, found, configs, strict=True)
+        if node is not None
+    }
+    keys = [(name, partition) for name, (topic, _, _) in topics.items() for partition in topic.partitions]
+    states = await store.get_many([nodes.partition_state_path(*key) for key in keys])
+    state_of = {
+        key: (nodes.decode_partition_state(*key, node.data), node.version)
+        for key, node in zip(keys, states, strict=True)
+        if node is not None
+    }
+    images = []
+    for name, (topic, version, config) in topics.items():
+        partitions = {
+            partition: partition_image(name, partition, topic, *state_of.get((name, partition), (None, -1)))
+            for partition in sorted(topic.partitions)
         }
-        keys = [(name, partition) for name, (topic, _, _) in topics.items() for partition in topic.partitions]
-        states = await store.get_many([nodes.partition_state_path(*key) for key in keys])
-        state_of = {
-            key: (nodes.decode_partition_state(*key, node.data), node.version)
-            for key, node in zip(keys, states, strict=True)
-            if node is not None
-        }
-        for name, (topic, version, config) in topics.items():
-            partitions = {
-                partition: partition_image(
-                    name, partition, topic, *state_of.get((name, partition), (None, -1))
-                )
-                for partition in sorted(topic.partitions)
-            }
-            topic_id = topic.topic_id or nodes.ZERO_UUID
-            self.put_topic(TopicImage(name, topic_id, partitions, nodes.decode_config(config), version))
+        topic_id = topic.topic_id or nodes.ZERO_UUID
+        images.append(TopicImage(name, topic_id, partitions, nodes.decode_config(config), version))
+    return images
 
 
 def broker_image(registration: BrokerRegistration, epoch: int) -> BrokerImage:

@@ -138,7 +138,12 @@ class ZooKeeperStore:
         self._client = client
         self._session_id = client.client_id[0]
         if client.chroot:
-            await self._read(lambda _: client.ensure_path_async("/"))
+            # kazoo makes no more than one node of it while it is in force.
+            chroot, client.chroot = client.chroot, ""
+            try:
+                await self._read(lambda _: client.ensure_path_async(chroot))
+            finally:
+                client.chroot = chroot
         self._lease_until = began + self._session_timeout * _TRUSTED
         self._renewing = asyncio.ensure_future(self._renew())
         for watch in list(self._watches.values()):

@@ -7,10 +7,14 @@
 
 It is the real broker on a real socket, with its data in a temporary directory that is removed at the end. With pytest,
 the fixtures of `ottla.testing.pytest_plugin` are there as soon as Ottla is installed.
+
+`Cluster(brokers=3)` is several of them, each a process of its own, with a real ZooKeeper; they can be killed, paused
+and restarted one by one.
 """
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing.broker import Broker
+from ottla.testing.cluster import Cluster
 from ottla.testing.zookeeper import ZooKeeper
 
-__all__ = ["Broker", "ErrorCode", "ZooKeeper"]
+__all__ = ["Broker", "Cluster", "ErrorCode", "ZooKeeper"]

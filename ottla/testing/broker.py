@@ -21,7 +21,7 @@ from ottla.protocol.records import Record, build_batch, read_records
 T = TypeVar("T")
 
 # Tests want their answers now: nobody waits for more members, and internal topics stay small.
-_DEFAULTS = {
+DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.min.heartbeat.interval.ms": "100",
@@ -65,7 +65,7 @@ class Broker:
             self._temporary = tempfile.TemporaryDirectory(prefix="ottla-")
             self._data = Path(self._temporary.name)
         overrides = {
-            **_DEFAULTS,
+            **DEFAULTS,
             "log.dirs": str(self._data),
             **self._config,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
@@ -149,7 +149,7 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         broker = self._running().broker
-        self._run(broker.controller.create_topic(name, partitions=partitions, configs=dict(config or {})))
+        self._run(broker.topic_admin.create_topic(name, partitions=partitions, configs=dict(config or {})))
 
     def delete_topic(self, name: str) -> None:
         self._run(self._running().broker.delete_topic(name))

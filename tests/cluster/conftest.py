@@ -6,6 +6,7 @@ import asyncio
 import inspect
 
 import pytest
+import uvloop
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -13,5 +14,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    asyncio.run(pyfuncitem.obj(**arguments))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # the loop of a real broker
+        runner.run(pyfuncitem.obj(**arguments))
     return True

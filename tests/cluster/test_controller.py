@@ -1,427 +1,167 @@
-"""The controller: what it decides, what it refuses, and what a crash leaves behind."""
+"""The controller: how it is elected, and what it does when brokers come and go."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from ottla.cluster.controller import Controller
+from ottla.cluster.changes import CHANGES
 from ottla.metadata import nodes
-from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.cluster_image import BrokerImage, ClusterImage, TopicImage
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.store import ensure_paths
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.metadata.store import BadVersion, Check, Delete
+from tests.cluster.members import Member, members, until
 
 
-class FakeReplicas:
-    def __init__(self) -> None:
-        self.open: dict[str, set[int]] = {}
-        self.configs: list[tuple[str, Mapping[str, str]]] = []
-        self.failure: Exception | None = None
-        self.asked = asyncio.Event()
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def open_topic(self, topic: TopicImage) -> None:
-        self.asked.set()
-        await self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
-        self.open.setdefault(topic.name, set()).update(topic.partitions)
-
-    async def delete_topic(self, name: str) -> None:
-        if self.failure is not None:
-            raise self.failure
-        self.open.pop(name, None)
-
-    def config_changed(self, topic: TopicImage) -> None:
-        self.configs.append((topic.name, dict(topic.configs)))
+def active(found: list[Member]) -> Member:
+    [one] = [member for member in found if member.controller.is_active]
+    return one
 
 
-class Cluster:
-    """A controller with a real store below it and no logs."""
-
-    def __init__(self, store: EmbeddedStore, image: ClusterImage, config: BrokerConfig) -> None:
-        self.store = store
-        self.image = image
-        self.config = config
-        self.replicas = FakeReplicas()
-        self.controller = Controller(store, image, config, self.replicas, 0)
-
-    async def node(self, path: str) -> object:
-        return json.loads((await self.store.get(path)).data)
+async def test_the_first_broker_wins_and_all_know(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        assert active(found) is found[0]
+        await until(lambda: all(m.image.controller_id == 0 and m.image.controller_epoch == 1 for m in found))
+        node = json.loads((await found[0].store.get(nodes.CONTROLLER)).data)
+        assert (node["version"], node["brokerid"], node["kraftControllerEpoch"]) == (2, 0, -1)
+        assert (await found[0].store.get(nodes.CONTROLLER_EPOCH)).data == b"1"
 
 
-@asynccontextmanager
-async def cluster(file: Path, brokers: int = 1, racks: int = 0, **settings: str) -> AsyncIterator[Cluster]:
-    store = EmbeddedStore(file, sync=False)
-    await ensure_paths(store, nodes.PERSISTENT_PATHS)
-    image = await ClusterImage.load(store)
-    for broker_id in range(brokers):
-        image.put_broker(BrokerImage(broker_id, {}, f"rack-{broker_id % racks}" if racks else None))
-    image.set_controller(0, 7)
-    config = BrokerConfig.embedded({name.replace("_", "."): value for name, value in settings.items()})
-    try:
-        yield Cluster(store, image, config)
-    finally:
-        await store.close()
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "metadata.db"
-
-
-def refused(error: pytest.ExceptionInfo[KafkaError]) -> tuple[ErrorCode, str | None]:
-    return error.value.code, error.value.message
-
-
-# Creating
-
-
-async def test_a_topic_is_written_as_kafka_writes_it(file: Path) -> None:
-    async with cluster(file) as c:
-        topic = await c.controller.create_topic("t", 2, 1, configs={"cleanup.policy": "compact"})
-        assert await c.node("/brokers/topics/t") == {
-            "partitions": {"0": [0], "1": [0]},
-            "topic_id": nodes.encode_uuid(topic.topic_id),
-            "adding_replicas": {},
-            "removing_replicas": {},
-            "version": 3,
-        }
-        assert await c.node("/brokers/topics/t/partitions/1/state") == {
-            "controller_epoch": 7,
-            "leader": 0,
-            "version": 1,
-            "leader_epoch": 0,
-            "isr": [0],
-        }
-        assert await c.node("/config/topics/t") == {"version": 1, "config": {"cleanup.policy": "compact"}}
-        assert c.image.topics["t"] is topic
-        assert c.replicas.open == {"t": {0, 1}}
-
-
-async def test_an_image_that_is_loaded_again_is_the_same(file: Path) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("t", 3, configs={"retention.ms": "5"})
-        await c.controller.create_partitions("t", 5)
-        before = c.image.topics
-    async with cluster(file) as c:
-        assert c.image.topics == before
-
-
-async def test_counts_of_minus_one_are_the_brokers_defaults(file: Path) -> None:
-    async with cluster(file, brokers=3, num_partitions="4", default_replication_factor="2") as c:
-        topic = await c.controller.create_topic("t")
-        assert len(topic.partitions) == 4
-        assert all(len(partition.replicas) == 2 for partition in topic.partitions.values())
-        assert all(partition.leader == partition.replicas[0] for partition in topic.partitions.values())
-
-
-async def test_validate_only_changes_nothing(file: Path) -> None:
-    async with cluster(file) as c:
-        topic = await c.controller.create_topic("t", 2, validate_only=True)
-        assert len(topic.partitions) == 2
-        assert c.image.topics == {}
-        assert await c.store.children(nodes.TOPICS) == []
-        await c.controller.create_topic("t", 1)
-        await c.controller.create_partitions("t", 9, validate_only=True)
-        assert len(c.image.topics["t"].partitions) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "code", "message"),
-    [
-        ("", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: the empty string is not allowed"),
-        ("..", ErrorCode.INVALID_TOPIC_EXCEPTION, "Topic name is invalid: '..' is not allowed"),
-        ("there", ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'there' already exists."),
-        (
-            "a_b",
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "Topic 'a_b' collides with existing topic: a.b",
-        ),
-        (
-            "__cluster_metadata",
-            ErrorCode.INVALID_REQUEST,
-            "Creation of internal topic __cluster_metadata is prohibited.",
-        ),
-    ],
-)
-async def test_names_that_cannot_be(file: Path, name: str, code: ErrorCode, message: str) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("there")
-        await c.controller.create_topic("a.b")
-        with pytest.raises(KafkaError) as error:
-            await c.controller.create_topic(name)
-        assert refused(error) == (code, message)
-
-
-@pytest.mark.parametrize(
-    ("partitions", "factor", "code"),
-    [
-        (0, 1, ErrorCode.INVALID_PARTITIONS),
-        (-2, 1, ErrorCode.INVALID_PARTITIONS),
-        (1, 0, ErrorCode.INVALID_REPLICATION_FACTOR),
-        (1, -2, ErrorCode.INVALID_REPLICATION_FACTOR),
-        (1, 2, ErrorCode.INVALID_REPLICATION_FACTOR),
-        (0, 0, ErrorCode.INVALID_REPLICATION_FACTOR),
-        (10_001, 1, ErrorCode.POLICY_VIOLATION),
-    ],
-)
-async def test_counts_that_cannot_be(file: Path, partitions: int, factor: int, code: ErrorCode) -> None:
-    async with cluster(file) as c:
-        with pytest.raises(KafkaError) as error:
-            await c.controller.create_topic("t", partitions, factor)
-        assert error.value.code == code
-        assert c.image.topics == {}
-
-
-async def test_a_manual_assignment_leaves_no_room_for_counts(file: Path) -> None:
-    async with cluster(file, brokers=3) as c:
-        topic = await c.controller.create_topic("t", assignment=[(0, [2, 1]), (1, [0, 2])])
-        assert [partition.replicas for partition in topic.partitions.values()] == [(2, 1), (0, 2)]
-        for partitions, factor in ((2, -1), (-1, 2)):
-            with pytest.raises(KafkaError) as error:
-                await c.controller.create_topic("u", partitions, factor, assignment=[(0, [0])])
-            assert error.value.code == ErrorCode.INVALID_REQUEST
-
-
-async def test_a_config_that_cannot_be_is_refused_before_counts_are_looked_at(file: Path) -> None:
-    async with cluster(file) as c:
-        with pytest.raises(KafkaError) as error:
-            await c.controller.create_topic("t", 0, configs={"nonsense": "1"})
-        assert refused(error) == (ErrorCode.INVALID_CONFIG, "Unknown topic config name: nonsense")
-
-
-async def test_of_two_creations_at_once_one_wins(file: Path) -> None:
-    async with cluster(file) as c:
-        names = ["t", "t", "a.b", "a_b"]
-        results = await asyncio.gather(
-            *(c.controller.create_topic(name) for name in names), return_exceptions=True
+async def test_another_one_takes_over_and_moves_what_the_dead_one_led(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[1].admin.create_topic("t", assignment=[(0, [0, 1, 2]), (1, [1, 0, 2])])
+        await found[0].vanish()
+        rest = found[1:]
+        await until(
+            lambda: all(m.image.controller_id in (1, 2) and m.image.controller_epoch == 2 for m in rest)
         )
-        errors = [result.code for result in results if isinstance(result, KafkaError)]
-        assert errors == [ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_TOPIC_EXCEPTION]
-        assert set(c.image.topics) == {"t", "a.b"}
+        await until(lambda: all(m.state("t", 0) == (1, 1, (1, 2)) for m in rest))
+        # Where the dead one was a follower the leader's epoch stays.
+        await until(lambda: all(m.state("t", 1) == (1, 0, (1, 2)) for m in rest))
+        state = json.loads((await found[1].store.get(nodes.partition_state_path("t", 0))).data)
+        assert state == {"controller_epoch": 2, "leader": 1, "version": 1, "leader_epoch": 1, "isr": [1, 2]}
+        await until(lambda: found[1].replicas.held["t"][0].state.leader == 1)
 
 
-async def test_a_thousand_partitions_take_well_under_a_second(file: Path) -> None:
-    async with cluster(file) as c:
-        begin = time.perf_counter()
-        await c.controller.create_topic("t", 1000)
-        assert time.perf_counter() - begin < 0.7
-        assert len(c.image.topics["t"].partitions) == 1000
+async def test_a_broker_whose_process_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [2, 1, 0])])
+        epoch = found[0].image.brokers[2].epoch
+        found[0].controller.broker_gone(2, epoch)
+        await until(lambda: found[1].state("t") == (1, 1, (1, 0)))
+        # It is taken out of the list at once, so that nobody is sent there.
+        await until(lambda: 2 not in found[1].image.brokers)
+        await found[2].register()
+        await until(lambda: 2 in found[0].controller.live)
 
 
-async def test_a_creation_is_finished_although_the_client_has_gone(file: Path) -> None:
-    async with cluster(file) as c:
-        c.replicas.gate.clear()
-        client = asyncio.ensure_future(c.controller.create_topic("t"))
-        await c.replicas.asked.wait()
-        client.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await client
-        assert "t" not in c.image.topics
-        c.replicas.gate.set()
-        with pytest.raises(KafkaError) as error:
-            await c.controller.create_topic("t")
-        assert error.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
-        assert c.replicas.open == {"t": {0}}
+async def test_a_controller_whose_process_is_gone_is_replaced_at_once(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [0, 1, 2])])
+        await found[0].feed.stop()  # it hears of nothing any more, and has not let go of anything
+        for member in found[1:]:
+            member.controller.broker_gone(0, member.image.brokers[0].epoch)
+        await until(lambda: any(member.controller.is_active for member in found[1:]))
+        await until(lambda: all(member.state("t") == (1, 1, (1, 2)) for member in found[1:]))
+        assert sum(member.controller.is_active for member in found[1:]) == 1
+        # The old one still believes in itself, and can do nothing.
+        guard = found[0].controller._guard
+        assert isinstance(guard, Check)
+        with pytest.raises(BadVersion):
+            await found[0].store.multi([guard, Delete(nodes.topic_path("t"))])
+        found[0].controller.broker_gone(1, found[0].image.brokers[1].epoch)
+        await until(lambda: not found[0].controller.is_active)
+        assert found[2].state("t") == (1, 1, (1, 2))
 
 
-async def test_a_disk_that_fails_is_told_and_leaves_the_topic_known(file: Path) -> None:
-    async with cluster(file) as c:
-        c.replicas.failure = OSError("no space left")
-        with pytest.raises(KafkaError) as error:
-            await c.controller.create_topic("t")
-        assert error.value.code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert "t" in c.image.topics  # the store knows it: after a restart it would be there
+async def test_without_anybody_in_sync_a_partition_waits_for_the_last_one(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [2])])
+        await found[2].vanish()
+        await until(lambda: found[0].state("t") == (-1, 1, (2,)))
+        await found[2].register()
+        await until(lambda: found[0].state("t") == (2, 2, (2,)))
 
 
-# More partitions
+async def test_an_unclean_election_happens_where_the_topic_allows_it(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        for name, allowed in (("safe", "false"), ("careless", "true")):
+            await found[0].admin.create_topic(
+                name, assignment=[(0, [2, 1])], configs={"unclean.leader.election.enable": allowed}
+            )
+            partition = found[0].image.partitions[name, 0]
+            await found[0].states.alter(
+                name, 0, isr=(2,), leader_epoch=0, partition_epoch=partition.partition_epoch
+            )
+        await found[2].vanish()
+        await until(lambda: found[0].state("careless") == (1, 1, (1,)))
+        await until(lambda: found[0].state("safe") == (-1, 1, (2,)))
 
 
-async def test_partitions_are_added_behind_those_that_are_there(file: Path) -> None:
-    async with cluster(file, brokers=2) as c:
-        before = await c.controller.create_topic("t", 2)
-        after = await c.controller.create_partitions("t", 4, assignment=[[1], [0]])
-        assert after.topic_id == before.topic_id
-        assert [partition.replicas for partition in after.partitions.values()][2:] == [(1,), (0,)]
-        assert c.replicas.open == {"t": {0, 1, 2, 3}}
-        assert (await c.store.exists("/brokers/topics/t/partitions/3/state")) is not None
-        assert c.image.topics["t"].version == 1
+async def test_leaders_go_back_where_they_belong(tmp_path: Path) -> None:
+    settings = {"leader_imbalance_check_interval_seconds": "1"}
+    async with members(tmp_path, **settings) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [2, 1]), (1, [1, 0])])
+        await found[0].states.change([("t", 0)], lambda each: each._replace(leader=1, leader_epoch=1))
+        assert found[0].state("t") == (1, 1, (2, 1))
+        await until(lambda: found[1].state("t") == (2, 2, (2, 1)))
 
 
-@pytest.mark.parametrize(
-    ("count", "assignment", "code", "message"),
-    [
-        (2, None, ErrorCode.INVALID_PARTITIONS, "Topic already has 2 partition(s)."),
-        (
-            1,
-            None,
-            ErrorCode.INVALID_PARTITIONS,
-            "The topic t currently has 2 partition(s); 1 would not be an increase.",
-        ),
-        (
-            4,
-            [[0]],
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
-        ),
-        (
-            3,
-            [[0, 1]],
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The manual partition assignment includes a partition with 2 replica(s), but this is not consistent with "
-            "previous partitions, which have 1 replica(s).",
-        ),
-    ],
-)
-async def test_partitions_that_cannot_be_added(
-    file: Path, count: int, assignment: list[list[int]] | None, code: ErrorCode, message: str
+async def test_a_topic_that_is_deleted_is_gone_everywhere_and_can_be_created_again(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[2].admin.create_topic("t", 4, 3)
+        before = found[2].image.topics["t"].topic_id
+        await until(lambda: all("t" in member.replicas.held for member in found))
+        await found[1].admin.delete_topic("t")
+        assert await found[0].store.children(nodes.DELETE_TOPICS) == []
+        assert await found[0].store.children(nodes.TOPICS) == []
+        await until(lambda: all("t" not in member.image.topics for member in found))
+        await until(lambda: all(member.replicas.deleted == ["t"] for member in found))
+        await found[0].admin.create_topic("t", 2, 3)
+        await until(
+            lambda: all("t" in m.image.topics and m.image.topics["t"].topic_id != before for m in found)
+        )
+
+
+async def test_a_new_controller_finishes_a_deletion(tmp_path: Path) -> None:
+    async with members(tmp_path, 2) as found:
+        await found[0].admin.create_topic("t", 1, 2)
+        await until(lambda: "t" in found[1].image.topics)
+        await found[0].controller.resign()  # nobody governs …
+        found[1].controller._tasks[0].cancel()
+        await found[0].store.create(nodes.delete_topic_path("t"))
+        await until(lambda: "t" not in found[1].image.topics)
+        assert await found[1].store.exists(nodes.topic_path("t")) is not None
+        found[1].controller.start()  # … until somebody does again
+        await until(lambda: not found[1].image.deleting)
+        assert await found[1].store.exists(nodes.topic_path("t")) is None
+
+
+async def test_a_topic_too_large_for_one_transaction_gets_its_states_from_the_controller(
+    tmp_path: Path,
 ) -> None:
-    async with cluster(file, brokers=2) as c:
-        await c.controller.create_topic("t", 2)
-        with pytest.raises(KafkaError) as error:
-            await c.controller.create_partitions("t", count, assignment=assignment)
-        assert refused(error) == (code, message)
+    async with members(tmp_path) as found:
+        await found[1].admin.create_topic("wide", 3000, 2)
+        assert all(each.leader >= 0 for each in found[1].image.topics["wide"].partitions.values())
+        await found[2].admin.create_partitions("wide", 6000)
+        await until(
+            lambda: all(
+                len(m.image.topics["wide"].partitions) == 6000
+                and all(each.leader >= 0 for each in m.image.topics["wide"].partitions.values())
+                for m in found
+            )
+        )
 
 
-async def test_an_unknown_topic_cannot_be_changed(file: Path) -> None:
-    async with cluster(file) as c:
-        for change in (
-            c.controller.create_partitions("t", 2),
-            c.controller.delete_topic("t"),
-            c.controller.alter_topic_configs("t", dict),
-        ):
-            with pytest.raises(KafkaError) as error:
-                await change
-            assert error.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-# Deleting
-
-
-async def test_a_deletion_leaves_no_node_behind(file: Path) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("t", 3, configs={"retention.ms": "5"})
-        await c.controller.delete_topic("t")
-        assert c.image.topics == {} == c.replicas.open
-        for path in (nodes.TOPICS, nodes.CONFIG_TOPICS, nodes.DELETE_TOPICS):
-            assert await c.store.children(path) == []
-        again = await c.controller.create_topic("t")
-        assert again.configs == {}
-
-
-async def test_deleting_can_be_forbidden(file: Path) -> None:
-    async with cluster(file, delete_topic_enable="false") as c:
-        await c.controller.create_topic("t")
-        with pytest.raises(KafkaError) as error:
-            await c.controller.delete_topic("t")
-        assert error.value.code == ErrorCode.TOPIC_DELETION_DISABLED
-        assert "t" in c.image.topics
-
-
-async def test_a_deletion_that_was_cut_off_is_finished_at_the_next_start(file: Path) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("t", 2)
-        await c.controller.create_topic("u")
-        c.replicas.failure = OSError("pulled the plug")
-        with pytest.raises(KafkaError):
-            await c.controller.delete_topic("t")
-        with pytest.raises(KafkaError) as error:
-            await c.controller.create_topic("t")
-        assert refused(error) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' is marked for deletion.")
-    async with cluster(file) as c:
-        assert c.image.deleting == {"t"}
-        await c.controller.resume_deletions()
-        assert set(c.image.topics) == {"u"}
-        assert c.image.deleting == set()
-        assert await c.store.children(nodes.DELETE_TOPICS) == []
-        await c.controller.create_topic("t")
-
-
-# Configurations
-
-
-async def test_a_topics_configs_reach_store_image_and_logs(file: Path) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("t", configs={"retention.ms": "5"})
-        await c.controller.alter_topic_configs("t", lambda before: {**before, "flush.ms": "7"})
-        after = {"retention.ms": "5", "flush.ms": "7"}
-        assert await c.node("/config/topics/t") == {"version": 1, "config": after}
-        assert c.image.topics["t"].configs == after
-        assert c.replicas.configs == [("t", after)]
-
-
-async def test_what_is_not_valid_or_only_validated_is_not_written(file: Path) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("t")
-        with pytest.raises(KafkaError) as error:
-            await c.controller.alter_topic_configs("t", lambda before: {"retention.ms": "soon"})
-        assert error.value.code == ErrorCode.INVALID_CONFIG
-        await c.controller.alter_topic_configs("t", lambda before: {"retention.ms": "5"}, validate_only=True)
-        assert c.image.topics["t"].configs == {}
-        assert c.replicas.configs == []
-
-
-async def test_changes_of_one_topic_at_once_are_all_kept(file: Path) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("t")
-        names = ["retention.ms", "flush.ms", "segment.ms", "segment.jitter.ms"]
-
-        def setting(name: str):  # type: ignore[no-untyped-def]
-            return lambda before: {**before, name: "77"}
-
-        await asyncio.gather(*(c.controller.alter_topic_configs("t", setting(name)) for name in names))
-        assert c.image.topics["t"].configs == dict.fromkeys(names, "77")
-
-
-async def test_a_brokers_configs_change_what_topics_inherit(file: Path) -> None:
-    async with cluster(file) as c:
-        await c.controller.create_topic("t")
-        await c.controller.alter_broker_configs(None, lambda before: {"log.retention.ms": "60000"})
-        assert c.config.topic_default("retention.ms") == 60000
-        await c.controller.alter_broker_configs(0, lambda before: {"log.retention.ms": "90000"})
-        assert c.config.topic_default("retention.ms") == 90000
-        assert [name for name, _ in c.replicas.configs] == ["t", "t"]
-        assert await c.node("/config/brokers/<default>") == {
-            "version": 1,
-            "config": {"log.retention.ms": "60000"},
-        }
-        await c.controller.alter_broker_configs(0, lambda before: {})
-        assert c.config.topic_default("retention.ms") == 60000
-
-
-@pytest.mark.parametrize(
-    ("broker_id", "configs", "message"),
-    [
-        (0, {"num.partitions": "3"}, "Cannot update these configs dynamically: [num.partitions]"),
-        (None, {"log.dirs": "/elsewhere"}, "Cannot update these configs dynamically: [log.dirs]"),
-        (
-            None,
-            {"listeners": "PLAINTEXT://:1"},
-            "Cannot update these configs at default cluster level, broker id must be specified: [listeners]",
-        ),
-        (
-            0,
-            {"log.retention.ms": "soon"},
-            "Invalid value soon for configuration log.retention.ms: Not a number of type LONG",
-        ),
-        (3, {"log.retention.ms": "5"}, "Unexpected broker id, expected 0, but received 3"),
-    ],
-)
-async def test_broker_configs_that_cannot_be_changed(
-    file: Path, broker_id: int | None, configs: dict[str, str], message: str
-) -> None:
-    async with cluster(file) as c:
-        with pytest.raises(KafkaError) as error:
-            await c.controller.alter_broker_configs(broker_id, lambda before: configs)
-        assert refused(error) == (ErrorCode.INVALID_REQUEST, message)
-        assert await c.store.children(nodes.CONFIG_BROKERS) == []
+async def test_thousands_of_leaders_move_in_a_few_writes(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        for number in range(6):
+            await found[0].admin.create_topic(f"t{number}", 500, 3)
+        written = len(await found[0].store.children(CHANGES))
+        await found[2].vanish()
+        await until(
+            lambda: all(
+                each.leader in (0, 1) and 2 not in each.isr for each in found[1].image.partitions.values()
+            )
+        )
+        assert len(await found[0].store.children(CHANGES)) - written <= 3000 / 250 + 3

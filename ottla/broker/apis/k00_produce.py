@@ -4,7 +4,11 @@ Behaviour
 - The batch is checked by its header and CRC, given its offsets in the buffer it arrived in, and written; records are
   not decoded unless the topic asks for it (another compression, compaction's keys).
 - acks=0 is not answered; where it fails the connection is closed, as Kafka does, so that the client refreshes its
-  metadata. acks=1 and acks=all are answered when the batch is written; with one replica that is committed.
+  metadata. acks=1 is answered when the batch is written, acks=all when every replica in sync has it. Meanwhile the next
+  requests of the connection are handled; responses keep their order.
+- acks=all is refused below min.insync.replicas: NOT_ENOUGH_REPLICAS before the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND
+  if replicas are lost while it waits; REQUEST_TIMED_OUT after the request's timeout; NOT_LEADER_OR_FOLLOWER if another
+  broker takes over.
 - Each partition succeeds or fails on its own.
 - A transactional batch is appended only if the partition is part of the transaction: from version 12 on it becomes one
   by being written to, before that it has to have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
@@ -19,11 +23,16 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from ottla.broker.delayed import Delayed
+from ottla.broker.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.dispatch import CloseConnection
+from ottla.broker.leader_hints import LeaderHints
 from ottla.broker.transaction_admission import Refused, admit_produce
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -37,6 +46,8 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
     from ottla.cluster.partition import Partition
 
+_ALL = -1
+_HINTS_SINCE = 10
 _TOPIC_IDS = 13
 _ZSTD = 4
 _ZSTD_SINCE = 7
@@ -47,32 +58,48 @@ _NOTHING: Refused = {}
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    if request.transactional_id is None:
-        return _append(broker, request, context.version, _NOTHING)
-    refused = admit_produce(broker, request, context.version)
-    if isinstance(refused, dict):
-        return _append(broker, request, context.version, refused)
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            if data.records is not None:  # the buffer they arrived in is used again while this waits
-                data.records = memoryview(bytearray(data.records))
-    return _append_when_admitted(broker, request, context.version, refused)
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | Delayed | None:
+    refused = _NOTHING
+    if request.transactional_id is not None:
+        admitted = admit_produce(broker, request, context.version)
+        if not isinstance(admitted, dict):
+            for topic in request.topic_data:
+                for data in topic.partition_data:
+                    if data.records is not None:  # the buffer they arrived in is used again while this waits
+                        data.records = memoryview(bytearray(data.records))
+            return _append_when_admitted(broker, request, context, admitted)
+        refused = admitted
+    waits: list[Uncommitted] = []
+    answer = _append(broker, request, context, refused, waits)
+    if waits and answer is not None:
+        return broker.delayed_produces.wait(context.connection, answer, waits, request.timeout_ms)
+    return answer
 
 
 async def _append_when_admitted(
-    broker: Broker, request: ProduceRequest, version: int, refused: Awaitable[Refused]
+    broker: Broker, request: ProduceRequest, context: RequestContext, refused: Awaitable[Refused]
 ) -> ProduceResponse | None:
-    return _append(broker, request, version, await refused)
+    waits: list[Uncommitted] = []
+    answer = _append(broker, request, context, await refused, waits)
+    await wait_committed(waits, request.timeout_ms)
+    return answer
 
 
 def _append(
-    broker: Broker, request: ProduceRequest, version: int, refused: Refused
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    refused: Refused,
+    waits: list[Uncommitted],
 ) -> ProduceResponse | None:
+    """Write what can be written; what other replicas have yet to fetch goes to `waits`."""
+    version = context.version
+    hints: LeaderHints | None = None
     now_ms = broker.now_ms()
     plain = request.transactional_id is None
+    acks = request.acks
     acks_error = None
-    if not -1 <= request.acks <= 1:
+    if not -1 <= acks <= 1:
         acks_error = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     responses = []
     for topic in request.topic_data:
@@ -88,6 +115,9 @@ def _append(
                         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
                 elif (partition.topic, partition.index) in refused:
                     raise refused[partition.topic, partition.index]
+                waits_for_replicas = acks == _ALL and partition.leading is not None
+                if waits_for_replicas:
+                    partition.check_min_isr()
                 info = partition.append(records, now_ms)
                 answer = PartitionProduceResponse(
                     index=data.index,
@@ -95,19 +125,33 @@ def _append(
                     log_append_time_ms=info.log_append_time,
                     log_start_offset=info.log_start_offset,
                 )
+                if waits_for_replicas and partition.high_watermark <= info.last_offset:
+                    waits.append(Uncommitted(partition, info.last_offset + 1, answer))
             except KafkaError as error:
-                if request.acks == 0:
+                if acks == 0:
                     raise CloseConnection(f"produce without acknowledgement failed: {error}") from None
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
                 )
+                if version >= _HINTS_SINCE:
+                    hints = hints or LeaderHints(broker, context.listener)
+                    name = topic.topic_id if version >= _TOPIC_IDS else topic.name
+                    leader = hints.leader(name, data.index, error.code)
+                    if leader is not None:
+                        answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
             answers.append(answer)
         responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
-    if request.acks == 0:
+    if acks == 0:
         return None
-    return ProduceResponse(responses=responses)
+    response = ProduceResponse(responses=responses)
+    if hints is not None:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in hints.nodes
+        ]
+    return response
 
 
 def _partition(

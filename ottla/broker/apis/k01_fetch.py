@@ -7,6 +7,8 @@ Behaviour
 - What is not in memory is read by a thread first, so that nobody else waits for the disk.
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
+- From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
+  in the consumer's rack (KIP-392). Fetches of followers themselves are handled in `replica_fetches`.
 - read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
   what they get: they leave those records out themselves.
 
@@ -21,17 +23,22 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from ottla.broker.delayed import Delayed
 from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
+from ottla.broker.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
+from ottla.cluster.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.log.errors import StorageError
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
@@ -39,14 +46,19 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
+_FOLLOWERS_SERVE = 11
 _TOPIC_IDS = 13
+_HINTS_SINCE = 16
 _READ_COMMITTED = 1
 _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
 
 
 def handle(
     broker: Broker, request: FetchRequest, context: RequestContext
-) -> FetchResponse | Awaitable[FetchResponse]:
+) -> FetchResponse | Awaitable[FetchResponse] | Delayed:
+    replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
+    if replica_id >= 0:
+        return broker.replica_fetches.handle(request, context, replica_id)
     try:
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:
@@ -73,11 +85,13 @@ class _Fetch:
         "_context",
         "_failed",
         "_future",
+        "_hints",
         "_look_for_cold",
         "_max_bytes",
         "_min_bytes",
         "_partitions",
         "_plan",
+        "_rack",
         "_stable",
         "_timer",
         "cold",
@@ -95,12 +109,14 @@ class _Fetch:
             self._max_bytes = min(self._max_bytes, broker.quotas.fetch_bytes(context) or self._max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._committed_only = request.isolation_level == _READ_COMMITTED
+        self._rack = request.rack_id if broker.selects_replicas else ""
         self._answers: list[PartitionData] = []
         self._partitions: list[Partition] = []
         self._bytes = 0
         self._bytes_held_back = 0
         self._stable: dict[Partition, int] = {}
         self._failed = False
+        self._hints: LeaderHints | None = None
         self._look_for_cold = False
         self.cold: list[ColdRange] = []
         self._future: asyncio.Future[FetchResponse] | None = None
@@ -123,25 +139,34 @@ class _Fetch:
                 answer = self._read_one(target, left)
             except KafkaError as error:
                 self._failed = True
-                answer = PartitionData(
-                    partition_index=target.index,
-                    error_code=error.code,
-                    high_watermark=-1,
-                    aborted_transactions=None,
-                    records=b"",
-                )
+                answer = self._refuse(target, error.code)
             answers.append(answer)
             if answer.records:
                 size = len(answer.records)
                 self._bytes += size
                 left = max(left - size, 0)
 
+    def _refuse(self, target: FetchTarget, error: int) -> PartitionData:
+        answer = PartitionData(
+            partition_index=target.index,
+            error_code=error,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if self._context.version >= _HINTS_SINCE:
+            self._hints = self._hints or LeaderHints(self._broker, self._context.listener)
+            leader = self._hints.leader(target.topic_id, target.index, error)
+            if leader is not None:
+                answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+        return answer
+
     def _read_one(self, target: FetchTarget, left: int) -> PartitionData:
         replicas = self._broker.replicas
-        if self._by_id:
-            partition = replicas.leader_by_id(target.topic_id, target.index)
-        else:
+        if self._context.version < _FOLLOWERS_SERVE:
             partition = replicas.leader(target.topic, target.index)
+        else:
+            partition = replicas.held(target.topic_id if self._by_id else target.topic, target.index)
         partition.check_epoch(target.current_leader_epoch)
         self._partitions.append(partition)
         log = partition.log
@@ -155,8 +180,16 @@ class _Fetch:
             aborted_transactions=[] if self._committed_only else None,
             records=b"",
         )
+        if self._rack and partition.leading is not None:
+            replica = replica_near(partition, target.fetch_offset, self._rack, self._broker.image)
+            if replica is not None:
+                answer.preferred_read_replica = replica
+                self._failed = True  # answered at once, like an error
+                return answer
         if target.last_fetched_epoch >= 0:
             epoch, end_offset = log.epoch_end_offset(target.last_fetched_epoch)
+            if epoch < 0 or end_offset < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < target.last_fetched_epoch or end_offset < target.fetch_offset:
                 answer.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 self._failed = True  # answered at once, like an error
@@ -256,11 +289,17 @@ class _Fetch:
                 current = FetchableTopicResponse(topic=target.topic, topic_id=target.topic_id)
                 topics.append(current)
             current.partitions.append(answer)
-        if plan.session is None:
-            return FetchResponse(responses=topics)
-        if len(plan.targets) > 1:
-            plan.session.served(served)
-        return FetchResponse(session_id=plan.session.id, responses=topics)
+        response = FetchResponse(responses=topics)
+        if self._hints is not None:
+            response.node_endpoints = [
+                NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+                for node in self._hints.nodes
+            ]
+        if plan.session is not None:
+            if len(plan.targets) > 1:
+                plan.session.served(served)
+            response.session_id = plan.session.id
+        return response
 
     def _throttled(self) -> FetchResponse | None:
         """An empty answer for a client over its quota: what was read is read again when it may have it."""

@@ -4,6 +4,8 @@ Behaviour
 - Timestamp -1 is the end (the last stable offset for read_committed), -2 the beginning, -3 the record with the
   largest timestamp, -4 the local beginning and -5 the last tiered offset (KIP-405: there are no tiers, so -4 is the
   beginning and -5 is nothing), -6 the earliest offset that waits to be tiered (nothing).
+- A follower that asks gets the end of the log instead. A leader that does not know yet how far its log is committed,
+  and so could send a client back in time, says OFFSET_NOT_AVAILABLE (KIP-207).
 - Any other timestamp finds the first record that is not older. The lookup reads the log, so it runs in a thread.
 
 Version notes
@@ -28,6 +30,7 @@ from ottla.protocol.messages.list_offsets import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
+    from ottla.cluster.partition import Partition
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = (
     -1,
@@ -39,6 +42,7 @@ _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_P
 )
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
 _READ_COMMITTED = 1
+_KNOWS_OFFSET_NOT_AVAILABLE = 5
 
 
 async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
@@ -50,9 +54,7 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
             try:
                 if seen.count(asked.partition_index) > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                answer = await _look_up(
-                    broker, topic.name, asked, request.isolation_level == _READ_COMMITTED, context.version
-                )
+                answer = await _look_up(broker, topic.name, asked, request, context.version)
             except KafkaError as error:
                 answer = ListOffsetsPartitionResponse(
                     partition_index=asked.partition_index, error_code=error.code
@@ -63,13 +65,27 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
 
 
 async def _look_up(
-    broker: Broker, topic: str, asked: ListOffsetsPartition, committed_only: bool, version: int
+    broker: Broker, topic: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
 ) -> ListOffsetsPartitionResponse:
     partition = broker.replicas.leader(topic, asked.partition_index)
     partition.check_epoch(asked.current_leader_epoch)
     log = partition.log
-    end = partition.last_stable_offset if committed_only else partition.high_watermark
     timestamp = asked.timestamp
+    if request.replica_id >= 0:
+        end = log.log_end_offset
+    else:
+        end = _end_for_client(partition, request.isolation_level == _READ_COMMITTED)
+        leading = partition.leading
+        if (
+            leading is not None
+            and timestamp not in (_EARLIEST, _EARLIEST_LOCAL)
+            and partition.high_watermark < leading.epoch_start_offset
+        ):
+            raise KafkaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE
+                if version >= _KNOWS_OFFSET_NOT_AVAILABLE
+                else ErrorCode.LEADER_NOT_AVAILABLE
+            )
     answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
     if timestamp < _EARLIEST_PENDING or version < _SINCE.get(timestamp, 0):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
@@ -87,3 +103,7 @@ async def _look_up(
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
     return answer
+
+
+def _end_for_client(partition: Partition, committed_only: bool) -> int:
+    return partition.last_stable_offset if committed_only else partition.high_watermark

@@ -40,7 +40,7 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
     image = broker.image
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
     if request.topics is None or (context.version == 0 and not request.topics):
-        topics = [_describe(topic, operations) for topic in image.topics.values()]
+        topics = [_describe(broker, topic, operations) for topic in image.topics.values()]
     else:
         may_create = request.allow_auto_topic_creation and broker.auto_create_topics
         topics = [_look_up(broker, asked, may_create, operations) for asked in request.topics]
@@ -68,11 +68,11 @@ def _look_up(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             )
-        return _describe(topic, operations)
+        return _describe(broker, topic, operations)
     name = asked.name or ""
     topic = broker.image.topics.get(name)
     if topic is not None:
-        return _describe(topic, operations)
+        return _describe(broker, topic, operations)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if may_create or name in INTERNAL_TOPICS:
@@ -84,23 +84,23 @@ def _look_up(
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _describe(topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def _describe(broker: Broker, topic: TopicImage, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
             MetadataResponsePartition(
-                error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=partition.leader,
+                leader_id=leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=partition.replicas,
                 isr_nodes=partition.isr,
-                # While there is one broker, a partition without a leader is one whose disk has failed.
-                offline_replicas=partition.replicas if partition.leader < 0 else (),
+                offline_replicas=broker.offline_replicas(partition),
             )
             for index, partition in topic.partitions.items()
+            for leader in (broker.leader_of(partition),)
         ],
         topic_authorized_operations=operations,
     )

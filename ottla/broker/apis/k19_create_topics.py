@@ -3,7 +3,8 @@
 Behaviour
 - Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
 - A request for more than 10,000 partitions in all is refused as a whole, with POLICY_VIOLATION.
-- A topic is answered when its logs are open, so it can be used at once; the timeout is not needed.
+- A topic is answered when its logs are open, so it can be used at once. In a cluster that holds for this broker's logs;
+  what takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same.
 - validate_only answers as if the topic had been created, including the id that it would have got.
 
 Version notes
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.cluster.controller import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
+from ottla.cluster.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.effective_config import effective_topic_config
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -45,9 +46,7 @@ async def handle(
     if sum(map(_partitions, request.topics)) > MAX_PARTITIONS_PER_REQUEST:
         return _refuse_all(times)
     once = [topic for topic in request.topics if times[topic.name] == 1]
-    results = await asyncio.gather(
-        *(_create(broker, topic, request.validate_only, context.version) for topic in once)
-    )
+    results = await asyncio.gather(*(_create(broker, topic, request, context.version) for topic in once))
     results += [
         CreatableTopicResult(
             name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
@@ -74,16 +73,17 @@ def _refuse_all(names: Iterable[str]) -> CreateTopicsResponse:
 
 
 async def _create(
-    broker: Broker, wanted: CreatableTopic, validate_only: bool, version: int
+    broker: Broker, wanted: CreatableTopic, request: CreateTopicsRequest, version: int
 ) -> CreatableTopicResult:
     try:
-        topic = await broker.controller.create_topic(
+        topic = await broker.topic_admin.create_topic(
             wanted.name,
             wanted.num_partitions,
             wanted.replication_factor,
             assignment=[(each.partition_index, each.broker_ids) for each in wanted.assignments],
             configs={config.name: config.value for config in wanted.configs},
-            validate_only=validate_only,
+            validate_only=request.validate_only,
+            timeout_ms=request.timeout_ms,
         )
     except KafkaError as error:
         return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)

@@ -41,7 +41,9 @@ async def handle(
     if context.version < _IDS_SINCE:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
     refused, wanted = _sort_out(broker.image, asked)
-    deleted = await asyncio.gather(*(_delete(broker, topic, context.version) for topic in wanted))
+    deleted = await asyncio.gather(
+        *(_delete(broker, topic, request.timeout_ms, context.version) for topic in wanted)
+    )
     return DeleteTopicsResponse(responses=[*deleted, *refused])
 
 
@@ -88,11 +90,11 @@ def _find(image: ClusterImage, name: str | None, topic_id: bytes, times: int) ->
     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
-async def _delete(broker: Broker, topic: TopicImage, version: int) -> DeletableTopicResult:
+async def _delete(broker: Broker, topic: TopicImage, timeout_ms: int, version: int) -> DeletableTopicResult:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
     try:
         # A client that hangs up must not leave a topic's committed offsets behind.
-        await asyncio.shield(broker.delete_topic(topic.name))
+        await asyncio.shield(broker.delete_topic(topic.name, timeout_ms))
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         if error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DELETION_DISABLED_SINCE:

@@ -2,6 +2,7 @@
 
 Behaviour
 - Offset -1 means everything up to the high watermark.
+- Answered when no replica that is there has the records any more; REQUEST_TIMED_OUT if that takes too long.
 - Whole segments go; the rest of the first one stays on disk but is not served any more.
 - Compacted topics refuse it with POLICY_VIOLATION, internal ones with INVALID_TOPIC_EXCEPTION.
 
@@ -43,11 +44,33 @@ async def handle(
             for topic in request.topics
         ]
     )
+    await _wait_for_replicas(broker, request, response)
     # Answered when it is written down: what was deleted does not come back after a crash.
     for directory in broker.replicas.log_directories:
         if directory.online:
             await asyncio.to_thread(directory.checkpoint)
     return response
+
+
+async def _wait_for_replicas(
+    broker: Broker, request: DeleteRecordsRequest, response: DeleteRecordsResponse
+) -> None:
+    deadline = broker.loop.time() + request.timeout_ms / 1000
+    for topic in response.topics:
+        for result in topic.partitions:
+            partition = broker.replicas.topic(topic.name).get(result.partition_index)
+            if result.error_code or partition is None or partition.leading is None:
+                continue
+            waiting = partition.leading.wait_deleted(result.low_watermark)
+            if waiting is None:
+                continue
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await waiting
+            except TimeoutError:
+                result.error_code = ErrorCode.REQUEST_TIMED_OUT
+            except KafkaError as error:
+                result.error_code = error.code
 
 
 def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:

@@ -2,6 +2,7 @@
 
 Behaviour
 - Sent by other coordinators, and by an admin (`kafka-transactions abort`) to end a transaction that nobody else will.
+- Answered when the markers are committed.
 - A marker with an older epoch than the producer's is INVALID_PRODUCER_EPOCH, one of an older coordinator
   TRANSACTION_COORDINATOR_FENCED.
 
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
 
 
-def handle(
+async def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(markers=[_write(broker, asked) for asked in request.markers])
+    return WriteTxnMarkersResponse(markers=[await _write(broker, asked) for asked in request.markers])
 
 
-def _write(broker: Broker, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
+async def _write(broker: Broker, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
     marker = Marker(
         asked.producer_id,
         asked.producer_epoch,
@@ -45,7 +46,10 @@ def _write(broker: Broker, asked: WritableTxnMarker) -> WritableTxnMarkerResult:
     )
     topics = []
     for topic in asked.topics:
-        errors = broker.markers.write(marker, [(topic.name, index) for index in topic.partition_indexes])
+        names = [(topic.name, index) for index in topic.partition_indexes]
+        errors = broker.markers.write_here(marker, names)
+        if not isinstance(errors, list):
+            errors = await errors
         results = [
             WritableTxnMarkerPartitionResult(partition_index=index, error_code=error)
             for index, error in zip(topic.partition_indexes, errors, strict=True)

@@ -71,10 +71,13 @@ async def _commit_when_admitted(
         await waiting
     except KafkaError as error:
         return _refuse(request, error.code, version)
-    return _commit(broker, request, version)
+    answer = _commit(broker, request, version)
+    return answer if isinstance(answer, TxnOffsetCommitResponse) else await answer
 
 
-def _commit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> TxnOffsetCommitResponse:
+def _commit(
+    broker: Broker, request: TxnOffsetCommitRequest, version: int
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     response = TxnOffsetCommitResponse()
     offsets: list[OffsetToCommit] = []
     answers: list[TxnOffsetCommitResponsePartition] = []
@@ -107,6 +110,26 @@ def _commit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Tx
         group_instance_id=request.group_instance_id,
         generation_id=request.generation_id,
     )
+    if isinstance(errors, list):
+        return _fill(response, answers, errors, version)
+    return _when_replicated(response, answers, errors, version)
+
+
+async def _when_replicated(
+    response: TxnOffsetCommitResponse,
+    answers: list[TxnOffsetCommitResponsePartition],
+    errors: Awaitable[list[ErrorCode]],
+    version: int,
+) -> TxnOffsetCommitResponse:
+    return _fill(response, answers, await errors, version)
+
+
+def _fill(
+    response: TxnOffsetCommitResponse,
+    answers: list[TxnOffsetCommitResponsePartition],
+    errors: list[ErrorCode],
+    version: int,
+) -> TxnOffsetCommitResponse:
     for answer, error in zip(answers, errors, strict=True):
         answer.error_code = _in_version(error, version)
     return response

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.config_resources import alter_each
 from ottla.cluster.config_changes import replaced
-from ottla.cluster.controller import Alteration
+from ottla.cluster.topic_admin import Alteration
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

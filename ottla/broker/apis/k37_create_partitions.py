@@ -34,7 +34,7 @@ async def handle(
     known = [
         topic for topic in request.topics if times[topic.name] == 1 and topic.name in broker.image.topics
     ]
-    results = await asyncio.gather(*(_extend(broker, topic, request.validate_only) for topic in known))
+    results = await asyncio.gather(*(_extend(broker, topic, request) for topic in known))
     results += [
         CreatePartitionsTopicResult(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for name, count in times.items()
@@ -51,14 +51,18 @@ async def handle(
 
 
 async def _extend(
-    broker: Broker, wanted: CreatePartitionsTopic, validate_only: bool
+    broker: Broker, wanted: CreatePartitionsTopic, request: CreatePartitionsRequest
 ) -> CreatePartitionsTopicResult:
     assignment = None
     if wanted.assignments is not None:
         assignment = [each.broker_ids for each in wanted.assignments]
     try:
-        await broker.controller.create_partitions(
-            wanted.name, wanted.count, assignment=assignment, validate_only=validate_only
+        await broker.topic_admin.create_partitions(
+            wanted.name,
+            wanted.count,
+            assignment=assignment,
+            validate_only=request.validate_only,
+            timeout_ms=request.timeout_ms,
         )
     except KafkaError as error:
         return CreatePartitionsTopicResult(

@@ -3,6 +3,7 @@
 Behaviour
 - A partition that has the leader it should have needs no election, and on a single broker that is every partition with
   a leader. One without a leader has nobody to elect.
+- In a cluster any broker carries the election out, by a conditional write; the answer comes when it is written.
 - Null partitions mean all of them; then only those are listed for which there is something to say.
 
 Version notes
@@ -11,9 +12,12 @@ Version notes
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from ottla.cluster import elections
 from ottla.metadata.cluster_image import PartitionImage
+from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -24,20 +28,39 @@ from ottla.protocol.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.cluster_member import ClusterMember
     from ottla.broker.dispatch import RequestContext
+
+logger = logging.getLogger(__name__)
 
 _PREFERRED, _UNCLEAN = 0, 1
 
 
-def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+async def handle(
+    broker: Broker, request: ElectLeadersRequest, context: RequestContext
+) -> ElectLeadersResponse:
     everything = request.topic_partitions is None
     if request.topic_partitions is None:
         asked = [(topic.name, list(topic.partitions)) for topic in broker.image.topics.values()]
     else:
-        asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+        asked = [(topic.topic, list(topic.partitions)) for topic in request.topic_partitions]
+    elected: set[tuple[str, int]] = set()
+    failure: KafkaError | None = None
+    if broker.member is not None:
+        try:
+            elected = await _elect(broker, broker.member, request.election_type, asked)
+        except StoreError as error:
+            logger.error("The metadata store failed: %s", error)
+            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
     results = []
     for topic, indexes in asked:
-        partitions = [_elect(broker, request.election_type, topic, index) for index in indexes]
+        partitions = [
+            PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+            if (topic, index) not in elected
+            else PartitionResult(partition_id=index)
+            for index in indexes
+            for error in (failure or _why_not(broker, request.election_type, topic, index),)
+        ]
         if everything:
             partitions = [each for each in partitions if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         if partitions or not everything:
@@ -48,9 +71,15 @@ def handle(broker: Broker, request: ElectLeadersRequest, context: RequestContext
     return response
 
 
-def _elect(broker: Broker, election_type: int, topic: str, index: int) -> PartitionResult:
-    error = _why_not(broker, election_type, topic, index)
-    return PartitionResult(partition_id=index, error_code=error.code, error_message=error.message)
+async def _elect(
+    broker: Broker, member: ClusterMember, election_type: int, asked: list[tuple[str, list[int]]]
+) -> set[tuple[str, int]]:
+    """Those that got another leader."""
+    election = {_PREFERRED: elections.prefer, _UNCLEAN: elections.elect_unclean}.get(election_type)
+    if election is None:
+        return set()
+    keys = [(topic, index) for topic, indexes in asked for index in indexes]
+    return set(await member.states.change(keys, lambda each: election(each, broker.image.brokers)))
 
 
 def _why_not(broker: Broker, election_type: int, topic: str, index: int) -> KafkaError:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.config_resources import ResourceType, alter_each
 from ottla.cluster.config_changes import ConfigChange, changed
-from ottla.cluster.controller import Alteration
+from ottla.cluster.topic_admin import Alteration
 from ottla.metadata.broker_configs import broker_config_def
 from ottla.metadata.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.messages.incremental_alter_configs import (

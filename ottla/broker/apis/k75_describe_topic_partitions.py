@@ -79,7 +79,7 @@ def _page(
         answer.topic_id = topic.topic_id
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         indexes = [index for index in topic.partitions if index >= first]
-        answer.partitions = [_describe(topic.partitions[index]) for index in indexes[:limit]]
+        answer.partitions = [_describe(broker, topic.partitions[index]) for index in indexes[:limit]]
         if len(indexes) > limit:
             return DescribeTopicPartitionsResponse(
                 topics=topics, next_cursor=Cursor(topic_name=name, partition_index=indexes[limit])
@@ -96,14 +96,16 @@ def _why_unknown(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _describe(partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _describe(broker: Broker, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+    leader = broker.leader_of(partition)
     return DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition.partition,
-        leader_id=partition.leader,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
         eligible_leader_replicas=[],
         last_known_elr=[],
+        offline_replicas=broker.offline_replicas(partition),
     )

@@ -1,0 +1,249 @@
+"""A broker's life in a cluster: beginning again, taking part, and leaving without anybody noticing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ottla.cluster import elections
+from ottla.cluster.controller import Controller
+from ottla.cluster.ending import end_tasks
+from ottla.cluster.failure_detection import FailureDetector, Target, is_listening
+from ottla.cluster.image_feed import ImageFeed, PartitionKey
+from ottla.cluster.membership import Membership
+from ottla.cluster.partition_states import PartitionStates
+from ottla.log.log_directory import LogDirectory
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ottla.metadata.nodes import BrokerRegistration, Endpoint
+from ottla.metadata.store import StoreError
+from ottla.metadata.zookeeper import SessionState, ZooKeeperStore
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+_SETTLE_SECONDS = 60.0
+_HAND_OVER_SECONDS = 5.0
+# How long a leaving broker still answers, so that clients hear from it where their leaders are now.
+_FAREWELL_SECONDS = 0.15
+# A follower that has not fetched for so long may have another leader. When all have, that holds for a little while.
+_SILENCE_SECONDS = 2.0
+_BACKED_SECONDS = 0.25
+
+
+def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
+    """Delete logs that are not for this broker: their topic was deleted, or moved, while it was away.
+
+    Only for directories that are known to be this cluster's.
+    """
+    for directory in directories:
+        for (name, index), log in list(directory.logs.items()):
+            topic = image.topics.get(name)
+            partition = None if topic is None else topic.partitions.get(index)
+            if (
+                topic is not None
+                and partition is not None
+                and broker_id in (*partition.replicas, *partition.adding_replicas)
+                and log.topic_id in (nodes.ZERO_UUID, topic.topic_id)
+            ):
+                continue
+            logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
+            directory.delete_log(name, index)
+
+
+class ClusterMember:
+    """What a broker does for its cluster. Owner: the event loop."""
+
+    def __init__(
+        self, broker: Broker, store: ZooKeeperStore, feed: ImageFeed, endpoints: tuple[Endpoint, ...]
+    ) -> None:
+        self._broker = broker
+        self._store = store
+        self._image = broker.image
+        self._id = broker.node_id
+        self._endpoints = endpoints
+        self.feed = feed
+        self.states = PartitionStates(store, broker.image, feed)
+        self.controller = Controller(store, broker.image, feed, self.states, broker.config, self._id)
+        self.membership = Membership(
+            store,
+            broker.image,
+            self._registration,
+            broker.config.get_int("zookeeper.session.timeout.ms") / 1000,
+        )
+        self._detector = FailureDetector(
+            lambda target: self.controller.broker_gone(target.broker_id, target.epoch),
+            lambda target: self.controller.broker_back(target.broker_id),
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stale = False  # what this broker believes of the cluster is from a session that has ended
+        self._backed_until = 0.0
+        self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
+        broker.replicas.surroundings.isr_store = self.states
+        broker.replicas.lease = self.lease
+        broker.replicas.on_offline = self._partition_offline
+        feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
+        feed.on_topic_deleted.append(self._topic_deleted)
+        feed.on_brokers.append(self._peers_changed)
+        # A follower may have caught up before it was registered: it can be let in now.
+        feed.on_brokers.append(broker.replicas.check_in_sync)
+        feed.on_controller.append(self._peers_changed)
+        store.on_session.append(self._session_changed)
+
+    def _registration(self) -> BrokerRegistration:
+        config = self._broker.config
+        rack = config.get_optional_str("broker.rack")
+        return BrokerRegistration(self._id, self._endpoints, rack, timestamp_ms=self._broker.now_ms())
+
+    # Coming
+
+    async def start(self) -> None:
+        await self._begin_again()
+        self.feed.start(self._broker.replicas)
+        topics = list(self._image.topics)
+        await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
+        await self.membership.register()
+        await self.feed.sync()
+        self.feed.on_brokers.append(self.membership.check)
+        self.controller.start()
+        self._peers_changed()
+
+    async def _begin_again(self) -> None:
+        """Nothing is led in the epoch of a life before: what was not on disk may be lost.
+
+        Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
+        """
+        live = await self._reachable_peers()
+
+        def decide(partition: PartitionImage) -> PartitionImage | None:
+            return elections.without(partition, self._id, live) or elections.lead_again(
+                partition, self._id, live
+            )
+
+        await self.states.change(self._mine(), decide)
+
+    async def _reachable_peers(self) -> set[int]:
+        """Brokers that are registered, without those that a crash of many has left behind."""
+        targets = self._targets(set(self._image.brokers) - {self._id})
+        answers = await asyncio.gather(*(is_listening(target) for target in targets.values()))
+        return {broker_id for broker_id, there in zip(targets, answers, strict=True) if there}
+
+    def _mine(self) -> list[PartitionKey]:
+        return [
+            key
+            for key, partition in self._image.partitions.items()
+            if self._id == partition.leader or self._id in partition.isr
+        ]
+
+    # Taking part
+
+    def lease(self) -> float:
+        """Until when this broker leads for certain what it believes to lead.
+
+        That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
+        long as all who could be elected instead still follow: whoever is elected stops following.
+        """
+        if self._is_stale:
+            return 0.0
+        until, now = self._store.lease_until, monotonic()
+        if now <= until:
+            return until
+        if now > self._backed_until and self._is_backed(now):
+            self._backed_until = now + _BACKED_SECONDS
+        return self._backed_until
+
+    def _is_backed(self, now: float) -> bool:
+        rivals: set[int] = set()
+        for partition in self._broker.replicas.partitions():
+            if partition.is_leader:
+                rivals.update(partition.isr)
+        rivals.discard(self._id)
+        return rivals <= self._broker.replica_fetches.followers(now - _SILENCE_SECONDS)
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.EXPIRED:
+            self._is_stale = True
+            self.controller.session_lost()
+            self.membership.register_again()
+            self._in_background(self._catch_up())
+        elif state is SessionState.SUSPENDED:
+            logger.warning("ZooKeeper cannot be reached: nothing about the cluster can change")
+
+    async def _catch_up(self) -> None:
+        """Lead nothing until it is known what was decided without this broker."""
+        self.feed.reload()
+        await self.feed.sync()
+        self._is_stale = False
+
+    def _peers_changed(self) -> None:
+        """The controller watches everybody, and everybody watches the controller."""
+        watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}
+        self._detector.watch(self._targets(watched - {self._id}))
+
+    def _targets(self, brokers: set[int]) -> dict[int, Target]:
+        """Where those of them that are registered listen for other brokers."""
+        listener = self._broker.config.inter_broker_listener_name
+        targets = {}
+        for broker_id in brokers & self._image.brokers.keys():
+            broker = self._image.brokers[broker_id]
+            endpoint = broker.endpoints.get(listener)
+            if endpoint is not None:
+                targets[broker_id] = Target(broker_id, broker.epoch, endpoint.host, endpoint.port)
+        return targets
+
+    def _partition_offline(self, topic: str, index: int) -> None:
+        """Its disk has failed: somebody else is to lead it."""
+        self._offline.append((topic, index))
+        if len(self._offline) == 1:
+            self._in_background(self._give_up_offline())
+
+    async def _give_up_offline(self) -> None:
+        while self._offline:
+            keys = list(self._offline)
+            try:
+                await self._let_others_lead(keys)
+            except StoreError as error:
+                logger.error("What a disk has lost could not be given to others yet: %s", error)
+                await asyncio.sleep(1)
+                continue
+            del self._offline[: len(keys)]
+
+    def _topic_deleted(self, topic: TopicImage) -> None:
+        self._in_background(self._broker.topic_gone(topic))
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Leaving
+
+    async def leave(self) -> None:
+        """Let others lead before this broker stops."""
+        await self._detector.stop()
+        await self._broker.replicas.close()
+        try:
+            async with asyncio.timeout(_HAND_OVER_SECONDS):
+                if self._broker.config.get_bool("controlled.shutdown.enable"):
+                    await self._let_others_lead(self._mine())
+                    await asyncio.sleep(_FAREWELL_SECONDS)
+                await self.controller.resign()
+                await self.membership.leave()
+        except (StoreError, TimeoutError):
+            logger.warning(
+                "ZooKeeper cannot be reached: others will lead when this broker's session has ended"
+            )
+        await self.controller.stop()
+
+    async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
+        live = self.controller.live - {self._id}
+        await self.states.change(keys, lambda each: elections.without(each, self._id, live))
+
+    async def stop(self) -> None:
+        await self.feed.stop()
+        await end_tasks(self._tasks)

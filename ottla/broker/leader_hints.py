@@ -1,0 +1,42 @@
+"""Who leads instead, for clients that asked the wrong broker (KIP-951): it saves them a round of metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker, Node
+
+_HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class LeaderHints:
+    """The leaders that were named in one response, and where they are."""
+
+    __slots__ = ("_broker", "_listener", "_nodes")
+
+    def __init__(self, broker: Broker, listener: str) -> None:
+        self._broker = broker
+        self._listener = listener
+        self._nodes: dict[int, Node] = {}
+
+    def leader(self, topic: str | bytes, index: int, error: int) -> tuple[int, int] | None:
+        """Leader and epoch to tell with this error, if the client would find them."""
+        if error not in _HINTED:
+            return None
+        image = self._broker.image
+        known = image.topics.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
+        partition = None if known is None else known.partitions.get(index)
+        if partition is None or partition.leader in (-1, self._broker.node_id):
+            return None
+        node = self._nodes.get(partition.leader) or self._broker.node(partition.leader, self._listener)
+        if node is None:
+            return None
+        self._nodes[partition.leader] = node
+        return partition.leader, partition.leader_epoch
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(self._nodes.values())

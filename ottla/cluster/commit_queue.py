@@ -1,0 +1,71 @@
+"""Those who wait until an offset is committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Collection
+from typing import Any, Protocol
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+class CommitWaiter(Protocol):
+    def committed(self, token: Any, error: ErrorCode) -> None:
+        """What `token` stands for is committed, or never will be. Called once, in the turn in which it happens."""
+        ...
+
+
+class CommitQueue:
+    """Invariant: waiters are in the order of the offsets they wait for. Owner: the event loop."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, CommitWaiter, Any]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, offset: int, waiter: CommitWaiter, token: Any) -> None:
+        """Tell `waiter` when everything below `offset` is committed."""
+        waiting = self._waiting
+        if not waiting or waiting[-1][0] <= offset:
+            waiting.append((offset, waiter, token))
+            return
+        # A producer has sent again what it had sent before.
+        at = next(i for i, entry in enumerate(waiting) if entry[0] > offset)
+        waiting.insert(at, (offset, waiter, token))
+
+    def settle(self, high_watermark: int) -> None:
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= high_watermark:
+            _, waiter, token = waiting.popleft()
+            waiter.committed(token, ErrorCode.NONE)
+
+    def fail(self, error: ErrorCode) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for _, waiter, token in waiting:
+            waiter.committed(token, error)
+
+    def discard(self, waiters: Collection[CommitWaiter]) -> None:
+        """They have given up."""
+        self._waiting = deque(entry for entry in self._waiting if entry[1] not in waiters)
+
+
+class CommitFuture:
+    """For those who can await."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def committed(self, token: Any, error: ErrorCode) -> None:
+        if self.future.done():
+            return
+        if error:
+            self.future.set_exception(KafkaError(error))
+            self.future.exception()  # not everybody who writes waits for the end of it
+        else:
+            self.future.set_result(None)

@@ -1,0 +1,120 @@
+"""Who leads a partition next, as Kafka 3.9 decides it. Pure: an image goes in, the next one or None comes out.
+
+The state that comes out has the partition epoch of the one that went in: the write is conditional on it. A new leader
+gets a new leader epoch. Taking a replica out of the ISR does not change the leader's epoch: clients need not notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ottla.metadata.cluster_image import NO_LEADER, PartitionImage
+
+NO_STATE = -1  # the partition epoch of a partition whose state was never written
+
+
+def adjust(
+    partition: PartitionImage, live: Collection[int], *, unclean: bool = False
+) -> PartitionImage | None:
+    """What brokers that came and went mean for the partition: the controller's election.
+
+    A leader that is there stays, and the others that are gone leave the ISR. Else the first replica leads that is in
+    the ISR and alive; with `unclean`, one that is merely alive. With nobody left there is no leader, and the ISR
+    stays, since only its members can bring the data back.
+    """
+    if partition.partition_epoch == NO_STATE:
+        return _first_state(partition, live)
+    if partition.leader in live:
+        isr = tuple(replica for replica in partition.isr if replica in live)
+        return partition._replace(isr=isr) if isr != partition.isr else None
+    return _elect(partition, live, unclean)
+
+
+def without(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
+    """What it takes for a broker to go, or to begin again after it has been away: it leads nothing, and is in no ISR.
+
+    Where it is the last in sync nothing changes: that is up to the controller when it is gone.
+    """
+    others = tuple(replica for replica in partition.isr if replica != broker)
+    if partition.leader == broker:
+        return _lead(partition, _first(partition.replicas, others, live), others)
+    if broker in partition.isr and partition.leader in others and partition.leader in live:
+        return partition._replace(isr=others)
+    return None
+
+
+def lead_again(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
+    """A leader that has been away and finds nobody else in sync goes on, in a new epoch."""
+    if partition.leader != broker or broker not in partition.isr:
+        return None
+    isr = tuple(replica for replica in partition.isr if replica == broker or replica in live)
+    return _lead(partition, broker, isr)
+
+
+def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
+    """The preferred replica leads, if it can."""
+    preferred = partition.replicas[0]
+    if partition.leader == preferred or preferred not in live or preferred not in partition.isr:
+        return None
+    return _lead(partition, preferred, partition.isr)
+
+
+def elect_unclean(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
+    """Asked for by an operator: only where there is no leader."""
+    if partition.leader in live:
+        return None
+    elected = _elect(partition, live, unclean=True)
+    return elected if elected is not None and elected.leader != NO_LEADER else None
+
+
+def reassign(
+    partition: PartitionImage, target: Iterable[int], live: Collection[int]
+) -> PartitionImage | None:
+    """One of the replicas that stay leads, when a reassignment ends."""
+    target = tuple(target)
+    if partition.leader in target and partition.leader in live:
+        return None
+    return _lead(partition, _first(target, partition.isr, live), partition.isr)
+
+
+def imbalanced(
+    partitions: Iterable[PartitionImage], live: Collection[int], percentage: int
+) -> list[tuple[str, int]]:
+    """The partitions to give back, of brokers that lead too few of those they should lead."""
+    preferring: dict[int, list[PartitionImage]] = {}
+    for partition in partitions:
+        preferring.setdefault(partition.replicas[0], []).append(partition)
+    found = []
+    for broker, preferred in preferring.items():
+        astray = [each for each in preferred if each.leader != broker]
+        if broker in live and len(astray) * 100 > percentage * len(preferred):
+            found += [(each.topic, each.partition) for each in astray]
+    return found
+
+
+def _elect(partition: PartitionImage, live: Collection[int], unclean: bool) -> PartitionImage | None:
+    leader = _first(partition.replicas, partition.isr, live)
+    if leader is not None:
+        return _lead(partition, leader, tuple(each for each in partition.isr if each in live))
+    if unclean:
+        leader = _first(partition.replicas, partition.replicas, live)
+        if leader is not None:
+            return _lead(partition, leader, (leader,))
+    if partition.leader == NO_LEADER:
+        return None
+    return _lead(partition, NO_LEADER, partition.isr)
+
+
+def _first_state(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
+    isr = tuple(replica for replica in partition.replicas if replica in live)
+    return partition._replace(leader=isr[0], leader_epoch=0, isr=isr) if isr else None
+
+
+def _first(order: Iterable[int], isr: Collection[int], live: Collection[int]) -> int | None:
+    return next((replica for replica in order if replica in isr and replica in live), None)
+
+
+def _lead(partition: PartitionImage, leader: int | None, isr: tuple[int, ...]) -> PartitionImage | None:
+    if leader is None:
+        return None
+    return partition._replace(leader=leader, leader_epoch=partition.leader_epoch + 1, isr=isr)

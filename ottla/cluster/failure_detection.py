@@ -1,0 +1,108 @@
+"""Noticing that a broker's process is gone, long before its session ends.
+
+An idle connection is kept to each broker that is watched. When a process dies its system closes the connection at once,
+and refuses the next one: nobody listens any more. A broker that is busy or paused refuses nothing, and one that was
+never reached proves nothing by being out of reach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ottla.cluster.ending import end_tasks
+
+logger = logging.getLogger(__name__)
+
+_REFUSALS = 2
+_BETWEEN_REFUSALS = 0.02
+_BETWEEN_ATTEMPTS = 0.5
+_CONNECT_SECONDS = 5.0
+_PROBE_SECONDS = 1.0
+_STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
+
+
+class Target(NamedTuple):
+    broker_id: int
+    epoch: int
+    host: str
+    port: int
+
+
+async def is_listening(target: Target) -> bool:
+    """Whether somebody takes connections there. Only a refusal is a no."""
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            _, writer = await asyncio.open_connection(target.host, target.port)
+    except ConnectionRefusedError:
+        return False
+    except (OSError, TimeoutError):
+        return True
+    writer.close()
+    return True
+
+
+class FailureDetector:
+    """Watches brokers and tells who is gone, and who came back. Owner: the event loop."""
+
+    def __init__(self, on_gone: Callable[[Target], None], on_back: Callable[[Target], None]) -> None:
+        self._on_gone = on_gone
+        self._on_back = on_back
+        self._watching: dict[Target, asyncio.Task[None]] = {}
+
+    def watch(self, targets: Mapping[int, Target]) -> None:
+        """Watch these and no others."""
+        wanted = set(targets.values())
+        for target in [each for each in self._watching if each not in wanted]:
+            self._watching.pop(target).cancel()
+        for target in wanted:
+            if target not in self._watching:
+                self._watching[target] = asyncio.get_running_loop().create_task(self._watch(target))
+
+    async def stop(self) -> None:
+        tasks = list(self._watching.values())
+        self._watching.clear()
+        await end_tasks(tasks)
+
+    async def _watch(self, target: Target) -> None:
+        reached = gone = False
+        refused = 0
+        pause = _BETWEEN_REFUSALS
+        while True:
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    reader, writer = await asyncio.open_connection(target.host, target.port)
+            except ConnectionRefusedError:
+                refused += 1
+                if reached and not gone:
+                    if refused >= _REFUSALS:
+                        gone = True
+                        logger.warning("Broker %d is gone: nobody listens there", target.broker_id)
+                        self._on_gone(target)
+                    await asyncio.sleep(_BETWEEN_REFUSALS)
+                    continue
+            except (OSError, TimeoutError):
+                refused = 0
+            else:
+                reached, refused = True, 0
+                if gone:
+                    gone = False
+                    self._on_back(target)
+                began = asyncio.get_running_loop().time()
+                try:
+                    while await reader.read(4096):
+                        pass
+                except OSError:
+                    pass
+                finally:
+                    writer.close()
+                if asyncio.get_running_loop().time() - began > _STABLE_SECONDS:
+                    pause = _BETWEEN_REFUSALS
+                else:
+                    # Accepted and closed again, by a broker that dies or that wants no more connections.
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _BETWEEN_ATTEMPTS)
+                continue
+            await asyncio.sleep(_BETWEEN_ATTEMPTS)

@@ -1,0 +1,133 @@
+"""Which followers are in sync, and how far that commits the log: rules without a clock and without a store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+UNKNOWN_OFFSET = -1
+LONG_AGO = float("-inf")
+
+
+class IsrStore(Protocol):
+    """Where the ISR of a partition is agreed on."""
+
+    def alter(
+        self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+    ) -> Awaitable[int]:
+        """Write the ISR if the state still has that partition epoch; the new one. BadVersion or StoreError if not."""
+        ...
+
+
+class Follower:
+    """What a leader knows of one other replica, from its fetches. Times are those of a monotonic clock.
+
+    Whoever fetches from offset N has everything below N.
+    """
+
+    __slots__ = ("_fetched_at", "_leader_end_offset", "caught_up_at", "end_offset", "start_offset")
+
+    def __init__(self, caught_up_at: float) -> None:
+        self.end_offset = UNKNOWN_OFFSET
+        self.start_offset = UNKNOWN_OFFSET
+        self.caught_up_at = caught_up_at  # when it last had all that the leader had
+        self._fetched_at = LONG_AGO
+        self._leader_end_offset = 0
+
+    def fetched(self, offset: int, start_offset: int, leader_end_offset: int, now: float) -> None:
+        if offset >= leader_end_offset:
+            self.caught_up_at = now
+        elif offset >= self._leader_end_offset:
+            # It has what there was when it fetched before: a follower under load is never at the very end.
+            self.caught_up_at = max(self.caught_up_at, self._fetched_at)
+        self.end_offset = offset
+        self.start_offset = start_offset
+        self._fetched_at = now
+        self._leader_end_offset = leader_end_offset
+
+    def is_caught_up(self, leader_end_offset: int, now: float, max_lag: float) -> bool:
+        return self.end_offset == leader_end_offset or now - self.caught_up_at <= max_lag
+
+
+class InSync:
+    """The ISR as the store has it, and the one that the leader has asked for and not heard of yet.
+
+    Invariant: `maximal` has everybody who may be in the ISR now (KIP-497). Only what all of them have is committed, so
+    that it does not matter when, or whether, the store grants what was asked.
+    """
+
+    __slots__ = ("asked", "isr", "maximal", "partition_epoch")
+
+    def __init__(self, isr: tuple[int, ...], partition_epoch: int) -> None:
+        self.isr = isr
+        self.partition_epoch = partition_epoch
+        self.asked: tuple[int, ...] | None = None
+        self.maximal = frozenset(isr)
+
+    def ask(self, isr: tuple[int, ...]) -> None:
+        self.asked = isr
+        self.maximal = frozenset(self.isr) | frozenset(isr)
+
+    def learn(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
+        """Take in what the store has; False if that is old news."""
+        if partition_epoch <= self.partition_epoch:
+            return False
+        self.isr = isr
+        self.partition_epoch = partition_epoch
+        self.asked = None
+        self.maximal = frozenset(isr)
+        return True
+
+
+def committed_offset(
+    leader_end_offset: int,
+    followers: Mapping[int, Follower],
+    maximal: frozenset[int],
+    now: float,
+    max_lag: float,
+    is_alive: Callable[[int], bool],
+) -> int:
+    """Up to where everybody has the log who is in sync, or is about to be.
+
+    Those who have caught up and are not in the ISR yet are waited for: else a busy leader that is alone in its ISR
+    would run away from them for ever.
+    """
+    end_offset = leader_end_offset
+    for broker_id, follower in followers.items():
+        if follower.end_offset < end_offset and (
+            broker_id in maximal
+            or (follower.is_caught_up(leader_end_offset, now, max_lag) and is_alive(broker_id))
+        ):
+            end_offset = follower.end_offset
+    return end_offset
+
+
+def without_laggards(
+    isr: tuple[int, ...],
+    followers: Mapping[int, Follower],
+    leader_end_offset: int,
+    now: float,
+    max_lag: float,
+) -> tuple[int, ...]:
+    """The ISR without those who have been behind for too long."""
+    return tuple(
+        broker_id
+        for broker_id in isr
+        if broker_id not in followers or followers[broker_id].is_caught_up(leader_end_offset, now, max_lag)
+    )
+
+
+def joining(
+    isr: tuple[int, ...],
+    followers: Mapping[int, Follower],
+    high_watermark: int,
+    epoch_start_offset: int,
+    is_alive: Callable[[int], bool],
+) -> tuple[int, ...]:
+    """Who is not in the ISR and has everything that is committed, and has followed this leader so far."""
+    least = max(high_watermark, epoch_start_offset)
+    return tuple(
+        broker_id
+        for broker_id, follower in followers.items()
+        if broker_id not in isr and follower.end_offset >= least and is_alive(broker_id)
+    )

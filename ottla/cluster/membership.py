@@ -1,0 +1,132 @@
+"""Belonging to a cluster: its id, the broker's registration, and the session that both last as long as."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from ottla.cluster.changes import CHANGES
+from ottla.metadata import nodes
+from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.nodes import BrokerRegistration
+from ottla.metadata.store import NodeExists, NodeStore, NoNode, StoreError, ensure_paths
+
+logger = logging.getLogger(__name__)
+
+_LOOK_AGAIN_SECONDS = 0.1
+_RETRY_SECONDS = 0.5
+
+
+async def join_cluster(store: NodeStore) -> str:
+    """Make the nodes that every cluster has; the cluster's id, which the first broker gives it.
+
+    It is never taken from a log directory: a broker with data that finds an empty ensemble has come to the wrong one,
+    and must not take its own logs for leftovers.
+    """
+    await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, "/cluster"))
+    if await store.exists(nodes.CLUSTER_ID) is None:
+        with suppress(NodeExists):
+            wanted = nodes.encode_uuid(nodes.random_uuid())
+            await store.create(nodes.CLUSTER_ID, nodes.encode_cluster_id(wanted))
+    return nodes.decode_cluster_id((await store.get(nodes.CLUSTER_ID)).data)
+
+
+async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:
+    """An id that nobody has, for a broker without one; above those that operators give."""
+    if not config.get_bool("broker.id.generation.enable"):
+        raise StoreError(
+            "broker.id is not set, and broker.id.generation.enable is false: give the broker an id"
+        )
+    return await store.set(nodes.BROKER_SEQUENCE, b"") + config.get_int("reserved.broker.max.id")
+
+
+class Membership:
+    """This broker's registration.
+
+    Invariant: from `register` to `leave` there is a registration, or one is being made. Owner: the event loop.
+    """
+
+    def __init__(
+        self,
+        store: NodeStore,
+        image: ClusterImage,
+        registration: Callable[[], BrokerRegistration],
+        session_seconds: float,
+    ) -> None:
+        self._store = store
+        self._image = image
+        self._registration = registration
+        self._broker_id = registration().broker_id
+        self._session_seconds = session_seconds
+        self.epoch = -1  # that of the registration
+        self._registering: asyncio.Task[None] | None = None
+        self._leaving = False
+
+    async def register(self) -> None:
+        """Announce this broker. A node of its own from a life before gives way; another broker's does not."""
+        registration = self._registration()
+        path = nodes.broker_path(self._broker_id)
+        deadline = asyncio.get_running_loop().time() + self._session_seconds + 1
+        while True:
+            try:
+                await self._store.create(path, nodes.encode_broker(registration), ephemeral=True)
+                break
+            except NodeExists:
+                await self._make_way(path, registration, deadline)
+        stat = await self._store.exists(path)
+        self.epoch = -1 if stat is None else stat.czxid
+
+    async def _make_way(self, path: str, registration: BrokerRegistration, deadline: float) -> None:
+        try:
+            node = await self._store.get(path)
+        except NoNode:
+            return
+        other = nodes.decode_broker(self._broker_id, node.data)
+        if other.endpoints == registration.endpoints:
+            # This process listens there, so whoever registered it does not any more.
+            with suppress(NoNode):
+                await self._store.delete(path, node.version)
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            addresses = ", ".join(map(str, other.endpoints))
+            raise StoreError(
+                f"Broker {self._broker_id} is registered already, at {addresses}: give this one another broker.id"
+            )
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    def check(self) -> None:
+        """The brokers of the image have changed: is this one still among them?"""
+        known = self._image.brokers.get(self._broker_id)
+        if self.epoch >= 0 and (known is None or known.epoch != self.epoch):
+            self.register_again()
+
+    def register_again(self) -> None:
+        """The registration is gone, with the session or because this broker seemed to be."""
+        if not self._leaving and (self._registering is None or self._registering.done()):
+            self._registering = asyncio.get_running_loop().create_task(self._register_again())
+
+    async def _register_again(self) -> None:
+        while not self._leaving:
+            try:
+                stat = await self._store.exists(nodes.broker_path(self._broker_id))
+                if stat is not None and stat.czxid == self.epoch:
+                    return  # the image was behind
+                await self.register()
+                logger.warning("Broker %d registered again", self._broker_id)
+                return
+            except StoreError as error:
+                logger.error("Broker %d cannot register: %s", self._broker_id, error)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def leave(self) -> None:
+        """Take the registration back before the session ends."""
+        self._leaving = True
+        if self._registering is not None:
+            self._registering.cancel()
+        if self.epoch >= 0:
+            self.epoch = -1
+            with suppress(NoNode):
+                await self._store.delete(nodes.broker_path(self._broker_id))

@@ -1,0 +1,241 @@
+"""A connection from this broker to another one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from struct import Struct
+from typing import Any, NamedTuple, cast
+
+from ottla.protocol.codec import MalformedMessage, Request, Response
+from ottla.protocol.messages import response_type
+
+_LENGTH = Struct(">i").unpack_from
+_HEADER = Struct(">ihhih").pack
+_BUFFER_BYTES = 256 * 1024
+# A buffer that has grown beyond this is not kept for the next response.
+_KEPT_BYTES = 16 * 1024 * 1024
+
+_answers: dict[int, type[Response]] = {}
+
+OnResponse = Callable[[Any], None]
+OnError = Callable[[OSError], None]
+
+
+class _Waiting(NamedTuple):
+    """A request that has no response yet."""
+
+    correlation_id: int
+    answer: type[Response]
+    version: int
+    on_response: OnResponse
+    on_error: OnError
+    keeps: bool  # what the response holds is used after `on_response` has returned
+
+
+class PeerError(OSError):
+    """The other broker cannot be reached, hung up, or does not speak the protocol."""
+
+
+class PeerConnection(asyncio.BufferedProtocol):
+    """Requests go out at once and are answered in their order; after a failure the connection is closed for good.
+
+    Connects with the first request. Owner: the event loop.
+    """
+
+    def __init__(self, host: str, port: int, client_id: str, *, connect_timeout: float = 10.0) -> None:
+        self.host = host
+        self.port = port
+        self._client_id = client_id.encode()
+        self._connect_timeout = connect_timeout
+        self._connecting: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._correlation_id = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._filled = 0
+        self._position = 0
+        self._held = False
+        self._error: OSError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and self._error is None
+
+    @property
+    def is_lost(self) -> bool:
+        return self._error is not None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    async def connect(self) -> None:
+        """OSError says why it is not possible."""
+        if self._error is not None:
+            raise self._error
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+        await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                await loop.create_connection(lambda: self, self.host, self.port)
+        except TimeoutError:
+            self._fail(PeerError(f"{self.host}:{self.port} does not answer"))
+        except OSError as error:
+            self._fail(error)
+        if self._error is not None:
+            raise self._error
+
+    async def request(self, message: Request, version: int) -> Any:
+        """The response to one request. OSError if there will be none."""
+        await self.connect()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def answered(response: Any) -> None:
+            if not future.done():
+                future.set_result(response)
+
+        def failed(error: OSError) -> None:
+            if not future.done():
+                future.set_exception(error)
+
+        self.send(message, version, answered, failed, keeps=True)
+        return await future
+
+    def send(
+        self,
+        message: Request,
+        version: int,
+        on_response: OnResponse,
+        on_error: OnError,
+        *,
+        keeps: bool = False,
+    ) -> None:
+        """Send now, on a connection that is there. Unless the caller `keeps` the response, its records are views of a
+        buffer that is used again as soon as `on_response` returns, or, if that calls `hold`, after `release`.
+        """
+        transport = self._transport
+        if transport is None or self._error is not None:
+            on_error(self._error or PeerError("not connected"))
+            return
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        body = message.encode(version)
+        client_id = self._client_id
+        tags = b"\0" if message.header_version(version) == 2 else b""
+        size = 10 + len(client_id) + len(tags) + len(body)
+        key = message.api_key
+        answer = _answers.get(key)
+        if answer is None:
+            answer = _answers[key] = response_type(key)
+        self._waiting.append(_Waiting(self._correlation_id, answer, version, on_response, on_error, keeps))
+        header = _HEADER(size, message.api_key, version, self._correlation_id, len(client_id))
+        transport.write(b"".join((header, client_id, tags, body)))
+
+    def hold(self) -> None:
+        """Keep the buffer of the response that is being handled, until `release`."""
+        self._held = True
+
+    def release(self) -> None:
+        if not self._held:
+            return
+        self._held = False
+        if self._error is None and self._transport is not None:
+            with suppress(RuntimeError):
+                self._transport.resume_reading()
+            self._take_frames()
+
+    def close(self) -> None:
+        self._fail(PeerError(f"the connection to {self.host}:{self.port} was closed"))
+
+    # Receiving
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            with suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._error is not None:  # closed while it was being opened
+            transport.close()
+        else:
+            self._transport = cast(asyncio.Transport, transport)  # uvloop's is none of asyncio's classes
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        error = exc if isinstance(exc, OSError) else PeerError(f"{self.host}:{self.port} hung up")
+        self._fail(error)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._filled == len(self._buffer):
+            self._make_room()
+        return self._buffer[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._filled += nbytes
+        if not self._held:
+            self._take_frames()
+
+    def _make_room(self) -> None:
+        """More than fits: keep what is not handled, in a larger buffer if need be."""
+        left = self._filled - self._position
+        needed = max(left + 1, 4 + _LENGTH(self._buffer, self._position)[0] if left >= 4 else 4)
+        buffer = self._buffer
+        if self._held or needed > len(buffer) or len(buffer) > _KEPT_BYTES:
+            buffer = memoryview(bytearray(max(needed, _BUFFER_BYTES)))
+        buffer[:left] = bytes(self._buffer[self._position : self._filled])
+        self._buffer, self._position, self._filled = buffer, 0, left
+
+    def _take_frames(self) -> None:
+        while self._error is None and not self._held:
+            left = self._filled - self._position
+            if left < 4:
+                break
+            size = _LENGTH(self._buffer, self._position)[0]
+            if size < 4:
+                self._fail(PeerError(f"{self.host}:{self.port} sent a response of {size} bytes"))
+                return
+            if left < 4 + size:
+                if self._position + 4 + size > len(self._buffer):
+                    self._make_room()
+                return
+            start = self._position + 4
+            self._position = start + size
+            self._take(self._buffer[start : self._position])
+        if self._held:
+            if self._transport is not None and self._error is None:
+                self._transport.pause_reading()
+        elif self._position == self._filled:
+            self._position = self._filled = 0
+
+    def _take(self, frame: memoryview) -> None:
+        if not self._waiting or self._waiting[0].correlation_id != _LENGTH(frame)[0]:
+            self._fail(PeerError(f"{self.host}:{self.port} answered what was not asked"))
+            return
+        asked = self._waiting[0]
+        try:
+            response = asked.answer.decode(
+                memoryview(bytes(frame)) if asked.keeps else frame,
+                asked.version,
+                4 + asked.answer.header_version(asked.version),
+            )
+        except MalformedMessage as error:
+            self._fail(PeerError(f"{self.host}:{self.port} sent what cannot be read: {error}"))
+            return
+        self._waiting.popleft()
+        asked.on_response(response)
+
+    def _fail(self, error: OSError) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        if self._transport is not None:
+            self._transport.abort()
+        waiting, self._waiting = self._waiting, deque()
+        for asked in waiting:
+            asked.on_error(error)

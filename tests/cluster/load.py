@@ -1,0 +1,97 @@
+"""A producer that notes what was acknowledged and when, and a reader that looks whether it is all there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from itertools import pairwise
+from types import TracebackType
+from typing import Any, Self
+
+import confluent_kafka
+
+
+class Load:
+    """Sends numbered records with acks=all from a thread of its own, in order, until it is stopped."""
+
+    def __init__(self, servers: str, topic: str, *, per_second: int = 500, **settings: Any) -> None:
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": servers,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 0,
+                **settings,
+            }
+        )
+        self._topic = topic
+        self._pause = 1 / per_second
+        self.acknowledged: list[int] = []
+        self.times: list[float] = []
+        self.failed: list[str] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            self._producer.produce(
+                self._topic, str(number).encode(), partition=0, on_delivery=self._delivered(number)
+            )
+            number += 1
+            self._producer.poll(0)
+            time.sleep(self._pause)
+        self._producer.flush(60)
+
+    def _delivered(self, number: int) -> Any:
+        def delivered(error: Any, message: Any) -> None:
+            if error is not None:
+                self.failed.append(str(error))
+            else:
+                self.acknowledged.append(number)
+                self.times.append(time.monotonic())
+
+        return delivered
+
+    def wait_for(self, more: int, seconds: float = 60) -> None:
+        """Until so many more records are acknowledged."""
+        deadline, wanted = time.monotonic() + seconds, len(self.acknowledged) + more
+        while len(self.acknowledged) < wanted:
+            assert time.monotonic() < deadline, f"{len(self.acknowledged)} of {wanted} are acknowledged"
+            time.sleep(0.01)
+
+    def longest_gap(self, since: float = 0.0) -> float:
+        """Between two acknowledgements, of which the second came after `since`."""
+        return max((b - a for a, b in pairwise(self.times) if b >= since), default=0.0)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+
+def read_all(servers: str, topic: str, seconds: float = 30) -> list[int]:
+    """The numbers in the topic's only partition, up to where it ends now."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False}
+    )
+    try:
+        partition = confluent_kafka.TopicPartition(topic, 0, 0)
+        consumer.assign([partition])
+        _, end = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=20)
+        found: list[int] = []
+        position, deadline = 0, time.monotonic() + seconds
+        while position < end:
+            assert time.monotonic() < deadline, f"read {position} of {end}"
+            for message in consumer.consume(1000, timeout=0.5):
+                assert message.error() is None, message.error()
+                found.append(int(message.value()))
+                position = message.offset() + 1
+        return found
+    finally:
+        consumer.close()

@@ -1,0 +1,94 @@
+"""Joining a cluster: who may, who may not, and what it is told then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.testing import Broker, Cluster, ZooKeeper
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2, config={"offsets.topic.replication.factor": "3"}) as running:
+        yield running
+
+
+def refused(data: Path, **settings: str) -> str:
+    """What a broker says that does not start."""
+    command = [sys.executable, "-m", "ottla", "start", "--listen", "127.0.0.1:0", "--data", str(data)]
+    for key, value in settings.items():
+        command += ["--set", f"{key.replace('_', '.')}={value}"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1
+    [sentence] = result.stderr.strip().splitlines()
+    return sentence
+
+
+def test_an_id_is_given_once(cluster: Cluster, tmp_path: Path) -> None:
+    said = refused(
+        tmp_path,
+        broker_id="0",
+        zookeeper_connect=cluster.zookeeper.connect,
+        zookeeper_session_timeout_ms="1000",
+    )
+    address = f"PLAINTEXT://127.0.0.1:{cluster.ports[0]}"
+    assert said == (f"Error: Broker 0 is registered already, at {address}: give this one another broker.id.")
+
+
+def test_a_directory_belongs_to_one_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    connect = f"{cluster.zookeeper.connect}/elsewhere"
+    with Broker(data=tmp_path, config={"broker.id": "7"}):
+        pass
+    said = refused(tmp_path, broker_id="7", zookeeper_connect=connect)
+    assert f"{tmp_path} belongs to the cluster" in said
+    assert said.endswith("correct log.dirs or the cluster's address.")
+
+
+def test_without_zookeeper_there_is_no_cluster(tmp_path: Path) -> None:
+    said = refused(
+        tmp_path, broker_id="0", zookeeper_connect="127.0.0.1:1", zookeeper_session_timeout_ms="1000"
+    )
+    assert said == "Error: ZooKeeper at 127.0.0.1:1 cannot be reached."
+
+
+def test_internal_topics_wait_for_enough_brokers(cluster: Cluster) -> None:
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    [found] = cluster.ask(request, FindCoordinatorResponse).coordinators
+    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def joined(zookeeper: ZooKeeper, chroot: str, settings: Mapping[str, str], data: Path) -> Broker:
+    return Broker(data=data, config={"zookeeper.connect": zookeeper.connect + chroot, **settings})
+
+
+def test_a_broker_without_an_id_gets_one_and_keeps_it(cluster: Cluster, tmp_path: Path) -> None:
+    chroot = "/of/its/own"
+    client = KazooClient(cluster.zookeeper.connect)
+    client.start()
+    try:
+        for _ in range(2):
+            with joined(cluster.zookeeper, chroot, {}, tmp_path):
+                assert client.get_children(f"{chroot}/brokers/ids") == ["1001"]
+        assert "broker.id=1001" in (tmp_path / "meta.properties").read_text()
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_one_broker_can_be_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    settings = {"broker.id": "3", "offsets.topic.replication.factor": "1"}
+    with joined(cluster.zookeeper, "/alone", settings, tmp_path) as broker:
+        broker.create_topic("t", 2)
+        broker.produce("t", b"kept")
+        broker.restart()
+        assert [record.value for record in broker.records("t")] == [b"kept"]
