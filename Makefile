@@ -21,7 +21,7 @@ start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, t
 	@$(BIN)/ottla demo
 
 .PHONY: test
-test: install ## Run the tests
+test: spark ## Run the tests
 	$(BIN)/python -m pytest -m "not peers and not slow and not spark" -n 2
 
 .PHONY: test-slow
