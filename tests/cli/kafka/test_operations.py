@@ -75,7 +75,7 @@ def test_the_cluster(alone, kafka_broker):
     assert endpoints[1].split()[:2] == ["0", "127.0.0.1"]
 
 
-def test_elections(tools, topic):
+def test_elections(tools, topic, tmp_path):
     election = ("leader-election", "--election-type", "preferred")
     elected = tools(*election, "--topic", topic, "--partition", 0)
     assert elected.out == f"Valid replica already elected for partitions {topic}-0\n"
@@ -83,3 +83,8 @@ def test_elections(tools, topic):
     assert failed.out.startswith("Error completing leader election (PREFERRED) for partition: nowhere-0: ")
     assert failed.err == "1 replica(s) could not be elected\n"
     assert tools("leader-election", code=1).err == "Missing required option(s): election-type\n"
+    # The name that it had before.
+    json_file = tmp_path / "partitions.json"
+    json_file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 1}]}))
+    elected = tools("preferred-replica-election", "--path-to-json-file", json_file)
+    assert elected.out == f"Valid replica already elected for partitions {topic}-1\n"
