@@ -21,6 +21,7 @@ COMMANDS = {
     "consume": "ottla.cli.consume:consume",
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
+    "config": "ottla.cli.config:config",
     "zookeeper": "ottla.cli.zookeeper:zookeeper",
     "completion": "ottla.cli.completion:completion",
 }
