@@ -23,7 +23,7 @@ def test_records_are_deleted(tools, kafka_broker, topic, tmp_path):
     wanted = [(0, 2), (1, -1), (2, 9)]
     partitions = [{"topic": topic, "partition": number, "offset": offset} for number, offset in wanted]
     file.write_text(json.dumps({"partitions": partitions, "version": 1}))
-    deleted = tools("delete-records", "--offset-json-file", file, code=1)
+    deleted = tools("delete-records", "--offset-json-file", file)
     assert deleted.lines == [
         "Executing records delete operation",
         "Records delete operation completed:",
@@ -32,6 +32,11 @@ def test_records_are_deleted(tools, kafka_broker, topic, tmp_path):
         f"partition: {topic}-2\terror: org.apache.kafka.common.errors.OffsetOutOfRangeException: The requested "
         "offset is not within the range of offsets maintained by the server.",
     ]
+    file.write_text(json.dumps({"partitions": [{"topic": "nowhere", "partition": 0, "offset": 1}]}))
+    assert tools("delete-records", "--offset-json-file", file, code=1).lines[-1] == (
+        "partition: nowhere-0\terror: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server "
+        "does not host this topic-partition."
+    )
     file.write_text('{"partitions": [')
     assert (
         tools("delete-records", "--offset-json-file", file, code=1).err
