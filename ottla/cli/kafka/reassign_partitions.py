@@ -199,7 +199,7 @@ def _execute(client: Client, args: argparse.Namespace) -> None:
 def _verify(client: Client, args: argparse.Namespace) -> None:
     from ottla.cli.jobs.reassign import list_reassignments
     from ottla.cli.kafka.reassignment_json import named, read_reassignment
-    from ottla.cli.kafka.reassignment_moves import clear_throttles, state_of
+    from ottla.cli.kafka.reassignment_moves import clear_throttles, in_order, state_of
 
     wanted = read_reassignment(args.reassignment_json_file)
     ongoing = list_reassignments(client)
@@ -218,7 +218,8 @@ def _verify(client: Client, args: argparse.Namespace) -> None:
             )
     places = _places(client, wanted.log_dirs)
     lines = [
-        state_of(replica, path, places.get(replica)) for replica, path in sorted(wanted.log_dirs.items())
+        state_of(replica, wanted.log_dirs[replica], places.get(replica))
+        for replica in in_order(wanted.log_dirs)
     ]
     print("\n".join(lines))
     moving = any(place.future for replica, place in places.items() if replica in wanted.log_dirs)

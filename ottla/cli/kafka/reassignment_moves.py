@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
@@ -20,6 +20,11 @@ TIMEOUT_MS = 10_000
 
 class TerseError(JobError):
     """Said as it is; Kafka's tool writes `Error: ` before all others."""
+
+
+def in_order(replicas: Iterable[Replica]) -> list[Replica]:
+    """By broker, then topic and partition."""
+    return sorted(replicas, key=lambda replica: (replica[2], replica[0], replica[1]))
 
 
 def plural(several: Collection[object]) -> str:
@@ -52,14 +57,14 @@ def start_moves(client: Client, wanted: Mapping[Replica, str], timeout_ms: int |
     pending = dict(wanted)
     deadline = time.monotonic() + (TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
     while pending:
-        for topic, number, broker in sorted(move_replicas(client, pending)):
+        for topic, number, broker in in_order(move_replicas(client, pending)):
             path = pending.pop((topic, number, broker))
             print(
                 f"Successfully started moving log directory to {path} for replica {topic}-{number} with broker "
                 f"{broker} "
             )
         if pending and time.monotonic() >= deadline:
-            names = ",".join(map(named, sorted(pending)))
+            names = ",".join(map(named, in_order(pending)))
             raise TerseError(
                 f"Timed out before log directory move{plural(pending)} could be started for: {names}"
             )
