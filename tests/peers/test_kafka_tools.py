@@ -39,6 +39,7 @@ CLASSES = {
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
 }
@@ -321,6 +322,14 @@ def test_kafkas_measuring_tools_work_against_ottla(broker):
     assert produced.stdout.splitlines()[-1].startswith("5000 records sent, ")
     consumed = theirs(broker, "consumer-perf-test", "--topic", "measured", "--num-records", "5000")
     assert consumed.stdout.splitlines()[-1].split(", ")[4] == "5000"
+    timed = ("--num-records", "5", "--producer-acks", "all", "--record-size", "10")
+    shapes = [
+        [re.sub(r"\d+(\.\d+)?", "N", line.replace(name, "T")) for line in run(broker, "e2e-latency", "--topic", name, *timed)
+         .stdout.splitlines()]
+        for run, name in ((theirs, "kafka-timed"), (ours, "ottla-timed"))
+    ]  # fmt: skip
+    assert shapes[0] == shapes[1]
+    assert len(shapes[0]) == 4
     verified = theirs(broker, "verifiable-producer", "--topic", "verified", "--max-messages", "3")
     mine = ours(broker, "verifiable-producer", "--topic", "verified", "--max-messages", "3")
     assert [list(json.loads(line)) for line in verified.stdout.splitlines()] == [

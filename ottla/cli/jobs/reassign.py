@@ -205,6 +205,11 @@ def move_replicas(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]
         by_broker.setdefault(broker, {}).setdefault(path, {}).setdefault(topic, []).append(number)
     started = set()
     for broker, directories in by_broker.items():
+        connection = client.brokers.node(broker)
+        if AlterReplicaLogDirsRequest.api_key not in connection.versions:
+            own = {replica: path for replica, path in wanted.items() if replica[2] == broker}
+            started |= _already_there(client, own)
+            continue
         request = AlterReplicaLogDirsRequest(
             dirs=[
                 AlterReplicaLogDir(
@@ -216,7 +221,7 @@ def move_replicas(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]
                 for path, topics in directories.items()
             ]
         )
-        answer = client.brokers.node(broker).request(request, AlterReplicaLogDirsResponse)
+        answer = connection.request(request, AlterReplicaLogDirsResponse)
         for topic_result in answer.results:
             for result in topic_result.partitions:
                 name = f"{topic_result.topic_name}-{result.partition_index}-{broker}"
@@ -225,3 +230,16 @@ def move_replicas(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]
                 elif result.error_code != ErrorCode.REPLICA_NOT_AVAILABLE:
                     raise JobError(f"Failed to alter dir for {name}: {ErrorCode(result.error_code).name}")
     return started
+
+
+def _already_there(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]:
+    """Of replicas on a broker that cannot move them: a file that says where they are asks for nothing."""
+    lies = places(client, sorted({topic for topic, _, _ in wanted}))
+    for (topic, number, broker), path in wanted.items():
+        place = lies.get((topic, number, broker))
+        if place is not None and place.current != path:
+            raise JobError(
+                f"Broker {broker} does not move replicas between log directories: {topic}-{number} stays in "
+                f"{place.current}."
+            )
+    return {replica for replica in wanted if replica in lies}

@@ -196,6 +196,23 @@ def test_a_reassignment_is_executed_and_verified(tools, kafka_broker, topic, mov
     ]
 
 
+def test_what_was_printed_is_the_way_back(tools, kafka_broker, topic, move, tmp_path):
+    before = tools("reassign-partitions", "--execute", "--reassignment-json-file", move).lines[2]
+    back = tmp_path / "back.json"
+    back.write_text(before)
+    returned = tools("reassign-partitions", "--execute", "--reassignment-json-file", back).lines
+    assert returned[-1] == (
+        f"Successfully started moving log directory to {kafka_broker.data} for replica {topic}-1 with broker 0 "
+    )
+    verified = tools("reassign-partitions", "--verify", "--reassignment-json-file", back).lines
+    assert verified[2] == f"Reassignment of replica {topic}-1-0 completed successfully."
+    back.write_text(before.replace(str(kafka_broker.data), "/elsewhere"))
+    failed = tools("reassign-partitions", "--execute", "--reassignment-json-file", back, code=1)
+    assert failed.lines[-1] == (
+        f"Error: Broker 0 does not move replicas between log directories: {topic}-1 stays in {kafka_broker.data}."
+    )
+
+
 def test_what_cannot_be_moved_is_one_sentence(tools, topic, tmp_path):
     path = tmp_path / "move.json"
     for entry, sentence in (
