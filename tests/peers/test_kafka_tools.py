@@ -323,11 +323,10 @@ def test_kafkas_measuring_tools_work_against_ottla(broker):
     consumed = theirs(broker, "consumer-perf-test", "--topic", "measured", "--num-records", "5000")
     assert consumed.stdout.splitlines()[-1].split(", ")[4] == "5000"
     timed = ("--num-records", "5", "--producer-acks", "all", "--record-size", "10")
-    shapes = [
-        [re.sub(r"\d+(\.\d+)?", "N", line.replace(name, "T")) for line in run(broker, "e2e-latency", "--topic", name, *timed)
-         .stdout.splitlines()]
-        for run, name in ((theirs, "kafka-timed"), (ours, "ottla-timed"))
-    ]  # fmt: skip
+    shapes = []
+    for run, name in ((theirs, "kafka-timed"), (ours, "ottla-timed")):
+        printed = run(broker, "e2e-latency", "--topic", name, *timed).stdout.replace(name, "T")
+        shapes.append(re.sub(r"\d+(\.\d+)?", "N", printed).splitlines())
     assert shapes[0] == shapes[1]
     assert len(shapes[0]) == 4
     verified = theirs(broker, "verifiable-producer", "--topic", "verified", "--max-messages", "3")
