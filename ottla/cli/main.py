@@ -21,6 +21,7 @@ COMMANDS = {
     "consume": "ottla.cli.consume:consume",
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
+    "config": "ottla.cli.config:config",
     "sql": "ottla.cli.sql:sql",
     "pipeline": "ottla.cli.pipeline:pipeline",
     "deadletter": "ottla.cli.deadletter:deadletter",

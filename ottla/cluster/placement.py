@@ -1,9 +1,10 @@
-"""Which brokers hold the replicas of a new partition: Kafka's algorithm, with the dice handed in."""
+"""Which brokers hold the replicas of a new partition, and which assignments of a client are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from ottla.placement import spread_replicas
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 Replicas = tuple[int, ...]
@@ -18,34 +19,16 @@ def place_replicas(
     shift: int,
     first_partition: int = 0,
 ) -> dict[int, Replicas]:
-    """Assign `partitions` partitions, counted from `first_partition`, to the brokers of `racks` (id → rack).
-
-    Leaders go round robin from `start_index`; followers are spread so that the load of a lost broker falls on many,
-    which is what `shift` and its growth per round do. If every broker has a rack, the replicas of a partition lie in as
-    many racks as there are; if only some have one, racks are left out of account.
-    """
+    """`spread_replicas`, where there are enough brokers."""
     check_replication_factor(replication_factor, len(racks))
-    rack_of = {broker: rack for broker, rack in racks.items() if rack is not None}
-    if len(rack_of) < len(racks):
-        brokers, rack_of = sorted(racks), {}
-    else:
-        brokers = _alternate_racks(rack_of)
-    rack_count = len(set(rack_of.values()))
-    assignment = {}
-    for partition in range(first_partition, first_partition + partitions):
-        if partition > 0 and partition % len(brokers) == 0:
-            shift += 1
-        leader = (partition + start_index) % len(brokers)
-        if rack_of:
-            replicas = _across_racks(brokers, rack_of, rack_count, leader, shift, replication_factor)
-        else:
-            followers = range(replication_factor - 1)
-            replicas = [
-                brokers[leader],
-                *(brokers[_follower(leader, shift, k, len(brokers))] for k in followers),
-            ]
-        assignment[partition] = tuple(replicas)
-    return assignment
+    return spread_replicas(
+        racks,
+        partitions,
+        replication_factor,
+        start_index=start_index,
+        shift=shift,
+        first_partition=first_partition,
+    )
 
 
 def place_more_replicas(
@@ -62,44 +45,6 @@ def place_more_replicas(
         shift=start_index,
         first_partition=len(existing),
     )
-
-
-def _follower(leader: int, shift: int, k: int, brokers: int) -> int:
-    return (leader + 1 + (shift + k) % (brokers - 1)) % brokers
-
-
-def _across_racks(
-    brokers: Sequence[int],
-    rack_of: Mapping[int, str],
-    rack_count: int,
-    leader: int,
-    shift: int,
-    replication_factor: int,
-) -> list[int]:
-    replicas = [brokers[leader]]
-    racks = {rack_of[brokers[leader]]}
-    k = 0
-    while len(replicas) < replication_factor:
-        broker = brokers[_follower(leader, shift * rack_count, k, len(brokers))]
-        k += 1
-        if broker not in replicas and (rack_of[broker] not in racks or len(racks) == rack_count):
-            replicas.append(broker)
-            racks.add(rack_of[broker])
-    return replicas
-
-
-def _alternate_racks(rack_of: Mapping[int, str]) -> list[int]:
-    """The brokers in an order in which neighbours are in different racks, as far as there are enough."""
-    by_rack: dict[str, list[int]] = {}
-    for broker in sorted(rack_of):
-        by_rack.setdefault(rack_of[broker], []).append(broker)
-    columns = [by_rack[rack] for rack in sorted(by_rack)]
-    return [
-        column[row]
-        for row in range(max(map(len, columns), default=0))
-        for column in columns
-        if row < len(column)
-    ]
 
 
 def check_replication_factor(replication_factor: int, brokers: int) -> None:

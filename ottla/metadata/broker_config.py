@@ -141,10 +141,7 @@ class BrokerConfig(TypedValues):
         try:
             return parse_value(definition, text)
         except InvalidValue:
-            shown = "what it is" if definition.sensitive else repr(text)
-            raise ConfigError(
-                f"{self._where(name)}{name} cannot be {shown}; give {definition.advice(text)}."
-            ) from None
+            raise ConfigError(f"{self._where(name)}{refusal(name, definition, text)}") from None
 
     def _check_static(self) -> None:
         for name, reason in broken_requirements(self.values):
@@ -205,6 +202,10 @@ class BrokerConfig(TypedValues):
             return True
         return name in self._given
 
+    def origin(self, name: str) -> str | None:
+        """The file and the line that set a name; None if none did."""
+        return self._origins.get(name)
+
     def set_broker_id(self, broker_id: int) -> None:
         self.static["broker.id"] = str(broker_id)
         self.values = {**self.values, "broker.id": broker_id}
@@ -246,6 +247,12 @@ class BrokerConfig(TypedValues):
     @property
     def log_flush_interval_ms(self) -> int:
         return _whole(self.topic_default("flush.ms"))
+
+
+def refusal(name: str, definition: ConfigDef, text: str) -> str:
+    """What is wrong with a value, and what to give."""
+    shown = "what it is" if definition.sensitive else repr(text)
+    return f"{name} cannot be {shown}; give {definition.advice(text)}."
 
 
 def _whole(value: Value) -> int:

@@ -33,11 +33,13 @@ CLASSES = {
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
 }
@@ -100,9 +102,13 @@ def ours(broker: Broker | None, tool: str, *args: str, input: str = "") -> subpr
     )
 
 
+# A tool lives for a second: it is started sooner than it would be compiled well.
+QUICK_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
 def theirs(broker: Broker | None, tool: str, *args: str, input: str = "") -> subprocess.CompletedProcess[str]:
     arguments = command(broker, tool, *args)[3:]
-    return run_tool(CLASSES[tool], arguments, check=False, timeout=60, input=input)
+    return run_tool(CLASSES[tool], arguments, check=False, timeout=60, input=input, jvm=QUICK_JVM)
 
 
 def without_logging(text: str) -> list[str]:
@@ -122,6 +128,11 @@ SAME = [
     ("topics", "--describe", "--under-replicated-partitions"),
     ("topics", "--describe", "--at-min-isr-partitions", "--exclude-internal"),
     ("topics", "--describe", "--topic", "nowhere"),
+    ("topics", "--describe", "--unavailable-partitions"),
+    ("topics", "--list", "--exclude-internal"),
+    ("topics", "--delete", "--topic", "nowhere"),
+    ("topics", "--create", "--topic", "two", "--replication-factor", "2"),
+    ("topics", "--create", "--topic", "none", "--partitions", "0"),
     ("topics", "--create", "--topic", "plain"),
     ("topics", "--create", "--topic", "plain", "--if-not-exists"),
     ("topics", "--alter", "--topic", "plain", "--partitions", "2"),
@@ -132,11 +143,29 @@ SAME = [
     ("configs", "--entity-type", "topics", "--entity-name", "nowhere", "--describe"),
     ("configs", "--topic", "compacted.topic", "--alter", "--add-config", "retention.ms=1000"),
     ("configs", "--topic", "compacted.topic", "--alter", "--delete-config", "retention.ms"),
+    ("configs", "--topic", "plain", "--alter", "--add-config", "nope=1"),
+    ("configs", "--topic", "plain", "--alter", "--add-config", "retention.ms=x"),
+    ("configs", "--topic", "plain", "--alter", "--delete-config", "retention.bytes"),
+    ("configs", "--topic", "nowhere", "--alter", "--add-config", "retention.ms=1"),
+    ("configs", "--entity-type", "brokers", "--entity-name", "0", "--alter", "--add-config", "log.dirs=/x"),
+    ("configs", "--entity-type", "groups", "--entity-name", "g", "--describe"),
+    ("configs", "--entity-type", "topics", "--alter", "--add-config", "retention.ms=1"),
     ("configs", "--entity-type", "clients", "--entity-name", "c", "--alter", "--add-config",
      "producer_byte_rate=25000000"),
     ("configs", "--entity-type", "clients", "--describe"),
     ("consumer-groups", "--list"),
     ("consumer-groups", "--list", "--state"),
+    ("consumer-groups", "--list", "--type"),
+    ("consumer-groups", "--list", "--state", "Empty"),
+    ("consumer-groups", "--describe", "--all-groups"),
+    ("consumer-groups", "--describe", "--all-groups", "--state"),
+    ("consumer-groups", "--describe", "--group", "nobody"),
+    ("consumer-groups", "--describe", "--group", "nobody", "--members"),
+    ("consumer-groups", "--delete", "--group", "nobody"),
+    ("consumer-groups", "--delete-offsets", "--group", "nobody", "--topic", "plain"),
+    ("consumer-groups", "--reset-offsets", "--group", "nobody", "--topic", "plain", "--to-earliest", "--dry-run"),
+    ("consumer-groups", "--reset-offsets", "--group", "g", "--to-earliest", "--dry-run"),
+    ("consumer-groups", "--describe"),
     ("consumer-groups", "--describe", "--group", "g"),
     ("consumer-groups", "--describe", "--group", "g", "--verbose"),
     ("consumer-groups", "--describe", "--group", "g", "--state"),
@@ -149,11 +178,21 @@ SAME = [
     ("get-offsets", "--topic", "plain", "--time", "-3"),
     ("get-offsets", "--topic", "plain", "--time", "1010"),
     ("get-offsets", "--topic-partitions", "plain:0,compacted.*:1-"),
+    ("get-offsets", "--topic", "plain", "--time", "earliest"),
+    ("get-offsets", "--topic", "plain", "--time", "nonsense"),
+    ("get-offsets", "--topic", "plain", "--partitions", "1,2"),
+    ("get-offsets", "--topic", "nowhere"),
+    ("log-dirs", "--describe", "--broker-list", "9"),
+    ("log-dirs", "--describe", "--topic-list", "nowhere"),
     ("broker-api-versions",),
     ("cluster", "cluster-id"),
     ("cluster", "list-endpoints"),
     ("leader-election", "--election-type", "preferred", "--topic", "plain", "--partition", "0"),
     ("leader-election", "--election-type", "preferred", "--all-topic-partitions"),
+    ("leader-election", "--election-type", "unclean", "--topic", "plain", "--partition", "0"),
+    ("leader-election", "--election-type", "preferred", "--topic", "plain", "--partition", "77"),
+    ("leader-election", "--election-type", "nonsense", "--all-topic-partitions"),
+    ("reassign-partitions", "--list"),
 ]  # fmt: skip
 
 
@@ -177,6 +216,45 @@ def test_both_see_the_same_members(broker, live_group, args):
     assert without_logging(ours(broker, *described).stdout) == without_logging(
         theirs(broker, *described).stdout
     )
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        ("--delete",),
+        ("--delete-offsets", "--topic", "plain"),
+        ("--reset-offsets", "--topic", "plain", "--to-earliest", "--execute"),
+    ],
+    ids=" ".join,
+)
+def test_a_group_at_work_is_refused_alike(broker, live_group, action):
+    args = ("consumer-groups", "--group", live_group, *action)
+    kafka, ottla = theirs(broker, *args), ours(broker, *args)
+    assert sorted(without_logging(ottla.stdout)) == sorted(without_logging(kafka.stdout))
+    assert ottla.returncode == kafka.returncode == 0
+
+
+def test_both_reassign_alike(broker, tmp_path):
+    """The broker is alone: what is there is what can be asked for."""
+    broker.create_topic("reassigned", partitions=2)
+    topics, move = tmp_path / "topics.json", tmp_path / "move.json"
+    topics.write_text('{"topics": [{"topic": "reassigned"}], "version": 1}')
+    move.write_text(
+        '{"partitions": [{"topic": "reassigned", "partition": 1, "replicas": [0]}], "version": 1}'
+    )
+    for args in (
+        ("--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "0"),
+        ("--execute", "--reassignment-json-file", str(move), "--throttle", "100000"),
+        ("--verify", "--reassignment-json-file", str(move)),
+        ("--list",),
+        ("--verify", "--list"),
+    ):
+        kafka, ottla = (
+            theirs(broker, "reassign-partitions", *args),
+            ours(broker, "reassign-partitions", *args),
+        )
+        assert without_logging(ottla.stdout) == without_logging(kafka.stdout)
+        assert ottla.returncode == kafka.returncode
 
 
 def test_both_see_the_same_log_directories(broker):
@@ -205,8 +283,14 @@ def test_both_delete_records_alike(broker, tmp_path):
         partitions.append({"topic": "shrinking", "partition": 2, "offset": 99})
         file.write_text(json.dumps({"partitions": partitions, "version": 1}))
         done = run(broker, "delete-records", "--offset-json-file", str(file))
-        said.append(sorted(without_logging(done.stdout)))
+        said.append((sorted(without_logging(done.stdout)), done.returncode))
     assert said[0] == said[1]
+    for text in ("{", '{"version": 2, "partitions": []}', json.dumps({"partitions": partitions[:1] * 2})):
+        file.write_text(text)
+        kafka, ottla = (
+            run(broker, "delete-records", "--offset-json-file", str(file)) for run in (theirs, ours)
+        )
+        assert ottla.returncode == kafka.returncode == 1
 
 
 def test_kafkas_console_tools_work_against_ottla(broker):
@@ -238,6 +322,13 @@ def test_kafkas_measuring_tools_work_against_ottla(broker):
     assert produced.stdout.splitlines()[-1].startswith("5000 records sent, ")
     consumed = theirs(broker, "consumer-perf-test", "--topic", "measured", "--num-records", "5000")
     assert consumed.stdout.splitlines()[-1].split(", ")[4] == "5000"
+    timed = ("--num-records", "5", "--producer-acks", "all", "--record-size", "10")
+    shapes = []
+    for run, name in ((theirs, "kafka-timed"), (ours, "ottla-timed")):
+        printed = run(broker, "e2e-latency", "--topic", name, *timed).stdout.replace(name, "T")
+        shapes.append(re.sub(r"\d+(\.\d+)?", "N", printed).splitlines())
+    assert shapes[0] == shapes[1]
+    assert len(shapes[0]) == 4
     verified = theirs(broker, "verifiable-producer", "--topic", "verified", "--max-messages", "3")
     mine = ours(broker, "verifiable-producer", "--topic", "verified", "--max-messages", "3")
     assert [list(json.loads(line)) for line in verified.stdout.splitlines()] == [

@@ -38,23 +38,25 @@ def run(argv: list[str]) -> int | None:
             raise tool.UsageError(f'Missing required argument "[{option.replace("_", "-")}]"')
     wanted = _read(args.offset_json_file)
     client = tool.connect(args)
-    from ottla.cli.jobs.topics import delete_records
+    from ottla.cli.jobs.topics import delete_records, describe_topics
 
     print("Executing records delete operation")
-    client.brokers.any()
+    topics = describe_topics(client, [topic for topic, _ in wanted], skip_missing=True)
+    known = {(topic.name, each.partition) for topic in topics for each in topic.partitions}
     print("Records delete operation completed:")
-    code = 0
     for (topic, partition), offset in wanted.items():
+        if (topic, partition) not in known:
+            print(f"partition: {topic}-{partition}\terror: {_UNKNOWN}")
+            continue
         try:
             low = delete_records(client, {(topic, partition): None if offset == -1 else offset})
         except JobError as error:
-            code = 1
-            reason = {"OFFSET_OUT_OF_RANGE": _OUT_OF_RANGE, "UNKNOWN_TOPIC_OR_PART": _UNKNOWN}
-            said = reason.get(error.code or "", error.message)
+            said = _OUT_OF_RANGE if error.code == "OFFSET_OUT_OF_RANGE" else error.message
             print(f"partition: {topic}-{partition}\terror: {said}")
         else:
             print(f"partition: {topic}-{partition}\tlow_watermark: {low[topic, partition]}")
-    return code
+    # As with Kafka's tool, an offset that was refused is told in its line only.
+    return 0 if known.issuperset(wanted) else 1
 
 
 def _read(path: Path) -> dict[tuple[str, int], int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ottla.cli.errors import GroupNotFound, JobError
+from ottla.cli.errors import GroupNotFound
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -23,9 +23,11 @@ def describe(client: Client, groups: list[str], args: argparse.Namespace) -> int
         try:
             described.append(describe_group(client, group))
         except GroupNotFound:
-            raise JobError(
+            print(
+                "\nError: Executing consumer group command failed due to "
                 f"org.apache.kafka.common.errors.GroupIdNotFoundException: Group {group} not found."
-            ) from None
+            )
+            return 0
     for group_description in described:
         if args.members:
             _members(group_description, args.verbose)

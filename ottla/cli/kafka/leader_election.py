@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
 
 _TYPES = {"preferred": 0, "unclean": 1}
 _EXCEPTIONS = {
@@ -51,11 +55,16 @@ def run(argv: list[str]) -> int | None:
     if args.topic is not None:
         partitions = [(args.topic, args.partition)]
     elif args.path_to_json_file is not None:
-        partitions = _read(args.path_to_json_file)
+        partitions = read_partitions(args.path_to_json_file)
+    return elect(tool.connect(args), args.election_type.lower(), partitions)
+
+
+def elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -> int:
+    """Hold the election and say what came of it."""
     from ottla.cli.jobs.leader_election import elect_leaders
 
-    outcome = elect_leaders(tool.connect(args), _TYPES[args.election_type.lower()], partitions)
-    kind = args.election_type.upper()
+    outcome = elect_leaders(client, _TYPES[kind], partitions)
+    kind = kind.upper()
     names: dict[str, list[str]] = {"NONE": [], "ELECTION_NOT_NEEDED": []}
     for partition, (error, _) in outcome.items():
         names.setdefault(error, []).append(f"{partition[0]}-{partition[1]}")
@@ -72,7 +81,7 @@ def run(argv: list[str]) -> int | None:
     return 0
 
 
-def _read(path: Path) -> list[tuple[str, int]]:
+def read_partitions(path: Path) -> list[tuple[str, int]]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         return [(str(entry["topic"]), int(entry["partition"])) for entry in document["partitions"]]

@@ -75,24 +75,28 @@ def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
 
 
 def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[str, list[OffsetChange]]:
+    """What changes for each group; nothing for one at work, which is said."""
     from ottla.cli.jobs.reset import plan_offsets, plan_reset
 
-    try:
-        if args.from_file:
-            return {
-                group: plan_offsets(client, group, offsets)
-                for group, offsets in _read(args.from_file, groups).items()
-            }
-        target = _target(args)
-        return {
-            group: plan_reset(client, group, target, topics=args.topic, all_topics=args.all_topics)
-            for group in groups
-        }
-    except GroupNotEmpty as error:
-        raise JobError(
-            f"Assignments can only be reset if the group '{error.group}' is inactive, but the current state is "
-            f"{error.state}."
-        ) from None
+    from_file = _read(args.from_file, groups) if args.from_file else None
+    target = _target(args) if from_file is None else None
+    planned: dict[str, list[OffsetChange]] = {}
+    for group in groups if from_file is None else from_file:
+        try:
+            if from_file is not None:
+                planned[group] = plan_offsets(client, group, from_file[group])
+            else:
+                assert target is not None
+                planned[group] = plan_reset(
+                    client, group, target, topics=args.topic, all_topics=args.all_topics
+                )
+        except GroupNotEmpty as error:
+            planned[group] = []
+            print(
+                f"\nError: Assignments can only be reset if the group '{error.group}' is inactive, but the current "
+                f"state is {error.state}."
+            )
+    return planned
 
 
 def _target(args: argparse.Namespace) -> Target:

@@ -10,9 +10,17 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
-TOOLS = sorted(
-    name.removeprefix("kafka-") for name in SCRIPTS if name.startswith("kafka-") and name[-3:] != ".sh"
+LATER = "ottla.cli.kafka.later:"
+NAMES = sorted(
+    name for name in SCRIPTS if name.startswith(("kafka-", "zookeeper-", "connect-")) and name[-3:] != ".sh"
 )
+TOOLS = [
+    name.removeprefix("kafka-")
+    for name in NAMES
+    if name.startswith("kafka-")
+    and not SCRIPTS[name].startswith(LATER)
+    and name != "kafka-end-to-end-latency"
+]
 ACTIONS = {
     "topics": ["--list"],
     "configs": ["--entity-type", "topics", "--describe"],
@@ -22,6 +30,9 @@ ACTIONS = {
     "get-offsets": [],
     "log-dirs": ["--describe"],
     "broker-api-versions": [],
+    "preferred-replica-election": [],
+    "reassign-partitions": ["--list"],
+    "e2e-latency": ["--topic", "t", "--num-records", "1", "--producer-acks", "1", "--record-size", "1"],
     "leader-election": ["--election-type", "preferred", "--all-topic-partitions"],
     "producer-perf-test": ["--topic", "t", "--num-records", "1", "--record-size", "1"],
     "consumer-perf-test": ["--topic", "t", "--num-records", "1"],
@@ -30,11 +41,23 @@ ACTIONS = {
 }
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_both_spellings_are_installed(tool):
-    assert SCRIPTS[f"kafka-{tool}"] == SCRIPTS[f"kafka-{tool}.sh"]
-    module, _, attribute = SCRIPTS[f"kafka-{tool}"].partition(":")
+@pytest.mark.parametrize("name", NAMES)
+def test_both_spellings_are_installed(name):
+    assert SCRIPTS[name] == SCRIPTS[f"{name}.sh"]
+    module, _, attribute = SCRIPTS[name].partition(":")
     assert callable(getattr(importlib.import_module(module), attribute))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if SCRIPTS[name].startswith(LATER)])
+def test_a_tool_that_comes_later_says_so_by_name(name, capsys):
+    module, _, attribute = SCRIPTS[name].partition(":")
+    with pytest.raises(SystemExit) as ended:
+        getattr(importlib.import_module(module), attribute)()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"{name} is not part of Ottla yet and comes later: ")
+    assert len(said.err.splitlines()) == 1
+    assert said.out == ""
 
 
 def processor_seconds():
@@ -73,7 +96,9 @@ def test_an_unreachable_broker_is_said_at_once(alone, tool):
     assert f"Cannot reach a broker at {address}" in failed.out + failed.err
 
 
-@pytest.mark.parametrize("tool", ["topics", "configs", "console-consumer", "consumer-groups"])
+@pytest.mark.parametrize(
+    "tool", ["topics", "configs", "console-consumer", "consumer-groups", "reassign-partitions"]
+)
 def test_an_unreachable_zookeeper_is_said_in_one_sentence(alone, tool):
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"

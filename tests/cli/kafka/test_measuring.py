@@ -1,4 +1,4 @@
-"""kafka-producer-perf-test, -consumer-perf-test, -verifiable-producer, -verifiable-consumer."""
+"""kafka-producer-perf-test, -consumer-perf-test, -e2e-latency, -verifiable-producer, -verifiable-consumer."""
 
 import json
 import re
@@ -26,6 +26,30 @@ def test_producing_and_consuming_is_measured(alone, tools, kafka_broker, topic):
     figures = consumed.lines[1].split(", ")
     assert figures[2] == f"{200_000 / 1024 / 1024:.4f}"
     assert figures[4] == "2000"
+
+
+def test_latency_from_end_to_end(tools, alone, unique):
+    name = unique("t")
+    options = ("--num-records", 20, "--producer-acks", "all", "--record-size", 10, "--record-key-size", 3)
+    headers = ("--num-headers", 2, "--record-header-key-size", 3, "--record-header-size", -1)
+    measured = tools("e2e-latency", "--topic", name, *options, *headers).lines
+    assert measured[0] == (
+        f'Topic "{name}" does not exist. Will create topic with 1 partition(s) and replication factor = 1'
+    )
+    assert re.fullmatch(r"0\t\d+\.\d+", measured[1])
+    assert re.fullmatch(r"Avg latency: \d+\.\d{4} ms", measured[2])
+    assert re.fullmatch(r"Percentiles: 50th = \d+, 99th = \d+, 99.9th = \d+", measured[3])
+    assert tools("get-offsets", "--topic", name).lines == [f"{name}:0:20"]
+    by_position = alone("e2e-latency", tools.bootstrap, name, 2, 1, 10).lines
+    assert by_position[0].startswith("WARNING: Positional argument usage is deprecated")
+    assert by_position[-1].startswith("Percentiles: ")
+    refused = tools(
+        "e2e-latency", "--topic", name, "--num-records", 1, "--producer-acks", 0, "--record-size", 1, code=1
+    )
+    assert refused.err.startswith("Invalid value for --producer-acks. ")
+    assert alone("e2e-latency", "a", "b", code=1).err.startswith(
+        "Invalid number of arguments. Expected 5 or 6 "
+    )
 
 
 def test_what_is_produced_can_be_verified(tools, topic, group):

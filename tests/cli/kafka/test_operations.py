@@ -23,7 +23,7 @@ def test_records_are_deleted(tools, kafka_broker, topic, tmp_path):
     wanted = [(0, 2), (1, -1), (2, 9)]
     partitions = [{"topic": topic, "partition": number, "offset": offset} for number, offset in wanted]
     file.write_text(json.dumps({"partitions": partitions, "version": 1}))
-    deleted = tools("delete-records", "--offset-json-file", file, code=1)
+    deleted = tools("delete-records", "--offset-json-file", file)
     assert deleted.lines == [
         "Executing records delete operation",
         "Records delete operation completed:",
@@ -32,6 +32,11 @@ def test_records_are_deleted(tools, kafka_broker, topic, tmp_path):
         f"partition: {topic}-2\terror: org.apache.kafka.common.errors.OffsetOutOfRangeException: The requested "
         "offset is not within the range of offsets maintained by the server.",
     ]
+    file.write_text(json.dumps({"partitions": [{"topic": "nowhere", "partition": 0, "offset": 1}]}))
+    assert tools("delete-records", "--offset-json-file", file, code=1).lines[-1] == (
+        "partition: nowhere-0\terror: org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server "
+        "does not host this topic-partition."
+    )
     file.write_text('{"partitions": [')
     assert (
         tools("delete-records", "--offset-json-file", file, code=1).err
@@ -75,7 +80,7 @@ def test_the_cluster(alone, kafka_broker):
     assert endpoints[1].split()[:2] == ["0", "127.0.0.1"]
 
 
-def test_elections(tools, topic):
+def test_elections(tools, topic, tmp_path):
     election = ("leader-election", "--election-type", "preferred")
     elected = tools(*election, "--topic", topic, "--partition", 0)
     assert elected.out == f"Valid replica already elected for partitions {topic}-0\n"
@@ -83,3 +88,8 @@ def test_elections(tools, topic):
     assert failed.out.startswith("Error completing leader election (PREFERRED) for partition: nowhere-0: ")
     assert failed.err == "1 replica(s) could not be elected\n"
     assert tools("leader-election", code=1).err == "Missing required option(s): election-type\n"
+    # The name that it had before.
+    json_file = tmp_path / "partitions.json"
+    json_file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 1}]}))
+    elected = tools("preferred-replica-election", "--path-to-json-file", json_file)
+    assert elected.out == f"Valid replica already elected for partitions {topic}-1\n"

@@ -1,0 +1,129 @@
+"""The settings of a broker, explained to people: what each is, what it would be, and what is wrong with a file.
+
+It belongs to the broker because only the broker knows what it would start with; the command line asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ottla.metadata.broker_config import BrokerConfig, ConfigError, refusal, single_broker_defaults
+from ottla.metadata.broker_configs import ALIASES, BROKER_CONFIGS, broker_config_def
+from ottla.metadata.config_defs import ConfigDef, InvalidValue, format_value, parse_value
+from ottla.metadata.properties import PropertiesError, decode_properties, parse_properties
+from ottla.metadata.topic_configs import TOPIC_SYNONYMS
+
+__all__ = ["CheckedFile", "ConfigError", "Setting", "check_file", "explain"]
+
+_HIDDEN = "(hidden)"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    name: str
+    type: str
+    default: str | None
+    default_alone: str | None  # what it is without zookeeper.connect, where that differs
+    valid: str
+    update_mode: str  # read-only, per-broker or cluster-wide
+    documentation: str
+    topic_settings: list[str]  # those that fall back on it
+    value: str | None
+    source: str | None  # a file and line, or where else the value comes from; None if nobody asked
+
+    @property
+    def dynamic(self) -> bool:
+        return self.update_mode != "read-only"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    errors: list[str]
+    warnings: list[str]
+
+
+def explain(config_file: Path | None = None) -> list[Setting]:
+    """Every setting by name. With a file, the values that a broker started from it would have; or ConfigError."""
+    config = None if config_file is None else BrokerConfig.load(config_file)
+    names = set(BROKER_CONFIGS) if config is None else set(BROKER_CONFIGS) | set(config.static)
+    return [
+        _setting(name, definition, config)
+        for name in sorted(names)
+        if (definition := broker_config_def(name)) is not None and not definition.internal
+    ]
+
+
+def _setting(name: str, definition: ConfigDef, config: BrokerConfig | None) -> Setting:
+    alone = single_broker_defaults().get(name)
+    value, source = (None, None) if config is None else _value(name, definition, config)
+    return Setting(
+        name=name,
+        type=definition.type.name.lower(),
+        default=definition.default,
+        default_alone=alone if alone != definition.default else None,
+        valid=definition.advice(""),
+        update_mode=definition.update_mode.value,
+        documentation=definition.documentation,
+        topic_settings=sorted(
+            topic for topic, synonyms in TOPIC_SYNONYMS.items() if name in (each.name for each in synonyms)
+        ),
+        value=value,
+        source=source,
+    )
+
+
+def _value(name: str, definition: ConfigDef, config: BrokerConfig) -> tuple[str | None, str]:
+    value = format_value(config.get(name))
+    if definition.sensitive and value is not None:
+        value = _HIDDEN
+    origin = config.origin(name)
+    if origin is not None:
+        return value, origin
+    return value, "default of a broker on its own" if name in config.static else "default"
+
+
+def check_file(path: Path) -> CheckedFile:
+    """Everything that is wrong with a server.properties, and everything that has no effect."""
+    try:
+        found = parse_properties(decode_properties(path.read_bytes()))
+    except OSError as error:
+        return CheckedFile([f"Cannot read {path}: {error.strerror}."], [])
+    except PropertiesError as error:
+        return CheckedFile([f"{path}:{error.line}: {error.reason}."], [])
+    lines: dict[str, int] = {}
+    warnings = []
+    for name, _, line in found:
+        if name in lines:
+            warnings.append(f"{path}:{line}: {name} is set again; what line {lines[name]} says is ignored.")
+        lines[name] = line
+    properties = {name: text for name, text, _ in found}
+    errors = [
+        f"{path}:{lines[name]}: {sentence}"
+        for name, text in properties.items()
+        if (sentence := _wrong(ALIASES.get(name, name), text)) is not None
+    ]
+    sound = _without_refused(properties)
+    try:
+        config = BrokerConfig(sound, origins={name: f"{path}:{line}" for name, line in lines.items()})
+        warnings += config.warnings
+    except ConfigError as error:
+        if not errors:  # else it may follow from what was left out
+            errors.append(str(error))
+    return CheckedFile(errors, warnings)
+
+
+def _without_refused(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in properties.items() if _wrong(ALIASES.get(name, name), text) is None}
+
+
+def _wrong(name: str, text: str) -> str | None:
+    definition = broker_config_def(name)
+    if definition is None:
+        return None
+    try:
+        parse_value(definition, text)
+    except InvalidValue:
+        return refusal(name, definition, text)
+    return None

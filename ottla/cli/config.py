@@ -1,0 +1,132 @@
+"""`ottla config …`"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli import output
+from ottla.cli.errors import JobError
+from ottla.cli.options import json_option
+
+if TYPE_CHECKING:
+    from ottla.broker.configuration import Setting
+
+config_file_option = click.option(
+    "--config",
+    "-c",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Show the values that a broker started with this server.properties has, and where each comes from.",
+)
+
+
+@click.group(invoke_without_command=True, short_help="What server.properties may say; checks a file.")
+@config_file_option
+@json_option("Print JSON instead of text.")
+@click.pass_context
+def config(context: click.Context, config_file: Path | None, as_json: bool) -> None:
+    """Explain every setting of a broker, or check a server.properties.
+
+    \b
+    Examples:
+      ottla config
+      ottla config explain log.retention.hours 'log.segment.*'
+      ottla config explain --config config/server.properties num.partitions
+      ottla config check config/server.properties
+
+    `ottla configs` shows and changes the settings of a cluster that runs.
+    """
+    if context.invoked_subcommand is None:
+        _explain((), config_file, as_json)
+    elif config_file is not None or as_json:
+        raise click.UsageError("Options of a subcommand come after its name.")
+
+
+@config.command()
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@config_file_option
+@json_option("Print JSON instead of text.")
+def explain(keys: tuple[str, ...], config_file: Path | None, as_json: bool) -> None:
+    """Explain settings: type, default, valid values, whether it can be changed while the broker runs.
+
+    KEY may have * in it. Without any, all are explained.
+    """
+    _explain(keys, config_file, as_json)
+
+
+@config.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option("Print JSON instead of text.")
+def check(file: Path, as_json: bool) -> None:
+    """Check a server.properties without starting a broker.
+
+    A setting that is not known is a warning. A value that the broker refuses is an error, and the exit code 1.
+    """
+    from ottla.broker.configuration import check_file
+
+    checked = check_file(file)
+    if as_json:
+        output.print_json({"file": str(file), "errors": checked.errors, "warnings": checked.warnings})
+    else:
+        for warning in checked.warnings:
+            output.warn(warning)
+        for error in checked.errors:
+            output.fail(error)
+        if not checked.errors:
+            output.done(f"{file}: no errors.")
+    if checked.errors:
+        click.get_current_context().exit(1)
+
+
+def _explain(keys: tuple[str, ...], config_file: Path | None, as_json: bool) -> None:
+    from ottla.broker.configuration import ConfigError, explain
+
+    try:
+        settings = explain(config_file)
+    except ConfigError as error:
+        raise JobError(str(error)) from None
+    chosen = _choose(settings, keys) if keys else settings
+    if as_json:
+        output.print_json(chosen)
+        return
+    for number, setting in enumerate(chosen):
+        if number:
+            click.echo()
+        _print(setting)
+
+
+def _choose(settings: list[Setting], keys: tuple[str, ...]) -> list[Setting]:
+    for key in keys:
+        if not any(fnmatchcase(setting.name, key) for setting in settings):
+            from difflib import get_close_matches
+
+            close = get_close_matches(key, [setting.name for setting in settings], n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise JobError(f"'{key}' is not a setting of a broker.{hint}")
+    return [setting for setting in settings if any(fnmatchcase(setting.name, key) for key in keys)]
+
+
+def _print(setting: Setting) -> None:
+    def line(label: str, text: str) -> None:
+        click.echo("  " + click.style(label.ljust(9), dim=True) + text)
+
+    click.secho(setting.name, fg="cyan", bold=True)
+    click.echo(f"  {setting.documentation}")
+    line("Type", setting.type)
+    alone = "" if setting.default_alone is None else f" ({setting.default_alone} for a broker on its own)"
+    line("Default", f"{_shown(setting.default)}{alone}")
+    line("Valid", setting.valid)
+    line("Dynamic", f"yes, {setting.update_mode}" if setting.dynamic else "no, it is read at the start")
+    if setting.topic_settings:
+        line("Topics", f"the default of {', '.join(setting.topic_settings)}")
+    if setting.source is not None:
+        line("Value", f"{_shown(setting.value)} ({setting.source})")
+
+
+def _shown(value: str | None) -> str:
+    return "none" if value is None else value or "(empty)"

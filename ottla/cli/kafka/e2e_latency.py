@@ -1,0 +1,179 @@
+"""`kafka-e2e-latency`"""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.properties_options import open_client
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+
+    from ottla.cli.client import Client
+
+_POLL_SECONDS = 60.0
+_PROGRESS = 1000
+_POSITIONAL = ("--bootstrap-server", "--topic", "--num-records", "--producer-acks", "--record-size")
+_DEPRECATED = (
+    "WARNING: Positional argument usage is deprecated and will be removed in Apache Kafka 5.0. Please use named "
+    "arguments instead: --bootstrap-server, --topic, --num-records, --producer-acks, --record-size, --command-config"
+)
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    args = _parser().parse_args(_with_names(argv))
+    for name in _POSITIONAL:
+        if getattr(args, name[2:].replace("-", "_")) is None:
+            raise tool.UsageError(f'Missing required argument "[{name[2:]}]"')
+    if args.producer_acks not in ("1", "all"):
+        raise tool.UsageError(
+            "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement. "
+            "Please use '1' or 'all'."
+        )
+    if args.num_records <= 0:
+        raise tool.UsageError("Value for --num-records must be a positive integer.")
+    for name in ("record-size", "record-key-size", "record-header-key-size", "num-headers"):
+        if getattr(args, name.replace("-", "_")) < 0:
+            raise tool.UsageError(f"Value for --{name} must be a non-negative integer.")
+    if args.record_header_size < -1:
+        raise tool.UsageError(
+            "Value for --record-header-size must be a non-negative integer or -1 for null header value."
+        )
+    client, properties = open_client(args, (), "e2e-latency")
+    consumer = _consumer(client, args.topic, properties)
+    producer = client.producer(
+        {**properties, "partitioner": "murmur2_random", "linger.ms": 0, "acks": args.producer_acks}
+    )
+    latencies = []
+    for number in range(args.num_records):
+        key = _letters(args.record_key_size) if args.record_key_size else None
+        value = _letters(args.record_size)
+        headers: list[tuple[str, str | bytes | None]] = [
+            (
+                _letters(args.record_header_key_size).decode(),
+                None if args.record_header_size == -1 else _letters(args.record_header_size),
+            )
+            for _ in range(args.num_headers)
+        ]
+        delivery = _Delivery()
+        began = time.perf_counter_ns()
+        producer.produce(args.topic, value, key, headers=headers, on_delivery=delivery)
+        producer.flush()
+        if delivery.error is not None:
+            raise from_kafka(delivery.error, f"Topic '{args.topic}'")
+        _check(consumer, key, value, headers)
+        elapsed = time.perf_counter_ns() - began
+        if number % _PROGRESS == 0:
+            print(f"{number}\t{elapsed / 1_000_000}", flush=True)
+        latencies.append(elapsed)
+    consumer.close()
+    _print_results(latencies)
+    return 0
+
+
+def _parser() -> tool.Parser:
+    parser = tool.Parser(
+        "kafka-e2e-latency", "Measure how long a record takes from a producer to a consumer."
+    )
+    parser.add_servers()
+    parser.add_argument("--topic", help="the topic to use; created if it is not there")
+    parser.add_argument("--num-records", type=int, metavar="N", help="how many records, one after the other")
+    parser.add_argument("--producer-acks", metavar="1|all", help="who has to acknowledge a record")
+    parser.add_argument("--record-size", type=int, metavar="BYTES", help="how large each of them is")
+    parser.add_argument("--record-key-size", type=int, default=0, metavar="BYTES", help="0: no key")
+    parser.add_argument("--num-headers", type=int, default=0, metavar="N", help="headers of each record")
+    parser.add_argument("--record-header-key-size", type=int, default=0, metavar="BYTES")
+    parser.add_argument("--record-header-size", type=int, default=0, metavar="BYTES", help="-1: null")
+    parser.add_command_config()
+    return parser
+
+
+def _with_names(argv: list[str]) -> list[str]:
+    """Older versions took everything by position."""
+    if not argv or any(each.startswith("-") for each in argv):
+        return argv
+    if len(argv) not in (5, 6):
+        raise tool.UsageError(
+            f"Invalid number of arguments. Expected 5 or 6 positional arguments, but got {len(argv)}. Usage: "
+            "bootstrap-server topic num-records producer-acks record-size [optional] command-config"
+        )
+    print(_DEPRECATED)
+    names = (*_POSITIONAL, "--command-config")
+    return [part for name, value in zip(names, argv, strict=False) for part in (name, value)]
+
+
+class _Delivery:
+    error: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, _message: Message[Any, Any]) -> None:
+        self.error = error
+
+
+def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consumer:
+    """It reads every partition from its present end on."""
+    from confluent_kafka import TopicPartition
+
+    from ottla.cli.jobs.offsets import latest_offsets
+    from ottla.cli.jobs.topics import create_topic, partitions_of, topic_names
+
+    if topic not in topic_names(client, include_internal=True):
+        print(
+            f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1'
+        )
+        create_topic(client, topic, partitions=1, replication_factor=1)
+    consumer = client.consumer(
+        {
+            "group.id": f"test-group-{time.time_ns() // 1_000_000}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+            "fetch.wait.max.ms": 0,
+            **properties,
+        }
+    )
+    ends = latest_offsets(client, partitions_of(client, [topic]))
+    consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in ends.items()])
+    return consumer
+
+
+def _check(consumer: Consumer, key: bytes | None, value: bytes, headers: list[Any]) -> None:
+    """The one record that was sent is the next to come."""
+    message = consumer.poll(_POLL_SECONDS)
+    if message is None:
+        raise JobError("poll() timed out before finding a result (timeout:[60000ms])")
+    error = message.error()
+    if error is not None:
+        raise from_kafka(error, f"Topic '{message.topic()}'")
+    read = message.value()
+    if read != value:
+        raise JobError(f"The message value read [{read!r}] did not match the message value sent [{value!r}]")
+    if message.key() != key:
+        raise JobError(
+            f"The message key read [{message.key()!r}] did not match the message key sent [{key!r}]"
+        )
+    if (message.headers() or []) != headers:
+        raise JobError("The message headers read did not match the message headers sent")
+
+
+def _letters(length: int) -> bytes:
+    return "".join(random.choices(string.ascii_uppercase, k=length)).encode()
+
+
+def _print_results(nanoseconds: list[int]) -> None:
+    count = len(nanoseconds)
+    print(f"Avg latency: {sum(nanoseconds) / count / 1_000_000:.4f} ms")
+    ordered = sorted(each // 1_000_000 for each in nanoseconds)
+    p50, p99, p999 = (ordered[int(count * part)] for part in (0.5, 0.99, 0.999))
+    print(f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""Promise: the sessions that Kafka people have in their fingers work as typed, with the commands that are installed.
+
+Each line is handed to a shell, with `localhost:9092` standing for a broker that `kafka-server-start` runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker_process import free_port
+
+SCRIPTS = Path(sys.executable).parent
+COLLISION = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both."
+)
+GROUP_COLUMNS = [
+    "GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"
+]  # fmt: skip
+CUSTOMERS = 12_434
+
+pytestmark = pytest.mark.timeout(240)
+
+
+class Shell:
+    """`shell("kafka-topics --list …")` is what it printed; `shell.said` is its standard error."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory = directory
+        self.port = port
+        self.said = ""
+        self.environment = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"}
+
+    def line(self, line: str) -> str:
+        return line.replace("localhost:9092", f"127.0.0.1:{self.port}")
+
+    def __call__(self, line: str, *, code: int = 0, stdin: str = "") -> list[str]:
+        done = subprocess.run(
+            ["bash", "-c", self.line(line)], input=stdin, capture_output=True, text=True, timeout=120,
+            cwd=self.directory, env=self.environment,
+        )  # fmt: skip
+        self.said = done.stderr
+        assert done.returncode == code, (line, done.stdout, done.stderr)
+        return done.stdout.splitlines()
+
+    def start(self, line: str, output: Path) -> subprocess.Popen[bytes]:
+        """In the background, printing into a file."""
+        with open(output, "wb") as out, open(output.with_suffix(".err"), "wb") as err:
+            return subprocess.Popen(
+                ["bash", "-c", f"exec {self.line(line)}"], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                cwd=self.directory, env=self.environment,
+            )  # fmt: skip
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    if shutil.which("kafka-topics", path=str(SCRIPTS)) is None:
+        pytest.skip("Ottla is not installed beside this Python, so there are no commands to run")
+    directory = tmp_path_factory.mktemp("transcript")
+    shell = Shell(directory, free_port())
+    (directory / "server.properties").write_text(
+        f"broker.id=0\nlisteners=PLAINTEXT://127.0.0.1:{shell.port}\nlog.dirs={directory / 'kafka-logs'}\n"
+        "num.partitions=3\nlog.cleaner.backoff.ms=100\n"
+    )
+    output = directory / "server.out"
+    server = shell.start("kafka-server-start server.properties", output)
+    try:
+        wait_until(
+            lambda: "started (kafka.server.KafkaServer)" in output.read_text() or server.poll() is not None
+        )
+        assert server.poll() is None, output.with_suffix(".err").read_text()
+        yield shell
+        shell("kafka-server-stop.sh server.properties")
+        assert server.wait(30) == 0
+    finally:
+        server.kill()
+        server.wait()
+
+
+# -- topics -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", ["kafka-topics", "kafka-topics.sh"])
+def test_topics(shell, tool):
+    topics = f"{tool} --bootstrap-server localhost:9092"
+    assert shell(f"{topics} --topic first_topic --create --partitions 3 --replication-factor 1") == [
+        COLLISION,
+        "Created topic first_topic.",
+    ]
+    assert "first_topic" in shell(f"{topics} --list")
+    heading, *partitions = shell(f"{topics} --topic first_topic --describe")
+    assert re.fullmatch(
+        r"Topic: first_topic\tTopicId: [\w-]{22}\tPartitionCount: 3\tReplicationFactor: 1\tConfigs: .*",
+        heading,
+    )
+    assert partitions == [
+        f"\tTopic: first_topic\tPartition: {number}\tLeader: 0\tReplicas: 0\tIsr: 0\tElr: \tLastKnownElr: "
+        for number in range(3)
+    ]
+    [refused] = shell(f"{topics} --topic first_topic --create --replication-factor 2", code=1)[1:]
+    assert refused.startswith("Error while executing topic command : ")
+    shell(f"{topics} --alter --topic first_topic --partitions 4")
+    assert "\tPartitionCount: 4\t" in shell(f"{topics} --describe --topic first_topic")[0]
+    [refused] = shell(f"{topics} --alter --topic first_topic --partitions 2", code=1)
+    assert "currently has 4 partition" in refused
+    assert shell(f"{topics} --delete --topic first_topic") == []
+    assert "first_topic" not in shell(f"{topics} --list")
+    [missing] = shell(f"{topics} --describe --topic first_topic", code=1)
+    assert missing == "Error while executing topic command : Topic 'first_topic' does not exist as expected"
+
+
+# -- producing and consuming --------------------------------------------------------------------------------
+
+
+def test_lines_with_and_without_keys(shell):
+    produce = "kafka-console-producer --broker-list localhost:9092"
+    consume = "kafka-console-consumer.sh --bootstrap-server localhost:9092"
+    shell(f"{produce} --topic new_topic --producer-property acks=all", stdin="hello\nworld\n")
+    assert "{new_topic=LEADER_NOT_AVAILABLE}" in shell.said
+    described = shell("kafka-topics.sh --bootstrap-server localhost:9092 --topic new_topic --describe")
+    assert "PartitionCount: 3" in described[0]
+    assert sorted(shell(f"{consume} --topic new_topic --from-beginning --max-messages 2")) == [
+        "hello",
+        "world",
+    ]
+    assert shell.said == "Processed a total of 2 messages\n"
+    keys = "--property parse.key=true --property key.separator=,"
+    shell(f"{produce} --topic with_keys {keys} --compression-codec lz4", stdin="a,1\nb,2\na,3\n")
+    printing = "--property print.key=true --property key.separator=,"
+    read = shell(f"{consume} --topic with_keys --from-beginning {printing} --max-messages 3")
+    assert sorted(read) == ["a,1", "a,3", "b,2"]
+    assert [line for line in read if line[0] == "a"] == ["a,1", "a,3"]
+
+
+def test_a_group_with_its_lag_and_its_offsets_moved(shell):
+    produce = "kafka-console-producer --broker-list localhost:9092 --topic lagging"
+    consume = "kafka-console-consumer --bootstrap-server localhost:9092 --topic lagging"
+    groups = "kafka-consumer-groups --bootstrap-server localhost:9092"
+    shell("kafka-topics --bootstrap-server localhost:9092 --create --topic lagging --partitions 1")
+    shell(produce, stdin="".join(f"{number}\n" for number in range(5)))
+    (shell.directory / "group.properties").write_text("group.id=app\n")
+    assert shell(f"{consume} --consumer.config group.properties --from-beginning --max-messages 5") == list(
+        "01234"
+    )
+    shell(produce, stdin="5\n6\n")
+    assert "app" in shell(f"{groups} --list")
+    blank, columns, row = shell(f"{groups} --describe --group app")
+    assert (blank, columns.split()) == ("", GROUP_COLUMNS)
+    assert row.split() == ["app", "lagging", "0", "5", "7", "2", "-", "-", "-"]
+    assert shell.said == "\nConsumer group 'app' has no active members.\n"
+
+    def reset(how: str) -> str:
+        blank, columns, row = shell(
+            f"kafka-consumer-groups.sh --bootstrap-server localhost:9092 --group app --reset-offsets {how} "
+            "--topic lagging"
+        )
+        assert (blank, columns.split()) == ("", ["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"])
+        assert row.split()[:3] == ["app", "lagging", "0"]
+        return row.split()[3]
+
+    assert reset("--to-earliest --execute") == "0"
+    assert shell(f"{consume} --group app --max-messages 7") == list("0123456")
+    # Two past the end: clamped, with a warning.
+    assert reset("--shift-by 2 --execute") == "7"
+    assert (
+        "WARN New offset (9) is higher than latest offset for topic partition lagging-0. Value will be set to 7 "
+        in shell.said
+    )
+    assert reset("--shift-by -2 --execute") == "5"
+    assert shell.said == ""
+    assert shell(f"{consume} --group app --max-messages 2") == ["5", "6"]
+    assert reset("--to-offset 1 --dry-run") == "1"
+    assert shell(f"{groups} --describe --group app")[2].split()[3:6] == ["7", "7", "0"]
+
+
+def test_three_partitions_are_shared_by_two_consumers_and_no_customer_is_lost(shell, tmp_path):
+    customers = [f"{number},customer {number},{number * 7919 % 10_000}" for number in range(CUSTOMERS)]
+    (shell.directory / "customers.csv").write_text("".join(f"{line}\n" for line in customers))
+    shell("kafka-topics --bootstrap-server localhost:9092 --create --topic customers --partitions 3")
+    consume = (
+        "kafka-console-consumer --bootstrap-server localhost:9092 --topic customers --group crm --from-beginning "
+        "--property print.partition=true --property print.key=true --property key.separator=,"
+    )
+    outputs = [tmp_path / "one.out", tmp_path / "two.out"]
+    consumers = [shell.start(consume, output) for output in outputs]
+    try:
+        members = "kafka-consumer-groups --bootstrap-server localhost:9092 --describe --group crm --members"
+
+        def shares() -> list[str]:
+            listed = shell(f"{members} || true")[2:]
+            return sorted(line.split()[4] for line in listed)
+
+        wait_until(lambda: shares() == ["1", "2"])
+        keys = "--property parse.key=true --property key.separator=,"
+        shell(f"kafka-console-producer --broker-list localhost:9092 --topic customers {keys} < customers.csv")
+
+        def lines(output: Path) -> list[str]:
+            return output.read_text().splitlines()
+
+        wait_until(lambda: sum(len(lines(output)) for output in outputs) >= CUSTOMERS)
+        for consumer in consumers:
+            consumer.send_signal(signal.SIGINT)
+        for consumer in consumers:
+            consumer.wait(30)
+    finally:
+        for consumer in consumers:
+            consumer.kill()
+            consumer.wait()
+    read = [
+        [re.fullmatch(r"Partition:(\d),(.*)", line).groups() for line in lines(output)] for output in outputs
+    ]
+    partitions = [{partition for partition, _ in each} for each in read]
+    assert sorted(map(len, partitions)) == [1, 2]
+    assert set.union(*partitions) == {"0", "1", "2"}
+    assert Counter(line for each in read for _, line in each) == Counter(customers)
+    for output, each in zip(outputs, read, strict=True):
+        said = output.with_suffix(".err").read_text().splitlines()
+        assert said[-1] == f"Processed a total of {len(each)} messages"
+    rows = [
+        line.split()
+        for line in shell("kafka-consumer-groups --bootstrap-server localhost:9092 --describe --group crm")[
+            2:
+        ]
+    ]
+    assert [row[5] for row in rows] == ["0", "0", "0"]
+    assert sum(int(row[3]) for row in rows) == CUSTOMERS
+
+
+# -- settings and compaction --------------------------------------------------------------------------------
+
+
+def test_settings_are_added_described_and_deleted(shell):
+    shell("kafka-topics --bootstrap-server localhost:9092 --create --topic configured-topic --partitions 3")
+    configs = (
+        "kafka-configs --bootstrap-server localhost:9092 --entity-type topics --entity-name configured-topic"
+    )
+    none = ["Dynamic configs for topic configured-topic are:"]
+    assert shell(f"{configs} --describe") == none
+    assert shell(f"{configs} --add-config min.insync.replicas=2 --alter") == [
+        "Completed updating config for topic configured-topic."
+    ]
+    assert shell(f"{configs} --describe".replace("kafka-configs", "kafka-configs.sh")) == [
+        *none,
+        "  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=2, "
+        "DEFAULT_CONFIG:min.insync.replicas=1}",
+    ]
+    described = shell("kafka-topics --bootstrap-server localhost:9092 --describe --topic configured-topic")
+    assert described[0].endswith("\tConfigs: min.insync.replicas=2")
+    shell(f"{configs} --delete-config min.insync.replicas --alter")
+    assert shell(f"{configs} --describe") == none
+
+
+def test_a_compacted_topic_keeps_the_latest_salary(shell):
+    shell(
+        "kafka-topics --bootstrap-server localhost:9092 --create --topic employee-salary --partitions 1 "
+        "--replication-factor 1 --config cleanup.policy=compact --config min.cleanable.dirty.ratio=0.001 "
+        "--config segment.ms=5000"
+    )
+    produce = (
+        "kafka-console-producer --broker-list localhost:9092 --topic employee-salary --property parse.key=true "
+        "--property key.separator=,"
+    )
+    shell(produce, stdin="Patrick,10000\nLucy,20000\nBob,20000\nPatrick,25000\nLucy,30000\nPatrick,30000\n")
+
+    def compacted() -> bool:
+        """A record of another employee closes the segment once it is five seconds old."""
+        shell(produce, stdin="Stephane,0\n")
+        read = shell(
+            "kafka-console-consumer --bootstrap-server localhost:9092 --topic employee-salary --from-beginning "
+            "--property print.key=true --property key.separator=, --timeout-ms 500"
+        )
+        kept = [line for line in read if not line.startswith("Stephane,")]
+        return kept == ["Bob,20000", "Lucy,30000", "Patrick,30000"]
+
+    wait_until(compacted)
+
+
+# -- operations ---------------------------------------------------------------------------------------------
+
+
+def test_offsets_leaders_and_reassignment(shell):
+    shell("kafka-topics --bootstrap-server localhost:9092 --create --topic mytopic --partitions 2")
+    shell("kafka-console-producer --broker-list localhost:9092 --topic mytopic", stdin="x\n")
+    offsets = shell("kafka-get-offsets --bootstrap-server localhost:9092 --topic mytopic")
+    assert sorted(offsets) in (["mytopic:0:0", "mytopic:1:1"], ["mytopic:0:1", "mytopic:1:0"])
+    (shell.directory / "move.json").write_text(
+        '{"partitions":[{"topic":"mytopic","partition":0,"replicas":[0]}],"version":1}'
+    )
+    reassign = (
+        "kafka-reassign-partitions --bootstrap-server localhost:9092 --reassignment-json-file move.json"
+    )
+    assert shell(f"{reassign} --execute")[-1] == "Successfully started partition reassignment for mytopic-0"
+    assert shell(f"{reassign} --verify")[1] == "Reassignment of partition mytopic-0 is completed."
+    (shell.directory / "partitions.json").write_text('{"partitions":[{"topic":"mytopic","partition":0}]}')
+    elected = "Valid replica already elected for partitions mytopic-0"
+    at = "--bootstrap-server localhost:9092 --path-to-json-file partitions.json"
+    assert shell(f"kafka-leader-election {at} --election-type preferred") == [elected]
+    assert shell(f"kafka-preferred-replica-election.sh {at}") == [elected]
+    segment = "kafka-logs/mytopic-0/00000000000000000000.log"
+    dumped = shell(f"kafka-dump-log --files {segment} --print-data-log --deep-iteration")
+    assert dumped[:2] == [f"Dumping {segment}", "Log starting offset: 0"]

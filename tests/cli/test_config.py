@@ -1,0 +1,136 @@
+"""`ottla config`: every setting explained, and files checked."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.metadata.broker_configs import BROKER_CONFIGS
+
+CONFIG = Path(__file__).parents[2] / "config"
+
+
+def settings(alone, *args):
+    return {setting["name"]: setting for setting in alone("config", *args, "--json").json}
+
+
+def test_every_setting_is_explained(alone):
+    known = settings(alone)
+    assert set(known) == {name for name, definition in BROKER_CONFIGS.items() if not definition.internal}
+    for setting in known.values():
+        assert setting["documentation"].endswith("."), setting["name"]
+        assert setting["valid"]
+    assert known["log.cleanup.policy"] == {
+        "name": "log.cleanup.policy",
+        "type": "list",
+        "default": "delete",
+        "default_alone": None,
+        "valid": "one of compact, delete",
+        "update_mode": "cluster-wide",
+        "documentation": BROKER_CONFIGS["log.cleanup.policy"].documentation,
+        "topic_settings": ["cleanup.policy"],
+        "value": None,
+        "source": None,
+    }
+
+
+def test_a_setting_is_explained_in_words(alone):
+    assert alone("config", "explain", "broker.id").lines == [
+        "broker.id",
+        "  The number of this broker in its cluster; -1 lets ZooKeeper give one.",
+        "  Type     int",
+        "  Default  -1 (0 for a broker on its own)",
+        "  Valid    a whole number",
+        "  Dynamic  no, it is read at the start",
+    ]
+    several = alone("config", "explain", "log.retention.*").lines
+    assert "log.retention.hours" in several
+    assert "log.retention.check.interval.ms" in several
+    assert "num.partitions" not in several
+
+
+def test_a_value_comes_from_a_line_of_the_file_or_is_a_default(alone, tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("# mine\nnum.partitions=4\nlog.segment.ms=5000\nssl.keystore.password=secret\n")
+    known = settings(alone, "--config", file)
+    values = {name: (setting["value"], setting["source"]) for name, setting in known.items()}
+    assert values["num.partitions"] == ("4", f"{file}:2")
+    assert values["log.roll.ms"] == ("5000", f"{file}:3")
+    assert values["ssl.keystore.password"] == ("(hidden)", f"{file}:4")
+    assert values["log.retention.hours"] == ("168", "default")
+    assert values["broker.id"] == ("0", "default of a broker on its own")
+    file.write_text("zookeeper.connect=localhost:2181\n")
+    clustered = settings(alone, "--config", file)
+    assert clustered["offsets.topic.replication.factor"]["value"] == "3"
+    assert clustered["offsets.topic.replication.factor"]["source"] == "default"
+
+
+def test_an_unknown_key_is_answered_with_the_nearest(alone):
+    failed = alone("config", "explain", "log.retention.hour", check=False)
+    assert (
+        "'log.retention.hour' is not a setting of a broker. Did you mean 'log.retention.hours'?" in failed.err
+    )
+
+
+def test_a_file_is_checked_whole(alone, tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "broker.id=abc\nnum.partition=3\nnum.partitions=2\nlog.retention.hours=x\nnum.partitions=3\n"
+    )
+    checked = alone("config", "check", file, check=False)
+    assert checked.code == 1
+    assert checked.err.splitlines() == [
+        f"Warning: {file}:5: num.partitions is set again; what line 3 says is ignored.",
+        f"Warning: {file}:2: num.partition is not a setting of a broker and is ignored; did you mean num.partitions?",
+        f"Error: {file}:1: broker.id cannot be 'abc'; give a whole number.",
+        f"Error: {file}:4: log.retention.hours cannot be 'x'; give a whole number.",
+    ]
+    assert checked.text == ""
+    document = alone("config", "check", file, "--json", check=False).json
+    assert (len(document["errors"]), len(document["warnings"])) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("listeners=PLAINTEXT://:9092,PLAINTEXT://:9092\n", "listeners cannot be"),
+        ("broker.id=1\nnode.id=2\n", "node.id is 2 but broker.id is 1; set one of them."),
+        ("num.partitions=\\u12\n", "\\u needs four hexadecimal digits."),
+        ("log.retention.ms=0\n", "log.retention.ms must be unlimited (-1) or, equal or greater than 1."),
+    ],
+)
+def test_what_a_broker_would_refuse_is_an_error(alone, tmp_path, text, sentence):
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    checked = alone("config", "check", file, check=False)
+    assert checked.code == 1
+    assert len(checked.err.splitlines()) == 1
+    assert sentence in checked.err
+
+
+def test_a_warning_alone_is_no_failure(alone, tmp_path):
+    file = tmp_path / "server.properties"
+    file.write_text("process.roles=broker\n")
+    checked = alone("config", "check", file)
+    assert "process.roles is a setting of Kafka that Ottla does not use; it is ignored." in checked.err
+    assert checked.text == f"{file}: no errors.\n"
+
+
+@pytest.mark.parametrize("name", ["server", "server0", "server1", "server2"])
+def test_the_files_to_start_from_are_sound(alone, name):
+    checked = alone("config", "check", CONFIG / f"{name}.properties")
+    assert checked.err == ""
+
+
+def test_three_brokers_on_one_machine_do_not_collide(alone):
+    found = [settings(alone, "--config", CONFIG / f"server{number}.properties") for number in range(3)]
+    for name in ("broker.id", "listeners", "log.dirs"):
+        assert len({setting[name]["value"] for setting in found}) == 3
+    assert {setting["zookeeper.connect"]["value"] for setting in found} == {"localhost:2181"}
+
+
+def test_a_file_that_is_not_there(alone):
+    assert (
+        "Cannot read no-file: No such file or directory."
+        in alone("config", "check", "no-file", check=False).err
+    )
+    assert "Cannot read no-file" in alone("config", "--config", "no-file", check=False).err
