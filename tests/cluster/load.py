@@ -83,9 +83,9 @@ def read_all(servers: str, topic: str, seconds: float = 30) -> list[int]:
     try:
         partition = confluent_kafka.TopicPartition(topic, 0, 0)
         consumer.assign([partition])
-        _, end = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), timeout=20)
-        found: list[int] = []
         position, deadline = 0, time.monotonic() + seconds
+        end = _end(consumer, partition, deadline)
+        found: list[int] = []
         while position < end:
             assert time.monotonic() < deadline, f"read {position} of {end}"
             for message in consumer.consume(1000, timeout=0.5):
@@ -95,3 +95,24 @@ def read_all(servers: str, topic: str, seconds: float = 30) -> list[int]:
         return found
     finally:
         consumer.close()
+
+
+_MOVING = (
+    confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
+    confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
+)
+
+
+def _end(
+    consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition, deadline: float
+) -> int:
+    """Asked again where a broker that was away does not know yet who leads: this call of the client tries only once."""
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(partition, timeout=20)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return int(end)
