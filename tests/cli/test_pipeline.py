@@ -62,6 +62,31 @@ def wait_for(what: str, condition: Callable[[], bool], seconds: float = 120) -> 
         time.sleep(0.1)
 
 
+LARGE = """
+SET 'auto.offset.reset' = 'earliest';
+CREATE STREAM orders (id BIGINT KEY, item STRING, amount DOUBLE)
+  WITH (kafka_topic='orders', value_format='JSON', partitions=1);
+CREATE STREAM large AS SELECT id, item, amount FROM orders WHERE amount > 100;
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(500)
+def test_statements_are_a_pipeline(running: Ottla, fresh_ottla_broker: Broker, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    file = tmp_path / "large.sql"
+    file.write_text(LARGE)
+    broker = fresh_ottla_broker
+    broker.create_topic("orders")
+    broker.produce("orders", b'{"item": "tea", "amount": 2}')
+    for amount in (900, 9000):  # the second run goes on behind what the first has read
+        broker.produce("orders", json.dumps({"item": "car", "amount": amount}).encode())
+        finished = running("pipeline", "run", file, "--available-now", timeout=200)
+        assert finished.lines[-1] == "Pipeline 'large' is finished."
+    values = [json.loads(bytes(record.value or b"")) for record in broker.records("LARGE")]
+    assert [value["AMOUNT"] for value in values] == [900, 9000]
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(500)
 def test_the_life_of_a_pipeline(running: Ottla, fresh_ottla_broker: Broker, tmp_path: Path) -> None:
