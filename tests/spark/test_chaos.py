@@ -181,13 +181,13 @@ def test_every_result_once_although_everything_is_killed(cluster: Cluster) -> No
     kills = random.sample(KILLS, len(KILLS))
     for what in kills:
         before = sum(found(servers)["stateless"].values())
+        written.write(EVENTS)
         # Something has moved since the last kill: otherwise only starts would be killed.
         assert wait(cluster, lambda before=before: sum(found(servers)["stateless"].values()) > before, 600)  # type: ignore[misc]
         written.write(EVENTS)
         time.sleep(random.random() * 2)
         cluster.kill(what)
         print(f"killed: {what}, after {before} rows", flush=True)
-        written.write(EVENTS)
     written.end()
     expected = written.expected()
     settled = wait(cluster, lambda: found(servers) == expected, 400)
