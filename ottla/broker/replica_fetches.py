@@ -230,8 +230,10 @@ class ReplicaSession:
             partition = self._partition(target)
             if self._diverges(target, partition, asked.last_fetched_epoch):
                 return
-            if partition.leading is not None:
-                partition.leading.fetched(self.replica_id, asked.fetch_offset, asked.log_start_offset)
+            if partition.leading is None:
+                # A replica that is new, and was quicker to hear of it: it is to ask again when it can be counted.
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            partition.leading.fetched(self.replica_id, asked.fetch_offset, asked.log_start_offset)
         except KafkaError as error:
             target.error = error.code
 
