@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from ottla.cluster.follower_requests import FETCH_VERSION, FetcherSettings, Key, ask_offsets, fetch_request
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.cluster.replication_throttle import ReplicationThrottle
 from ottla.cluster.truncation import truncation_offset
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -48,11 +49,19 @@ class ReplicaFetcher:
     Owner: the event loop.
     """
 
-    def __init__(self, broker_id: int, leader: int, settings: FetcherSettings, image: ClusterImage) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        leader: int,
+        settings: FetcherSettings,
+        image: ClusterImage,
+        throttle: ReplicationThrottle,
+    ) -> None:
         self._broker_id = broker_id
         self._leader = leader
         self._settings = settings
         self._image = image
+        self._throttle = throttle
         self._loop = asyncio.get_running_loop()
         self._followed: dict[Key, Followed] = {}
         self._to_name: dict[Key, None] = {}  # news for the leader: new here, or from another offset on
@@ -274,6 +283,9 @@ class ReplicaFetcher:
                     self._to_name[key] = None
                 if partition.follow_offsets(data.high_watermark, data.log_start_offset):
                     self._to_name[key] = None
+                if data.records and self._throttle.covers(partition, self._broker_id):
+                    self._throttle.take(len(data.records))
+                    self._hold(key, followed)
                 if followed.failures:
                     followed.failures, followed.told = 0, None
         except KafkaError as error:
@@ -300,6 +312,23 @@ class ReplicaFetcher:
             )
         partition.truncate_to(offset)
 
+    def _hold(self, key: Key, followed: Followed) -> None:
+        """Name the partition only when more of it may be fetched: until then the leader says nothing of it."""
+        wait = self._throttle.wait()
+        if wait > 0:
+            self._to_name.pop(key, None)
+            self._name_later(key, followed, wait)
+
+    def _name_later(self, key: Key, followed: Followed, seconds: float) -> None:
+        def again() -> None:
+            followed.timer = None
+            if self._followed.get(key) is followed:
+                self._name(key)
+                if self._throttle.covers(followed.partition, self._broker_id):
+                    self._hold(key, followed)  # others may have had what there was
+
+        followed.timer = self._loop.call_later(seconds, again)
+
     # When it fails
 
     def _on_error(self, key: Key, followed: Followed, error: ErrorCode) -> None:
@@ -321,13 +350,7 @@ class ReplicaFetcher:
             partition = followed.partition
             logger.log(level, "%s-%d cannot be followed: %s", partition.topic, partition.index, reason)
         followed.failures += 1
-
-        def again() -> None:
-            followed.timer = None
-            if self._followed.get(key) is followed:
-                self._name(key)
-
-        followed.timer = self._loop.call_later(_pause(followed.failures, self._settings.backoff), again)
+        self._name_later(key, followed, _pause(followed.failures, self._settings.backoff))
 
     async def _find_place(self, key: Key, followed: Followed) -> None:
         """The end of the log here is not between the start and the end of the leader's log."""

@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import confluent_kafka
 import pytest
+from kazoo.client import KazooClient
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -85,7 +86,9 @@ def alter(
 
 def moving(cluster: Cluster, topic: str) -> set[int]:
     answer = cluster.ask(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
-    return {each.partition_index for found in answer.topics if found.name == topic for each in found.partitions}
+    return {
+        each.partition_index for found in answer.topics if found.name == topic for each in found.partitions
+    }
 
 
 def wait_for_replicas(
@@ -113,12 +116,12 @@ def logs(cluster: Cluster, broker: int, topic: str) -> set[int]:
     return {int(path.name.rsplit("-", 1)[1]) for path in found if not path.name.endswith("-delete")}
 
 
-def fill(cluster: Cluster, topic: str, partitions: int, per_partition: int) -> None:
+def fill(cluster: Cluster, topic: str, partitions: Iterable[int], per_partition: int) -> None:
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 20, "batch.size": 60_000}
     )
     for _ in range(per_partition):
-        for partition in range(partitions):
+        for partition in partitions:
             producer.produce(topic, RECORD, partition=partition)
         producer.poll(0)
     assert producer.flush(60) == 0
@@ -179,7 +182,7 @@ def test_a_factor_is_raised_from_one_to_three_with_the_tool(cluster: Cluster, tm
 
 def test_an_idle_partition_moves_away_and_its_log_is_deleted(cluster: Cluster) -> None:
     create(cluster, "idle", [[0]])
-    fill(cluster, "idle", 1, 100)
+    fill(cluster, "idle", [0], 100)
     assert alter(cluster, "idle", {0: [2]}, broker=1) == {0: ErrorCode.NONE}
     wait_for_replicas(cluster, "idle", {0: [2]})
     cluster.wait_until(lambda: not logs(cluster, 0, "idle"), "the log is gone")
@@ -191,7 +194,7 @@ def test_nothing_is_lost_when_the_controller_is_killed_while_replicas_move(clust
     controller = cluster.controller()
     one, two = (each for each in cluster.ports if each != controller)
     create(cluster, "orphaned", [[one]] * PARTITIONS)
-    fill(cluster, "orphaned", PARTITIONS, 300)
+    fill(cluster, "orphaned", range(PARTITIONS), 300)
     create(cluster, "busy", [[one]])
     with Load(cluster.bootstrap_servers, "busy") as load:
         load.wait_for(200)
@@ -222,3 +225,92 @@ def test_a_move_to_a_broker_that_dies_goes_on_when_it_returns(cluster: Cluster) 
         load.wait_for(100)
     check_nothing_lost(cluster, "patient", load)
     assert moving(cluster, "patient") == set()
+
+
+# With a throttle
+
+RATE = 1_000_000
+
+
+def bytes_of(cluster: Cluster, broker: int, topic: str) -> int:
+    found = cluster.directory(broker).glob(f"{topic}-*/*.log")
+    return sum(path.stat().st_size for path in found if not path.parent.name.endswith("-delete"))
+
+
+def rates(cluster: Cluster, broker: int) -> dict[str, str]:
+    """Those that are in force on a broker."""
+    client = KazooClient(cluster.zookeeper.connect)
+    client.start()
+    try:
+        if client.exists(f"/config/brokers/{broker}") is None:
+            return {}
+        found: dict[str, str] = json.loads(client.get(f"/config/brokers/{broker}")[0])["config"]
+        return found
+    finally:
+        client.stop()
+        client.close()
+
+
+def test_twenty_partitions_move_no_faster_than_they_may(cluster: Cluster, tmp_path: Path) -> None:
+    sources, away = (
+        {index: [index % 2] for index in range(PARTITIONS)},
+        {index: [2] for index in range(PARTITIONS)},
+    )
+    create(cluster, "throttled", list(sources.values()))
+    fill(cluster, "throttled", range(1, PARTITIONS), 300)
+    file = written(tmp_path / "away.json", "throttled", away)
+    with Load(cluster.bootstrap_servers, "throttled", per_second=200) as load:
+        load.wait_for(50)
+        began = time.monotonic()
+        said = tool(cluster, file, "--execute", "--throttle", str(RATE))
+        assert f"The inter-broker throttle limit was set to {RATE} B/s" in said
+        assert rates(cluster, 2)["follower.replication.throttled.rate"] == str(RATE)
+        assert "is still in progress" in tool(cluster, file, "--verify")
+        wait_for_replicas(cluster, "throttled", away, seconds=90)
+        took = time.monotonic() - began
+        load.wait_for(50)
+    moved = bytes_of(cluster, 2, "throttled")
+    print(
+        f"\n{moved / 1e6:.1f} MB moved at {moved / took / 1e6:.2f} MB/s, {RATE / 1e6:.2f} MB/s were allowed"
+    )
+    assert 0.4 * RATE < moved / took < 1.5 * RATE
+    said = tool(cluster, file, "--verify")
+    assert said.count("is completed.") == PARTITIONS
+    assert rates(cluster, 2) == {}
+    assert end_offsets(cluster, "throttled", PARTITIONS)[1:] == [300] * (PARTITIONS - 1)
+    check_nothing_lost(cluster, "throttled", load)
+
+
+def test_a_move_that_is_cancelled_half_way_leaves_everything_as_it_was(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    sources, away = (
+        {index: [index % 2] for index in range(PARTITIONS)},
+        {index: [2] for index in range(PARTITIONS)},
+    )
+    create(cluster, "cancelled", list(sources.values()))
+    fill(cluster, "cancelled", range(1, PARTITIONS), 300)
+    file = written(tmp_path / "away.json", "cancelled", away)
+    with Load(cluster.bootstrap_servers, "cancelled", per_second=200) as load:
+        load.wait_for(50)
+        tool(cluster, file, "--execute", "--throttle", str(RATE))
+        cluster.wait_until(
+            lambda: len(moving(cluster, "cancelled")) <= PARTITIONS * 3 // 4, "some have moved", 60
+        )
+        stopped = moving(cluster, "cancelled")
+        assert stopped, "it was over before it could be cancelled"
+        said = tool(cluster, file, "--cancel")
+        assert "Successfully cancelled partition reassignment" in said
+        assert moving(cluster, "cancelled") == set()
+        [described] = cluster.metadata(["cancelled"]).topics
+        now = {each.partition_index: list(each.replica_nodes) for each in described.partitions}
+        back = {index for index in now if now[index] == sources[index]}
+        assert back
+        assert back <= stopped
+        assert all(now[index] == [2] for index in now if index not in back)
+        wait_for_replicas(cluster, "cancelled", now)
+        load.wait_for(50)
+    cluster.wait_until(lambda: logs(cluster, 2, "cancelled").isdisjoint(back), "the copies are gone")
+    assert rates(cluster, 2) == {}
+    assert end_offsets(cluster, "cancelled", PARTITIONS)[1:] == [300] * (PARTITIONS - 1)
+    check_nothing_lost(cluster, "cancelled", load)
