@@ -301,7 +301,10 @@ class ReplicaSession:
                 if most <= 0:
                     is_held = True
                     continue
-            answer = self._answer(target, most, min_one=size == 0 or is_throttled)
+            min_one = size == 0 or is_throttled
+            answer = self._answer(target, most, min_one=min_one)
+            if not min_one and _lacks_room(target, answer):
+                break  # its next batch is larger than what is left of the response: it comes first in the next
             said.append(target)
             if answer is None:
                 continue
@@ -458,6 +461,13 @@ class ReplicaSession:
             if answers is not None:
                 self._waiting = None
                 waiting.complete(self._respond(answers))
+
+
+def _lacks_room(target: ReplicaTarget, answer: PartitionData | None) -> bool:
+    """Whether there are records, and none of them are in the answer."""
+    if answer is not None and (answer.records or answer.error_code or answer.diverging_epoch is not None):
+        return False
+    return target.bound is not None and target.fetch_offset < target.bound.log.log_end_offset
 
 
 def _read_all(cold: list[ColdRange]) -> None:
