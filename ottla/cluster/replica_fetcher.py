@@ -31,7 +31,7 @@ _FIRST_RETRY = 0.01
 class Followed:
     """A partition that is fetched, and how it goes."""
 
-    __slots__ = ("failures", "is_aside", "is_lost", "named_in", "partition", "timer", "told")
+    __slots__ = ("failures", "is_aside", "is_lost", "named_in", "partition", "reserved", "timer", "told")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -39,6 +39,7 @@ class Followed:
         self.failures = 0  # in a row
         self.timer: asyncio.TimerHandle | None = None  # until it is named again
         self.is_aside = False  # its log cannot be written; it is not fetched
+        self.reserved = 0  # bytes that a throttle allows for it, and that have not come yet
         self.is_lost = False  # it looks for its place in the leader's log
         self.told: str | None = None
 
@@ -211,10 +212,15 @@ class ReplicaFetcher:
 
     def _next_request(self) -> FetchRequest:
         named = []
-        for key in self._to_name:
+        for key in list(self._to_name):
             followed = self._followed[key]
+            if not self._may_fetch(followed):
+                # Until it is named the leader says nothing of it.
+                del self._to_name[key]
+                self._name_later(key, followed, self._throttle.wait())
+                continue
             followed.named_in = self._request
-            named.append(followed.partition)
+            named.append((followed.partition, followed.reserved or self._settings.max_bytes))
         self._named.update(self._to_name)
         self._named.difference_update(self._to_forget)
         request = fetch_request(self._broker_id, self._settings, named, self._to_forget)
@@ -281,11 +287,11 @@ class ReplicaFetcher:
                 if data.records:
                     partition.append_from_leader(data.records)
                     self._to_name[key] = None
+                    if followed.reserved:
+                        self._throttle.take(len(data.records) - followed.reserved)
+                        followed.reserved = 0
                 if partition.follow_offsets(data.high_watermark, data.log_start_offset):
                     self._to_name[key] = None
-                if data.records and self._throttle.covers(partition, self._broker_id):
-                    self._throttle.take(len(data.records))
-                    self._hold(key, followed)
                 if followed.failures:
                     followed.failures, followed.told = 0, None
         except KafkaError as error:
@@ -312,20 +318,22 @@ class ReplicaFetcher:
             )
         partition.truncate_to(offset)
 
-    def _hold(self, key: Key, followed: Followed) -> None:
-        """Name the partition only when more of it may be fetched: until then the leader says nothing of it."""
-        wait = self._throttle.wait()
-        if wait > 0:
-            self._to_name.pop(key, None)
-            self._name_later(key, followed, wait)
+    def _may_fetch(self, followed: Followed) -> bool:
+        """Whether a partition is not held back, for now; what it may be sent counts from the moment it is named."""
+        throttle = self._throttle
+        if followed.reserved:
+            throttle.take(-followed.reserved)
+            followed.reserved = 0
+        if throttle.covers(followed.partition, self._broker_id):
+            followed.reserved = throttle.reserve(self._settings.max_bytes)
+            return followed.reserved > 0
+        return True
 
     def _name_later(self, key: Key, followed: Followed, seconds: float) -> None:
         def again() -> None:
             followed.timer = None
             if self._followed.get(key) is followed:
                 self._name(key)
-                if self._throttle.covers(followed.partition, self._broker_id):
-                    self._hold(key, followed)  # others may have had what there was
 
         followed.timer = self._loop.call_later(seconds, again)
 

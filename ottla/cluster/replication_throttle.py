@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 _EVERY_REPLICA = "*"
 _FILL_SECONDS = 0.1  # who waits, waits for this much: many small fetches would cost more than they bring
+_SHARES, _LEAST_SHARE = 10, 64 * 1024
 _LONGEST_WAIT = 1.0  # the rate may have changed by then
 
 
@@ -95,6 +96,14 @@ class ReplicationThrottle:
 
     def take(self, size: int) -> None:
         self._tokens = self.left() - size
+
+    def reserve(self, most: int) -> int:
+        """Take a share of what is left for one of perhaps many: bytes, at most `most`. 0 if nothing is left."""
+        if self.left() < 1 or not self._rate:
+            return 0
+        size = min(most, max(self._rate * self._window // _SHARES, _LEAST_SHARE))
+        self._tokens -= size
+        return size
 
     def wait(self) -> float:
         """Seconds until it makes sense to try again; 0 is now."""
