@@ -227,6 +227,21 @@ def test_a_move_to_a_broker_that_dies_goes_on_when_it_returns(cluster: Cluster) 
     assert moving(cluster, "patient") == set()
 
 
+def test_a_broker_that_is_gone_is_replaced_and_gives_up_its_logs_when_it_returns(cluster: Cluster) -> None:
+    create(cluster, "replaced", [[0, 1]])
+    with Load(cluster.bootstrap_servers, "replaced") as load:
+        load.wait_for(100)
+        cluster.kill(0)
+        assert alter(cluster, "replaced", {0: [2, 1]}) == {0: ErrorCode.NONE}
+        wait_for_replicas(cluster, "replaced", {0: [2, 1]})
+        assert logs(cluster, 0, "replaced") == {0}
+        cluster.restart(0)
+        cluster.wait_until(lambda: not logs(cluster, 0, "replaced"), "its log is gone")
+        load.wait_for(100)
+    wait_for_replicas(cluster, "replaced", {0: [2, 1]})
+    check_nothing_lost(cluster, "replaced", load)
+
+
 # With a throttle
 
 RATE = 1_000_000
@@ -314,3 +329,73 @@ def test_a_move_that_is_cancelled_half_way_leaves_everything_as_it_was(
     assert rates(cluster, 2) == {}
     assert end_offsets(cluster, "cancelled", PARTITIONS)[1:] == [300] * (PARTITIONS - 1)
     check_nothing_lost(cluster, "cancelled", load)
+
+
+# What goes on meanwhile
+
+
+def committed(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
+    """librdkafka finds its new coordinator only after it has been told that the old one is none."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            [found] = consumer.committed([partition], timeout=10)
+            return int(found.offset)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() != ErrorCode.NOT_COORDINATOR or time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def test_a_group_keeps_its_offsets_when_its_coordinator_moves(cluster: Cluster) -> None:
+    create(cluster, "consumed", [[0, 1, 2]])
+    fill(cluster, "consumed", [0], 50)
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "movers",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = confluent_kafka.Consumer({**settings, "enable.auto.commit": False})
+    try:
+        consumer.subscribe(["consumed"])
+        read = 0
+        deadline = time.monotonic() + 60
+        while read < 20:
+            assert time.monotonic() < deadline
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                read += 1
+        consumer.commit(asynchronous=False)
+        [described] = cluster.metadata(["__consumer_offsets"]).topics
+        count = len(described.partitions)
+        for only in ([0], [1, 2], [2]):
+            refused = alter(cluster, "__consumer_offsets", dict.fromkeys(range(count), only))
+            assert set(refused.values()) == {ErrorCode.NONE}
+            wait_for_replicas(cluster, "__consumer_offsets", dict.fromkeys(range(count), only))
+            assert committed(consumer, confluent_kafka.TopicPartition("consumed", 0)) == 20
+        while read < 50:
+            assert time.monotonic() < deadline
+            message = consumer.poll(1.0)
+            if message is not None and message.error() is None:
+                read += 1
+                assert message.offset() == read - 1
+    finally:
+        consumer.close()
+
+
+def test_nothing_is_lost_by_a_partition_that_never_rests(cluster: Cluster) -> None:
+    create(cluster, "restless", [[0, 1]])
+    with Load(cluster.bootstrap_servers, "restless") as load:
+        load.wait_for(100)
+        began = time.monotonic()
+        for step in range(12):
+            replicas = [[1, 2], [2, 0], [0, 1, 2], [2], [0, 1]][step % 5]
+            assert alter(cluster, "restless", {0: replicas}, broker=step % 3) == {0: ErrorCode.NONE}
+            if step % 4 == 3:
+                alter(cluster, "restless", {0: None}, broker=(step + 1) % 3)  # it may be over already
+                cluster.wait_until(lambda: not moving(cluster, "restless"), "it rests")
+            else:
+                wait_for_replicas(cluster, "restless", {0: replicas})
+            load.wait_for(50)
+    print(f"\nthe longest gap between acknowledgements was {load.longest_gap(began):.3f} s")
+    check_nothing_lost(cluster, "restless", load)
