@@ -297,7 +297,7 @@ class ReplicaSession:
                 break
             most, is_throttled = left, self._is_throttled(target)
             if is_throttled:
-                most = min(left, int(throttle.left()) - throttled_size)
+                most = min(left, throttle.share(throttled_size))
                 if most <= 0:
                     is_held = True
                     continue

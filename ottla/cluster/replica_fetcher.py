@@ -31,7 +31,17 @@ _FIRST_RETRY = 0.01
 class Followed:
     """A partition that is fetched, and how it goes."""
 
-    __slots__ = ("failures", "is_aside", "is_lost", "named_in", "partition", "reserved", "timer", "told")
+    __slots__ = (
+        "failures",
+        "is_aside",
+        "is_lost",
+        "is_near",
+        "named_in",
+        "partition",
+        "reserved",
+        "timer",
+        "told",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -40,6 +50,7 @@ class Followed:
         self.timer: asyncio.TimerHandle | None = None  # until it is named again
         self.is_aside = False  # its log cannot be written; it is not fetched
         self.reserved = 0  # bytes that a throttle allows for it, and that have not come yet
+        self.is_near = False  # it has what the leader had committed: little is to come
         self.is_lost = False  # it looks for its place in the leader's log
         self.told: str | None = None
 
@@ -287,9 +298,10 @@ class ReplicaFetcher:
                 if data.records:
                     partition.append_from_leader(data.records)
                     self._to_name[key] = None
-                    if followed.reserved:
+                    if followed.reserved or self._throttle.covers(partition, self._broker_id):
                         self._throttle.take(len(data.records) - followed.reserved)
                         followed.reserved = 0
+                followed.is_near = partition.log.log_end_offset >= data.high_watermark
                 if partition.follow_offsets(data.high_watermark, data.log_start_offset):
                     self._to_name[key] = None
                 if followed.failures:
@@ -324,7 +336,7 @@ class ReplicaFetcher:
         if followed.reserved:
             throttle.take(-followed.reserved)
             followed.reserved = 0
-        if throttle.covers(followed.partition, self._broker_id):
+        if not followed.is_near and throttle.covers(followed.partition, self._broker_id):
             followed.reserved = throttle.reserve(self._settings.max_bytes)
             return followed.reserved > 0
         return True

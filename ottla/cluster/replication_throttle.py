@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _EVERY_REPLICA = "*"
-_FILL_SECONDS = 0.1  # who waits, waits for this much: many small fetches would cost more than they bring
-_SHARES, _LEAST_SHARE = 10, 64 * 1024
+# Small fetches cost more than they bring, and end in the middle of a batch, which is then fetched again: who waits,
+# waits for this much, and whoever may fetch gets a good share.
+_FILL_SECONDS = 0.2
+_SHARES, _LEAST_SHARE = 4, 256 * 1024
 _LONGEST_WAIT = 1.0  # the rate may have changed by then
 
 
@@ -97,11 +99,15 @@ class ReplicationThrottle:
     def take(self, size: int) -> None:
         self._tokens = self.left() - size
 
-    def reserve(self, most: int) -> int:
-        """Take a share of what is left for one of perhaps many: bytes, at most `most`. 0 if nothing is left."""
-        if self.left() < 1 or not self._rate:
+    def share(self, taken: int = 0) -> int:
+        """Bytes for one of perhaps many, when so much of what is left is spoken for; 0 is none."""
+        if self._rate is None or self.left() - taken < 1:
             return 0
-        size = min(most, max(self._rate * self._window // _SHARES, _LEAST_SHARE))
+        return max(self._rate * self._window // _SHARES, _LEAST_SHARE)
+
+    def reserve(self, most: int) -> int:
+        """Take a share, at most `most`, that may or may not be needed."""
+        size = min(most, self.share())
         self._tokens -= size
         return size
 

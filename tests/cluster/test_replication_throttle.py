@@ -121,9 +121,9 @@ def test_a_large_batch_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert throttle.left() == 1000
     throttle.take(1500)
     assert throttle.left() == -500
-    assert throttle.wait() == pytest.approx(0.6)
-    now += 0.6
+    assert throttle.wait() == pytest.approx(0.7)
+    now += 0.7
     assert throttle.wait() == 0
-    assert throttle.left() == pytest.approx(100)
+    assert throttle.left() == pytest.approx(200)
     now += 60
     assert throttle.left() == 1000
