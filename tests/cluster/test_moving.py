@@ -33,7 +33,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 PARTITIONS = 20
 RECORD = b"r" * 1000
