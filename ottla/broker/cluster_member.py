@@ -88,6 +88,9 @@ class ClusterMember:
         broker.replicas.lease = self.lease
         broker.replicas.on_offline = self._partition_offline
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
+        for throttle in (broker.replicas.leader_throttle, broker.replicas.fetchers.throttle):
+            throttle.configure()
+            feed.configs.on_broker_configs.append(throttle.configure)
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
         # A follower may have caught up before it was registered: it can be let in now.

@@ -168,6 +168,7 @@ class ReplicaSession:
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
         self._is_reading = False  # a thread waits for the disk
+        self._held: asyncio.TimerHandle | None = None  # until more may be sent to replicas that are throttled
         self._max_bytes = self._min_bytes = 0
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Delayed:
@@ -207,9 +208,10 @@ class ReplicaSession:
         self._targets.clear()
         self.due.clear()
         self._waiting = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._held):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._held = None
 
     # What the follower says
 
@@ -230,8 +232,10 @@ class ReplicaSession:
             partition = self._partition(target)
             if self._diverges(target, partition, asked.last_fetched_epoch):
                 return
-            if partition.leading is not None:
-                partition.leading.fetched(self.replica_id, asked.fetch_offset, asked.log_start_offset)
+            if partition.leading is None:
+                # A replica that is new, and was quicker to hear of it: it is to ask again when it can be counted.
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            partition.leading.fetched(self.replica_id, asked.fetch_offset, asked.log_start_offset)
         except KafkaError as error:
             target.error = error.code
 
@@ -275,6 +279,8 @@ class ReplicaSession:
         found = []
         for target in self.due:
             if target.bound is not None and not target.error and target.diverging is None:
+                if self._is_throttled(target) and self._replicas.leader_throttle.left() < 1:
+                    continue
                 cold = cold_range(target.bound.log, target.fetch_offset, target.max_bytes)
                 if cold is not None:
                     found.append(cold)
@@ -285,10 +291,20 @@ class ReplicaSession:
         answers: list[tuple[ReplicaTarget, PartitionData]] = []
         said: list[ReplicaTarget] = []
         left, size, urgent = self._max_bytes, 0, whatever
+        throttle, throttled_size, is_held = self._replicas.leader_throttle, 0, False
         for target in self.due:
             if left <= 0:
                 break
-            answer = self._answer(target, left, min_one=size == 0)
+            most, is_throttled = left, self._is_throttled(target)
+            if is_throttled:
+                most = min(left, throttle.share(throttled_size))
+                if most <= 0:
+                    is_held = True
+                    continue
+            min_one = size == 0 or is_throttled
+            answer = self._answer(target, most, min_one=min_one)
+            if not min_one and _lacks_room(target, answer):
+                break  # its next batch is larger than what is left of the response: it comes first in the next
             said.append(target)
             if answer is None:
                 continue
@@ -296,17 +312,38 @@ class ReplicaSession:
             if answer.records:
                 size += len(answer.records)
                 left -= len(answer.records)
+                if is_throttled:
+                    throttled_size += len(answer.records)
             elif (
                 answer.error_code
                 or answer.diverging_epoch is not None
                 or answer.log_start_offset > target.sent_log_start_offset > _UNKNOWN
             ):
                 urgent = True
+        if is_held and self._held is None:
+            self._held = self._loop.call_later(throttle.wait(), self._on_allowed)
         if size < self._min_bytes and not urgent:
             return None
+        if throttled_size:
+            throttle.take(throttled_size)
         for target in said:
             del self.due[target]
         return answers
+
+    def _is_throttled(self, target: ReplicaTarget) -> bool:
+        """Whether it is a replica to be held back, for which there are records."""
+        partition = target.bound
+        return (
+            partition is not None
+            and not target.error
+            and target.diverging is None
+            and self._replicas.leader_throttle.covers(partition, self.replica_id)
+            and target.fetch_offset < partition.log.log_end_offset
+        )
+
+    def _on_allowed(self) -> None:
+        self._held = None
+        self.wake()
 
     def _answer(self, target: ReplicaTarget, left: int, *, min_one: bool) -> PartitionData | None:
         error = target.error
@@ -424,6 +461,13 @@ class ReplicaSession:
             if answers is not None:
                 self._waiting = None
                 waiting.complete(self._respond(answers))
+
+
+def _lacks_room(target: ReplicaTarget, answer: PartitionData | None) -> bool:
+    """Whether there are records, and none of them are in the answer."""
+    if answer is not None and (answer.records or answer.error_code or answer.diverging_epoch is not None):
+        return False
+    return target.bound is not None and target.fetch_offset < target.bound.log.log_end_offset
 
 
 def _read_all(cold: list[ColdRange]) -> None:

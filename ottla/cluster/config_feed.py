@@ -27,6 +27,7 @@ class ConfigFeed:
         self._last = -1
         self.replicas: LocalReplicas | None = None
         self.on_quotas: list[Callable[[], None]] = []
+        self.on_broker_configs: list[Callable[[], None]] = []
 
     async def skip_changes(self) -> None:
         """Everything is read anew: what was told so far is known by then."""
@@ -98,3 +99,5 @@ class ConfigFeed:
         if self.replicas is not None:
             for topic in self._image.topics.values():
                 self.replicas.config_changed(topic)
+        for listener in self.on_broker_configs:
+            listener()

@@ -1,4 +1,4 @@
-"""The broker that is elected to elect: it gives partitions their leaders as brokers come and go, and ends deletions."""
+"""The broker that is elected to elect: it gives partitions their leaders, and ends moves and deletions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ottla.cluster.changes import CHANGES, notification, sequence_of
 from ottla.cluster.ending import end_tasks
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.partition_states import Deposed, PartitionStates
+from ottla.cluster.reassignments import is_moving
+from ottla.cluster.replica_moves import ReplicaMoves
 from ottla.cluster.topic_deletion import remove_topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
@@ -61,6 +63,7 @@ class Controller:
         self._image = image
         self._feed = feed
         self._states = states
+        self.moves = ReplicaMoves(store, image, feed)
         self._config = config
         self._broker_id = broker_id
         self._guard: Check | None = None  # held while active
@@ -226,13 +229,17 @@ class Controller:
         if self._look_at_all:
             self._look_at_all = False
             self._suspects.clear()
-            keys = self._to_adjust(self._image.partitions.values(), live)
+            suspects = list(self._image.partitions.values())
         else:
-            suspects, self._suspects = self._suspects, set()
-            known = (self._image.partitions.get(key) for key in suspects)
-            keys = self._to_adjust((each for each in known if each is not None), live)
+            known = (self._image.partitions.get(key) for key in self._suspects)
+            suspects = [each for each in known if each is not None]
+            self._suspects = set()
+        keys = self._to_adjust(suspects, live)
+        moving = [(each.topic, each.partition) for each in suspects if is_moving(each)]
         if keys:
             await self._states.change(keys, lambda each: self._adjusted(each, live), guard=guard)
+        if moving:
+            await self.moves.finish(moving, live, guard)
         await self._unregister(guard)
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)
@@ -241,7 +248,8 @@ class Controller:
         return [(each.topic, each.partition) for each in partitions if self._adjusted(each, live) is not None]
 
     def _adjusted(self, partition: PartitionImage, live: set[int]) -> PartitionImage | None:
-        if partition.leader in live and all(replica in live for replica in partition.isr):
+        replicas = partition.replicas
+        if partition.leader in live and all(each in live and each in replicas for each in partition.isr):
             return None
         topic = self._image.topics.get(partition.topic)
         if topic is None or topic.name in self._image.deleting:

@@ -24,8 +24,8 @@ def adjust(
     """
     if partition.partition_epoch == NO_STATE:
         return _first_state(partition, live)
-    if partition.leader in live:
-        isr = tuple(replica for replica in partition.isr if replica in live)
+    if partition.leader in live and partition.leader in partition.replicas:
+        isr = tuple(each for each in partition.isr if each in live and each in partition.replicas)
         return partition._replace(isr=isr) if isr != partition.isr else None
     return _elect(partition, live, unclean)
 
@@ -77,6 +77,17 @@ def reassign(
     return _lead(partition, _first(target, partition.isr, live), partition.isr)
 
 
+def confine(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
+    """Who is no replica any more leaves the ISR, and leads no longer; None if that leaves nobody in sync."""
+    isr = tuple(replica for replica in partition.isr if replica in partition.replicas)
+    if partition.isr and not isr:
+        return None
+    if partition.leader == NO_LEADER or partition.leader in partition.replicas:
+        return partition._replace(isr=isr)
+    leader = _first(partition.replicas, isr, live)
+    return _lead(partition, NO_LEADER if leader is None else leader, isr)
+
+
 def imbalanced(
     partitions: Iterable[PartitionImage], live: Collection[int], percentage: int
 ) -> list[tuple[str, int]]:
@@ -95,7 +106,8 @@ def imbalanced(
 def _elect(partition: PartitionImage, live: Collection[int], unclean: bool) -> PartitionImage | None:
     leader = _first(partition.replicas, partition.isr, live)
     if leader is not None:
-        return _lead(partition, leader, tuple(each for each in partition.isr if each in live))
+        isr = tuple(each for each in partition.isr if each in live and each in partition.replicas)
+        return _lead(partition, leader, isr)
     if unclean:
         leader = _first(partition.replicas, partition.replicas, live)
         if leader is not None:

@@ -52,11 +52,14 @@ class FetcherSettings(NamedTuple):
 
 
 def fetch_request(
-    broker_id: int, settings: FetcherSettings, named: Iterable[Partition], forgotten: Iterable[Key]
+    broker_id: int,
+    settings: FetcherSettings,
+    named: Iterable[tuple[Partition, int]],
+    forgotten: Iterable[Key],
 ) -> FetchRequest:
-    """Fetch these partitions from the end of their logs on, and leave those."""
+    """Fetch these partitions from the end of their logs on, so many bytes of each, and leave those."""
     topics: dict[bytes, FetchTopic] = {}
-    for partition in named:
+    for partition, max_bytes in named:
         log = partition.log
         topic = topics.get(partition.topic_id)
         if topic is None:
@@ -68,7 +71,7 @@ def fetch_request(
                 fetch_offset=log.log_end_offset,
                 last_fetched_epoch=log.epochs.latest,
                 log_start_offset=log.log_start_offset,
-                partition_max_bytes=settings.max_bytes,
+                partition_max_bytes=max_bytes,
             )
         )
     left: dict[bytes, ForgottenTopic] = {}

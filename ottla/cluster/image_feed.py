@@ -296,6 +296,8 @@ class ImageFeed:
             self._image.put_topic(topic)
             self._changed(topic.name, topic.partitions)
             return
+        if topic.version < known.version:
+            topic = _assigned_as(known, topic)  # another reading was faster
         # A state that was learned meanwhile may be newer than what was read.
         newest = {
             index: _newer(known.partitions.get(index), partition)
@@ -364,6 +366,21 @@ class ImageFeed:
             elif condition():
                 self._waiting.remove(entry)
                 met.set_result(None)
+
+
+def _assigned_as(known: TopicImage, read: TopicImage) -> TopicImage:
+    """The states that were read, of the partitions and replicas that are known."""
+    partitions = {
+        index: read.partitions[index]._replace(
+            replicas=partition.replicas,
+            adding_replicas=partition.adding_replicas,
+            removing_replicas=partition.removing_replicas,
+        )
+        if index in read.partitions
+        else partition
+        for index, partition in known.partitions.items()
+    }
+    return read._replace(partitions=partitions, version=known.version)
 
 
 def _newer(known: PartitionImage | None, read: PartitionImage) -> PartitionImage:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from ottla.cluster.follower_requests import FETCH_VERSION, FetcherSettings, Key, ask_offsets, fetch_request
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.cluster.replication_throttle import ReplicationThrottle
 from ottla.cluster.truncation import truncation_offset
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -30,7 +31,17 @@ _FIRST_RETRY = 0.01
 class Followed:
     """A partition that is fetched, and how it goes."""
 
-    __slots__ = ("failures", "is_aside", "is_lost", "named_in", "partition", "timer", "told")
+    __slots__ = (
+        "failures",
+        "is_aside",
+        "is_lost",
+        "is_near",
+        "named_in",
+        "partition",
+        "reserved",
+        "timer",
+        "told",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -38,6 +49,8 @@ class Followed:
         self.failures = 0  # in a row
         self.timer: asyncio.TimerHandle | None = None  # until it is named again
         self.is_aside = False  # its log cannot be written; it is not fetched
+        self.reserved = 0  # bytes that a throttle allows for it, and that have not come yet
+        self.is_near = False  # it has what the leader had committed: little is to come
         self.is_lost = False  # it looks for its place in the leader's log
         self.told: str | None = None
 
@@ -48,11 +61,19 @@ class ReplicaFetcher:
     Owner: the event loop.
     """
 
-    def __init__(self, broker_id: int, leader: int, settings: FetcherSettings, image: ClusterImage) -> None:
+    def __init__(
+        self,
+        broker_id: int,
+        leader: int,
+        settings: FetcherSettings,
+        image: ClusterImage,
+        throttle: ReplicationThrottle,
+    ) -> None:
         self._broker_id = broker_id
         self._leader = leader
         self._settings = settings
         self._image = image
+        self._throttle = throttle
         self._loop = asyncio.get_running_loop()
         self._followed: dict[Key, Followed] = {}
         self._to_name: dict[Key, None] = {}  # news for the leader: new here, or from another offset on
@@ -202,10 +223,15 @@ class ReplicaFetcher:
 
     def _next_request(self) -> FetchRequest:
         named = []
-        for key in self._to_name:
+        for key in list(self._to_name):
             followed = self._followed[key]
+            if not self._may_fetch(followed):
+                # Until it is named the leader says nothing of it.
+                del self._to_name[key]
+                self._name_later(key, followed, self._throttle.wait())
+                continue
             followed.named_in = self._request
-            named.append(followed.partition)
+            named.append((followed.partition, followed.reserved or self._settings.max_bytes))
         self._named.update(self._to_name)
         self._named.difference_update(self._to_forget)
         request = fetch_request(self._broker_id, self._settings, named, self._to_forget)
@@ -272,6 +298,10 @@ class ReplicaFetcher:
                 if data.records:
                     partition.append_from_leader(data.records)
                     self._to_name[key] = None
+                    if followed.reserved or self._throttle.covers(partition, self._broker_id):
+                        self._throttle.take(len(data.records) - followed.reserved)
+                        followed.reserved = 0
+                followed.is_near = partition.log.log_end_offset >= data.high_watermark
                 if partition.follow_offsets(data.high_watermark, data.log_start_offset):
                     self._to_name[key] = None
                 if followed.failures:
@@ -300,6 +330,25 @@ class ReplicaFetcher:
             )
         partition.truncate_to(offset)
 
+    def _may_fetch(self, followed: Followed) -> bool:
+        """Whether a partition is not held back, for now; what it may be sent counts from the moment it is named."""
+        throttle = self._throttle
+        if followed.reserved:
+            throttle.take(-followed.reserved)
+            followed.reserved = 0
+        if not followed.is_near and throttle.covers(followed.partition, self._broker_id):
+            followed.reserved = throttle.reserve(self._settings.max_bytes)
+            return followed.reserved > 0
+        return True
+
+    def _name_later(self, key: Key, followed: Followed, seconds: float) -> None:
+        def again() -> None:
+            followed.timer = None
+            if self._followed.get(key) is followed:
+                self._name(key)
+
+        followed.timer = self._loop.call_later(seconds, again)
+
     # When it fails
 
     def _on_error(self, key: Key, followed: Followed, error: ErrorCode) -> None:
@@ -321,13 +370,7 @@ class ReplicaFetcher:
             partition = followed.partition
             logger.log(level, "%s-%d cannot be followed: %s", partition.topic, partition.index, reason)
         followed.failures += 1
-
-        def again() -> None:
-            followed.timer = None
-            if self._followed.get(key) is followed:
-                self._name(key)
-
-        followed.timer = self._loop.call_later(_pause(followed.failures, self._settings.backoff), again)
+        self._name_later(key, followed, _pause(followed.failures, self._settings.backoff))
 
     async def _find_place(self, key: Key, followed: Followed) -> None:
         """The end of the log here is not between the start and the end of the leader's log."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.cluster.follower_requests import FetcherSettings
 from ottla.cluster.partition import Partition
 from ottla.cluster.replica_fetcher import ReplicaFetcher
+from ottla.cluster.replication_throttle import ReplicationThrottle
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 
@@ -19,6 +20,7 @@ class ReplicaFetchers:
         self._by_leader: dict[int, ReplicaFetcher] = {}
         self._where: dict[Partition, ReplicaFetcher] = {}
         self._closed = False
+        self.throttle = ReplicationThrottle.of_followers(broker_id, config, image)
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition has now, in its epoch of now."""
@@ -28,7 +30,11 @@ class ReplicaFetchers:
         fetcher = self._by_leader.get(partition.leader)
         if fetcher is None:
             fetcher = self._by_leader[partition.leader] = ReplicaFetcher(
-                self._broker_id, partition.leader, FetcherSettings.of(self._config), self._image
+                self._broker_id,
+                partition.leader,
+                FetcherSettings.of(self._config),
+                self._image,
+                self.throttle,
             )
         self._where[partition] = fetcher
         fetcher.add(partition)

@@ -11,6 +11,7 @@ from ottla.cluster.leader_state import Surroundings
 from ottla.cluster.log_config import log_config
 from ottla.cluster.partition import NO_LEADER, Partition
 from ottla.cluster.replica_fetchers import ReplicaFetchers
+from ottla.cluster.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
 from ottla.log.errors import StorageError, is_of_disk, is_passing
 from ottla.log.log_directory import LogDirectory
@@ -50,6 +51,7 @@ class Replicas:
             config.get_int("replica.lag.time.max.ms") / 1000, lambda broker_id: broker_id in image.brokers
         )
         self.fetchers = ReplicaFetchers(broker_id, config, image)
+        self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
 
     # Looking up

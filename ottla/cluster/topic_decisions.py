@@ -14,6 +14,7 @@ from ottla.cluster.placement import (
     place_more_replicas,
     place_replicas,
 )
+from ottla.cluster.reassignments import is_moving
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
@@ -93,6 +94,11 @@ class TopicDecisions:
         self, topic: TopicImage, count: int, assignment: Sequence[Sequence[int]] | None
     ) -> dict[int, Replicas]:
         current = len(topic.partitions)
+        if any(map(is_moving, topic.partitions.values())):
+            raise KafkaError(
+                ErrorCode.REASSIGNMENT_IN_PROGRESS,
+                f"A partition reassignment is in progress for the topic {topic.name}.",
+            )
         if count == current:
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {current} partition(s).")
         if count < current:

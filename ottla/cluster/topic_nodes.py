@@ -54,6 +54,29 @@ def extension(
     ]
 
 
+def reassignment(name: str, node: Node, moved: Iterable[PartitionImage]) -> Set:
+    """Other replicas for partitions of the topic whose node was read just now."""
+    before = nodes.decode_topic(name, node.data)
+    replicas, adding = dict(before.partitions), dict(before.adding_replicas)
+    removing = dict(before.removing_replicas)
+    for partition in moved:
+        index = partition.partition
+        replicas[index] = partition.replicas
+        for those, now in ((adding, partition.adding_replicas), (removing, partition.removing_replicas)):
+            those.pop(index, None)
+            if now:
+                those[index] = now
+    after = before._replace(partitions=replicas, adding_replicas=adding, removing_replicas=removing)
+    return Set(nodes.topic_path(name), nodes.encode_topic(after), node.version)
+
+
+def next_state(partition: PartitionImage, controller_epoch: int) -> Set:
+    """Another state for a partition that has one."""
+    state = PartitionState(partition.leader, partition.leader_epoch, partition.isr, controller_epoch)
+    path = nodes.partition_state_path(partition.topic, partition.partition)
+    return Set(path, nodes.encode_partition_state(state), partition.partition_epoch)
+
+
 def _partitions(partitions: Iterable[PartitionImage], controller_epoch: int) -> list[Operation]:
     operations: list[Operation] = []
     for partition in partitions:

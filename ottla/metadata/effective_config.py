@@ -18,6 +18,7 @@ from ottla.metadata.config_defs import (
     parse_value,
 )
 from ottla.metadata.group_configs import GROUP_RESOURCE_CONFIGS, GROUP_SYNONYMS
+from ottla.metadata.replication_rates import wrong_rate
 from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from ottla.metadata.typed_values import TypedValues
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -190,6 +191,8 @@ def validate_dynamic_broker_configs(
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(bare)}]"
         )
+    if (wrong := wrong_rate(changed)) is not None:
+        raise _refused(wrong)
     values = dict(broker.values)
     try:
         values |= {name: parse_value(definition, changed[name]) for name, definition in known.items()}

@@ -537,6 +537,22 @@ async def test_a_follower_that_is_far_behind_catches_up_in_large_responses(tmp_p
         assert len(list(cluster.held(2).log.segments)) == len(list(cluster.held(0).log.segments))
 
 
+async def test_a_batch_that_did_not_fit_in_a_response_comes_with_the_next(tmp_path: Path) -> None:
+    names = ("a", "b", "c")
+    async with brokers(tmp_path, replica_fetch_response_max_bytes="50000") as cluster:
+        for name in names:
+            await cluster.create(name, replicas=(0, 1))
+            cluster.pause(1, name)
+        peer = cluster.peer(0)
+        for name in names:
+            for _ in range(3):
+                await cluster.produce_on(peer, batch("x" * 30_000), acks=1, name=name)
+        for name in names:
+            cluster.resume(1, name)
+        for name in names:
+            await cluster.same_logs(name, brokers=(0, 1))
+
+
 async def test_a_follower_whose_log_fails_goes_on_with_its_other_partitions(tmp_path: Path) -> None:
     async with brokers(tmp_path, replica_lag_time_max_ms="500") as cluster:
         await cluster.create("t", partitions=2)

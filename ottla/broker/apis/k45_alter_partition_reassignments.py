@@ -1,8 +1,9 @@
 """AlterPartitionReassignments, key 45: move replicas.
 
 Behaviour
+- In a cluster any broker writes what is asked for, and answers when it is written. Replicas that are new are fetched
+  to; when all that are to stay are in sync, the controller takes the others out. Null replicas cancel that.
 - With one broker there is nowhere to move to: a valid assignment is the one that is there, and is granted at once.
-- Null replicas cancel a reassignment; there never is one.
 
 Version notes
 - 0 the first, flexible; 1 whether the replication factor may change.
@@ -10,9 +11,11 @@ Version notes
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.cluster.placement import check_manual_replicas
+from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -24,32 +27,73 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.cluster_member import ClusterMember
     from ottla.broker.dispatch import RequestContext
+    from ottla.cluster.image_feed import PartitionKey
+
+logger = logging.getLogger(__name__)
 
 
-def handle(
+async def handle(
     broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[_answer(broker, topic.name, partition) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ],
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
+    )
+    try:
+        if broker.member is None:
+            refused = _check_all(broker, request)
+        else:
+            refused = await _alter(broker.member, request)
+    except StoreError as error:
+        logger.error("The metadata store failed: %s", error)
+        response.error_code, response.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
+        return response
+    response.responses = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                _answer(each.partition_index, refused.get((topic.name, each.partition_index)))
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return response
+
+
+def _answer(index: int, error: KafkaError | None) -> ReassignablePartitionResponse:
+    answer = ReassignablePartitionResponse(partition_index=index, error_message=None)
+    if error is not None:
+        answer.error_code, answer.error_message = error.code, error.message
+    return answer
+
+
+async def _alter(
+    member: ClusterMember, request: AlterPartitionReassignmentsRequest
+) -> dict[PartitionKey, KafkaError]:
+    wanted = {
+        (topic.name, each.partition_index): each.replicas
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    return await member.controller.moves.alter(
+        wanted, member.controller.live, may_change_factor=request.allow_replication_factor_change
     )
 
 
-def _answer(broker: Broker, topic: str, wanted: ReassignablePartition) -> ReassignablePartitionResponse:
-    answer = ReassignablePartitionResponse(partition_index=wanted.partition_index, error_message=None)
-    try:
-        _check(broker, topic, wanted)
-    except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message
-    return answer
+# A broker on its own
+
+
+def _check_all(broker: Broker, request: AlterPartitionReassignmentsRequest) -> dict[PartitionKey, KafkaError]:
+    refused: dict[PartitionKey, KafkaError] = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            try:
+                _check(broker, topic.name, wanted)
+            except KafkaError as error:
+                refused[topic.name, wanted.partition_index] = error
+    return refused
 
 
 def _check(broker: Broker, topic: str, wanted: ReassignablePartition) -> None:

@@ -1,7 +1,7 @@
 """ListPartitionReassignments, key 46: replicas that are on the move.
 
 Behaviour
-- Reassignments are granted or refused at once, so none is ever under way and the list is empty.
+- Any broker knows; what is asked for and does not move is left out. A broker on its own has nothing that moves.
 
 Version notes
 - 0 the only one, flexible.
@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.cluster.reassignments import is_moving
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 if TYPE_CHECKING:
@@ -24,4 +27,21 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
-    return ListPartitionReassignmentsResponse(error_message=None)
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+    moving: dict[str, list[OngoingPartitionReassignment]] = {}
+    for key, partition in broker.image.partitions.items():
+        if is_moving(partition) and (asked is None or key in asked):
+            moving.setdefault(partition.topic, []).append(
+                OngoingPartitionReassignment(
+                    partition_index=partition.partition,
+                    replicas=list(partition.replicas),
+                    adding_replicas=list(partition.adding_replicas),
+                    removing_replicas=list(partition.removing_replicas),
+                )
+            )
+    return ListPartitionReassignmentsResponse(
+        error_message=None,
+        topics=[OngoingTopicReassignment(name=name, partitions=each) for name, each in moving.items()],
+    )
