@@ -108,10 +108,17 @@ async def wait_committed(waits: list[Uncommitted], timeout_ms: int) -> None:
     """The same for a request whose connection waits anyway."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
+    pending = []
+    # All are asked before any is awaited: a partition that is led elsewhere by then could not tell any more.
     for partition, offset, answer in waits:
-        future = partition.wait_committed(offset)
-        if future is None:
-            continue
+        try:
+            future = partition.wait_committed(offset)
+        except KafkaError as error:
+            answer.error_code = error.code
+        else:
+            if future is not None:
+                pending.append((future, answer))
+    for future, answer in pending:
         try:
             async with asyncio.timeout_at(deadline):
                 await future

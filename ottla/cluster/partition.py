@@ -226,7 +226,12 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def wait_committed(self, offset: int) -> asyncio.Future[None] | None:
-        """Ends when everything below `offset` is committed, or with a KafkaError; None if it is already."""
+        """Ends when everything below `offset` is committed, or with a KafkaError; None if it is already.
+
+        Only the leader knows: whoever follows may have other records at these offsets by now.
+        """
+        if self.leader != self.broker_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.leading is None or self.high_watermark >= offset:
             return None
         waiter = CommitFuture()
