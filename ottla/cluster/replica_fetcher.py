@@ -155,7 +155,11 @@ class ReplicaFetcher:
         self._send()
         while not lost.done():
             await asyncio.wait([lost], timeout=1.0)
-            if not lost.done() and peer.in_flight and self._loop.time() - self._asked_at > self._timeout:
+            if lost.done():
+                break
+            if peer.is_lost:  # while nothing was asked, so that nobody was told
+                raise PeerError(f"{peer.host}:{peer.port} hung up")
+            if peer.in_flight and self._loop.time() - self._asked_at > self._timeout:
                 raise PeerError(f"{peer.host}:{peer.port} has not answered for {self._timeout:.0f} s")
         raise lost.result()
 
@@ -179,7 +183,10 @@ class ReplicaFetcher:
 
     def _send(self) -> None:
         peer = self._peer
-        if peer is None or not peer.is_open:
+        if peer is None:
+            return
+        if not peer.is_open:
+            self._on_lost(PeerError(f"{peer.host}:{peer.port} hung up"))
             return
         if not self._followed and not self._to_forget:
             return

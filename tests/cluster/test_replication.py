@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode
@@ -554,3 +555,38 @@ async def test_a_follower_whose_log_fails_goes_on_with_its_other_partitions(tmp_
         log.offline_reason = None
         await until(lambda: set(cluster.held(0).isr) == {0, 1, 2})
         assert values_of(await cluster.same_logs()) == ["a", "b"]
+
+
+async def test_a_connection_that_ends_while_nothing_is_fetched_is_made_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        await cluster.same_logs(brokers=(0, 1))
+        fetcher = cluster.servers[1].broker.replicas.fetchers._by_leader[0]
+        cluster.pause(1)
+        await until(lambda: fetcher._peer is not None and not fetcher._peer.in_flight, "the last answer")
+        await cluster.kill(0)
+        await cluster.start(0)
+        cluster.resume(1)
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert values_of(await cluster.same_logs(brokers=(0, 1))) == ["a", "b"]
+
+
+async def test_a_connection_that_ends_while_its_last_answer_is_handled_is_made_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        fetcher = cluster.servers[1].broker.replicas.fetchers._by_leader[0]
+        await until(lambda: fetcher._session_id and fetcher._peer.in_flight == 1)
+        cut = []
+
+        def cut_off(number: int, answers: Any, peer: Any, handle: Any = fetcher._handle) -> None:
+            if not cut:
+                cut.append(peer)
+                peer._fail(OSError("cut off"))
+            handle(number, answers, peer)
+
+        fetcher._handle = cut_off
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert cut
+        await until(lambda: fetcher._peer is not None and fetcher._peer is not cut[0], seconds=0.9)
