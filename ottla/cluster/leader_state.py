@@ -229,20 +229,31 @@ class LeaderState:
             return
         self.in_sync.ask(isr)
         self._altering = True
-        task = asyncio.get_running_loop().create_task(self._ask_store(self._around.isr_store, isr))
+        # What was decided rests on the state of now: the store must not have another when it is written.
+        task = asyncio.get_running_loop().create_task(
+            self._ask_store(
+                self._around.isr_store, isr, self._partition.leader_epoch, self.in_sync.partition_epoch
+            )
+        )
         self._around.tasks.add(task)
         task.add_done_callback(self._around.tasks.discard)
 
-    async def _ask_store(self, store: IsrStore, isr: tuple[int, ...]) -> None:
+    async def _ask_store(
+        self, store: IsrStore, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+    ) -> None:
         partition, in_sync = self._partition, self.in_sync
+        if in_sync.asked is not isr:  # there is a newer state already, which may call for something else
+            self._altering = False
+            self._retry()
+            return
         before = in_sync.isr
         try:
             partition_epoch = await store.alter(
                 partition.topic,
                 partition.index,
                 isr=isr,
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=in_sync.partition_epoch,
+                leader_epoch=leader_epoch,
+                partition_epoch=partition_epoch,
             )
         except BadVersion:
             # The state has changed, perhaps by an earlier attempt of ours: the new one is on its way here.

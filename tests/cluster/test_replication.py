@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ottla.cluster.isr import LONG_AGO
 from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -108,6 +109,26 @@ async def test_an_isr_that_cannot_be_written_still_counts_and_is_tried_again(tmp
         cluster.refuse_alter = None
         assert (await waiting).error_code == 0
         assert cluster.held(0).isr == (0, 1)
+
+
+async def test_an_isr_that_was_decided_on_an_older_state_is_not_written(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a")
+        await cluster.same_logs()
+        cluster.pause(2)
+        await cluster.produce(0, "b", acks=1)
+        await until(lambda: cluster.held(1).log.log_end_offset == 2)
+        leading = cluster.held(0).leading
+        await until(lambda: leading.followers[1].end_offset == 2)
+        cluster.pause(1)
+        leading.followers[2].caught_up_at = LONG_AGO
+        leading.check()
+        assert leading.in_sync.asked == (0, 1)
+        await cluster.change("t", isr=(0,))  # somebody knows that broker 1 is gone as well
+        await until(lambda: not leading._altering)
+        assert cluster.altered == []
+        assert cluster.topics["t"].partitions[0].isr == cluster.held(0).isr == (0,)
 
 
 async def test_who_was_to_join_the_isr_is_asked_for_again_when_the_store_is_back(tmp_path: Path) -> None:
