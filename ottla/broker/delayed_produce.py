@@ -44,8 +44,10 @@ class DelayedProduces:
         if self._timer is None:
             self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
         for at, (partition, offset, _) in enumerate(waits):
-            assert partition.leading is not None
-            partition.leading.commits.add(offset, delayed, at)
+            if partition.leading is not None:
+                partition.leading.commits.add(offset, delayed, at)
+            else:  # a disk has failed under a later batch of the same request, and took this partition along
+                delayed.committed(at, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return delayed
 
     def forget(self, delayed: DelayedProduce) -> None:
