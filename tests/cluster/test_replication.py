@@ -97,6 +97,30 @@ async def test_a_follower_that_was_taken_out_of_the_isr_shows_that_it_is_there(t
         await until(lambda: cluster.held(0).isr == (0, 2, 1), "the other one")
 
 
+async def test_a_follower_that_showed_itself_too_early_shows_itself_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_lag_time_max_ms="1000") as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a")
+        await cluster.same_logs()
+        before = cluster.topics["t"]
+        state = before.partitions[0]._replace(isr=(0, 1), partition_epoch=1)
+        after = cluster.topics["t"] = before._replace(partitions={0: state})
+        fetcher = cluster.servers[2].broker.replicas.fetchers._by_leader[0]
+        shown = fetcher._followed[after.topic_id, 0].named_in
+
+        async def hear(broker_id: int) -> None:
+            broker = cluster.servers[broker_id].broker
+            broker.image.put_topic(after)
+            await broker.replicas.apply(after, after.partitions)
+
+        await hear(2)
+        await until(lambda: fetcher._followed[after.topic_id, 0].named_in > shown, "it to show itself")
+        shown = fetcher._request
+        await until(lambda: fetcher._answered >= shown, "the leader to see that")
+        await hear(0)  # only now the leader knows that it is out
+        await until(lambda: cluster.held(0).isr == (0, 1, 2), "the idle follower to be let in")
+
+
 async def test_an_isr_that_cannot_be_written_still_counts_and_is_tried_again(tmp_path: Path) -> None:
     async with brokers(tmp_path, replica_lag_time_max_ms="300") as cluster:
         await cluster.create("t")
