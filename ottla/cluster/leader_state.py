@@ -146,10 +146,12 @@ class LeaderState:
             return
         partition, in_sync, now = self._partition, self.in_sync, monotonic()
         end_offset = partition.log.log_end_offset
-        isr = in_sync.asked or without_laggards(
-            in_sync.isr, self.followers, end_offset, now, self._around.max_lag
-        )
-        if isr != in_sync.isr:
+        isr = in_sync.isr
+        if in_sync.asked is not None:  # in vain: whoever was to join may do so if that still holds
+            isr += tuple(broker_id for broker_id in self._joining() if broker_id in in_sync.asked)
+        isr = without_laggards(isr, self.followers, end_offset, now, self._around.max_lag)
+        # Where it is unknown what the store has, even the old ISR is written: then it is known.
+        if isr != in_sync.isr or in_sync.asked is not None:
             self._alter(isr)
         else:
             self._let_join()
@@ -214,15 +216,18 @@ class LeaderState:
         isr = self.in_sync.isr
         if len(isr) > len(self.followers):
             return
-        joined = joining(
-            isr,
+        joined = self._joining()
+        if joined:
+            self._alter(isr + joined)
+
+    def _joining(self) -> tuple[int, ...]:
+        return joining(
+            self.in_sync.isr,
             self.followers,
             self._partition.high_watermark,
             self.epoch_start_offset,
             self._around.is_alive,
         )
-        if joined:
-            self._alter(isr + joined)
 
     def _alter(self, isr: tuple[int, ...]) -> None:
         if self._around.isr_store is None:

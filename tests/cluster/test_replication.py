@@ -171,6 +171,43 @@ async def test_who_was_to_join_the_isr_is_asked_for_again_when_the_store_is_back
         await until(lambda: cluster.held(0).isr == (0, 1, 2))
 
 
+async def test_who_was_to_join_the_isr_and_died_is_not_asked_for_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        cluster.pause(2)
+        await cluster.change("t", isr=(0, 1))
+        await cluster.produce(0, "a")
+        cluster.refuse_alter = StoreError("the store is away")
+        cluster.resume(2)
+        await until(lambda: cluster.held(0).leading.in_sync.asked == (0, 1, 2))
+        await cluster.kill(2)
+        waiting = asyncio.create_task(cluster.produce(0, "b"))
+        await until(
+            lambda: cluster.held(0).leading.in_sync.asked == (0, 1), "the one that died to be left out"
+        )
+        assert not waiting.done(), "committed without a replica that may be in the ISR"
+        cluster.refuse_alter = None
+        assert (await waiting).error_code == 0
+        assert cluster.altered == [(0, 1)]
+
+
+async def test_who_was_to_join_the_isr_and_lags_by_now_is_not_asked_for_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_lag_time_max_ms="400") as cluster:
+        await cluster.create("t")
+        cluster.pause(2)
+        await cluster.change("t", isr=(0, 1))
+        await cluster.produce(0, "a")
+        cluster.refuse_alter = StoreError("the store is away")
+        cluster.resume(2)
+        await until(lambda: cluster.held(0).leading.in_sync.asked == (0, 1, 2))
+        cluster.pause(2)
+        waiting = asyncio.create_task(cluster.produce(0, "b"))
+        await until(lambda: cluster.held(0).leading.in_sync.asked == (0, 1), "the laggard to be left out")
+        cluster.refuse_alter = None
+        assert (await waiting).error_code == 0
+        assert cluster.altered == [(0, 1)]
+
+
 async def test_a_leader_that_lost_a_race_learns_the_state_from_the_others(tmp_path: Path) -> None:
     async with brokers(tmp_path, replica_lag_time_max_ms="300") as cluster:
         await cluster.create("t")
