@@ -66,17 +66,18 @@ class LeaderState:
         partition: Partition,
         state: PartitionImage,
         around: Surroundings,
-        commits: CommitQueue | None = None,
+        before: LeaderState | None = None,
     ) -> None:
+        """`before` is that of the epoch before, if this broker led in it too: who waits goes on waiting."""
         self._partition = partition
         self._around = around
         self.epoch_start_offset = partition.log.log_end_offset
         self.in_sync = InSync(state.isr, state.partition_epoch)
         self.followers: dict[int, Follower] = {}
-        self.commits = commits or CommitQueue()
+        self.commits: CommitQueue = CommitQueue() if before is None else before.commits
         self.min_isr = 1
         # Who deleted records up to an offset, and waits until no replica has them any more.
-        self._deletions: list[tuple[int, asyncio.Future[None]]] = []
+        self._deletions: list[tuple[int, asyncio.Future[None]]] = [] if before is None else before._deletions
         self._altering = False
         self._waits_for_news = False  # the store has another state than the one that is known here
         self._set_followers(state.replicas)
@@ -165,6 +166,12 @@ class LeaderState:
                 waiting.set_exception(KafkaError(error))
                 waiting.exception()  # its client may have gone away
         self._deletions.clear()
+
+    def settle_alone(self) -> None:
+        """There are no followers any more: what is here is committed, and what is deleted here is deleted."""
+        self.commits.settle(self._partition.high_watermark)
+        self.followers = {}
+        self._settle_deletions()
 
     # Deleted records
 
