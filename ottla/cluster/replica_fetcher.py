@@ -30,14 +30,13 @@ _FIRST_RETRY = 0.01
 class Followed:
     """A partition that is fetched, and how it goes."""
 
-    __slots__ = ("failures", "is_aside", "is_lost", "named_in", "partition", "timer", "told")
+    __slots__ = ("failures", "is_lost", "named_in", "partition", "timer", "told")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.named_in = 0  # the request that named it last; what answers an earlier one is not for it
         self.failures = 0  # in a row
         self.timer: asyncio.TimerHandle | None = None  # until it is named again
-        self.is_aside = False  # its log cannot be written; it is not fetched
         self.is_lost = False  # it looks for its place in the leader's log
         self.told: str | None = None
 
@@ -92,7 +91,7 @@ class ReplicaFetcher:
     def show(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
         followed = self._followed[key]
-        if followed.timer is None and not followed.is_aside and not followed.is_lost:
+        if followed.timer is None and not followed.is_lost:
             self._name(key)
 
     def _name(self, key: Key) -> None:
@@ -149,7 +148,7 @@ class ReplicaFetcher:
         self._to_forget.clear()
         self._answered = self._request
         for key, followed in self._followed.items():
-            if followed.timer is None and not followed.is_aside and not followed.is_lost:
+            if followed.timer is None and not followed.is_lost:
                 self._to_name[key] = None
         lost = self._lost = self._loop.create_future()
         self._send()
@@ -285,9 +284,8 @@ class ReplicaFetcher:
                     followed.failures, followed.told = 0, None
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.ERROR)
-        except Exception:
-            logger.exception("%r cannot be followed any more", partition)
-            followed.is_aside = True
+        except Exception as error:
+            self._retry(key, followed, repr(error), logging.ERROR, error)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
         log = partition.log
@@ -319,14 +317,23 @@ class ReplicaFetcher:
         # The leader does not know of its luck yet, or no longer leads; the cluster will tell one of us.
         self._retry(key, followed, error.name, logging.INFO)
 
-    def _retry(self, key: Key, followed: Followed, reason: str, level: int) -> None:
+    def _retry(
+        self, key: Key, followed: Followed, reason: str, level: int, defect: Exception | None = None
+    ) -> None:
         """Name it again after a while that grows with each failure."""
         if self._followed.get(key) is not followed:
             return  # its log is offline by now, or it has another leader
         if followed.told != reason:
             followed.told = reason
             partition = followed.partition
-            logger.log(level, "%s-%d cannot be followed: %s", partition.topic, partition.index, reason)
+            logger.log(
+                level,
+                "%s-%d cannot be followed: %s",
+                partition.topic,
+                partition.index,
+                reason,
+                exc_info=defect,
+            )
         followed.failures += 1
 
         def again() -> None:
@@ -371,6 +378,8 @@ class ReplicaFetcher:
             self._retry(key, followed, "the leader was lost", logging.DEBUG)
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.INFO)
+        except Exception as error:
+            self._retry(key, followed, repr(error), logging.ERROR, error)
         finally:
             followed.is_lost = False
 

@@ -7,7 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ottla.cluster.isr import LONG_AGO
+from ottla.cluster.partition import Partition
+from ottla.log.partition_log import PartitionLog
 from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -692,3 +696,47 @@ async def test_a_connection_that_ends_while_its_last_answer_is_handled_is_made_a
         assert (await cluster.produce(0, "b")).error_code == 0
         assert cut
         await until(lambda: fetcher._peer is not None and fetcher._peer is not cut[0], seconds=0.9)
+
+
+async def test_a_follower_that_failed_for_no_known_reason_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        append, failed = PartitionLog.append_as_follower, []
+
+        def fail(log: PartitionLog, *args: Any) -> None:
+            if len(failed) < 3:
+                failed.append(log)
+                raise RuntimeError("a defect")
+            append(log, *args)
+
+        monkeypatch.setattr(PartitionLog, "append_as_follower", fail)
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert len(failed) == 3
+        assert values_of(await cluster.same_logs(brokers=(0, 1))) == ["a", "b"]
+
+
+async def test_a_follower_that_did_not_find_its_place_looks_for_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        cluster.pause(1)
+        await cluster.change("t", isr=(0,))
+        await cluster.produce(0, "b")
+        cluster.held(0).delete_records(2)
+        begin, failed = Partition.truncate_fully_and_start_at, []
+
+        def fail(partition: Partition, offset: int) -> None:
+            if len(failed) < 3:
+                failed.append(offset)
+                raise RuntimeError("a defect")
+            begin(partition, offset)
+
+        monkeypatch.setattr(Partition, "truncate_fully_and_start_at", fail)
+        cluster.resume(1)
+        await until(lambda: cluster.held(0).isr == (0, 1), "it to catch up")
+        assert failed == [2, 2, 2]
