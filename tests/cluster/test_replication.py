@@ -427,6 +427,21 @@ async def test_records_are_deleted_when_every_replica_that_is_there_has_deleted_
         assert await delete_records(cluster, 3, 9_000) == (0, 3)
 
 
+async def test_a_follower_hears_again_what_crossed_its_request(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a", "b", "c")
+        await cluster.same_logs(brokers=(0, 1))
+        cluster.pause(1)
+        cluster.resume(
+            1
+        )  # in one turn: the leader hears of neither, and its next answer is not for the new one
+        fetcher = cluster.servers[1].broker.replicas.fetchers._by_leader[0]
+        assert fetcher._to_name
+        cluster.held(0).delete_records(2)
+        await until(lambda: cluster.held(1).log.log_start_offset == 2, "the log start", seconds=5)
+
+
 async def test_who_deletes_records_is_answered_in_the_next_epoch_of_the_same_leader(tmp_path: Path) -> None:
     async with brokers(tmp_path) as cluster:
         await cluster.create("t")
