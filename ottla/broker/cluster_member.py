@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ottla.broker.backing import Backing
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
@@ -31,9 +32,6 @@ _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
-# A follower that has not fetched for so long may have another leader. When all have, that holds for a little while.
-_SILENCE_SECONDS = 2.0
-_BACKED_SECONDS = 0.25
 
 
 def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
@@ -82,7 +80,7 @@ class ClusterMember:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stale = False  # what this broker believes of the cluster is from a session that has ended
-        self._backed_until = 0.0
+        self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
         self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
         broker.replicas.surroundings.isr_store = self.states
         broker.replicas.lease = self.lease
@@ -149,24 +147,14 @@ class ClusterMember:
         """Until when this broker leads for certain what it believes to lead.
 
         That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
-        long as all who could be elected instead still follow: whoever is elected stops following.
+        long as all who could be elected instead still follow.
         """
         if self._is_stale:
             return 0.0
         until, now = self._store.lease_until, monotonic()
         if now <= until:
             return until
-        if now > self._backed_until and self._is_backed(now):
-            self._backed_until = now + _BACKED_SECONDS
-        return self._backed_until
-
-    def _is_backed(self, now: float) -> bool:
-        rivals: set[int] = set()
-        for partition in self._broker.replicas.partitions():
-            if partition.is_leader:
-                rivals.update(partition.isr)
-        rivals.discard(self._id)
-        return rivals <= self._broker.replica_fetches.followers(now - _SILENCE_SECONDS)
+        return self._backing.until(now)
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:

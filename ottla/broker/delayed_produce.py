@@ -44,8 +44,10 @@ class DelayedProduces:
         if self._timer is None:
             self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
         for at, (partition, offset, _) in enumerate(waits):
-            assert partition.leading is not None
-            partition.leading.commits.add(offset, delayed, at)
+            if partition.leading is not None:
+                partition.leading.commits.add(offset, delayed, at)
+            else:  # a disk has failed under a later batch of the same request, and took this partition along
+                delayed.committed(at, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return delayed
 
     def forget(self, delayed: DelayedProduce) -> None:
@@ -108,10 +110,17 @@ async def wait_committed(waits: list[Uncommitted], timeout_ms: int) -> None:
     """The same for a request whose connection waits anyway."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
+    pending = []
+    # All are asked before any is awaited: a partition that is led elsewhere by then could not tell any more.
     for partition, offset, answer in waits:
-        future = partition.wait_committed(offset)
-        if future is None:
-            continue
+        try:
+            future = partition.wait_committed(offset)
+        except KafkaError as error:
+            answer.error_code = error.code
+        else:
+            if future is not None:
+                pending.append((future, answer))
+    for future, answer in pending:
         try:
             async with asyncio.timeout_at(deadline):
                 await future

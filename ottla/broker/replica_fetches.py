@@ -227,6 +227,9 @@ class ReplicaSession:
         target.fetch_offset = asked.fetch_offset
         target.current_leader_epoch = asked.current_leader_epoch
         target.max_bytes = asked.partition_max_bytes
+        # An answer that crossed this request on its way was not for the follower any more: it may have heard nothing.
+        target.sent_high_watermark = _UNKNOWN
+        target.sent_log_start_offset = asked.log_start_offset
         self.due[target] = None
         try:
             partition = self._partition(target)

@@ -144,9 +144,9 @@ class PartitionMarkers:
                 transaction_version=marker.transaction_version,
                 now_ms=self._now_ms(),
             )
+            pending = partition.wait_committed(info.last_offset + 1)
         except KafkaError as error:
             return error.code
-        pending = partition.wait_committed(info.last_offset + 1)
         if pending is not None:
             return self._when_committed(pending, marker, topic, index)
         self._written(marker, topic, index)

@@ -50,7 +50,7 @@ class Follower:
 
 
 class InSync:
-    """The ISR as the store has it, and the one that the leader has asked for and not heard of yet.
+    """The ISR as the store has it, and the one that the leader has asked for last and not heard of yet.
 
     Invariant: `maximal` has everybody who may be in the ISR now (KIP-497). Only what all of them have is committed, so
     that it does not matter when, or whether, the store grants what was asked.
@@ -66,7 +66,7 @@ class InSync:
 
     def ask(self, isr: tuple[int, ...]) -> None:
         self.asked = isr
-        self.maximal = frozenset(self.isr) | frozenset(isr)
+        self.maximal |= frozenset(isr)  # what was asked before may have been granted too
 
     def learn(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
         """Take in what the store has; False if that is old news."""

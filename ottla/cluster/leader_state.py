@@ -66,17 +66,18 @@ class LeaderState:
         partition: Partition,
         state: PartitionImage,
         around: Surroundings,
-        commits: CommitQueue | None = None,
+        before: LeaderState | None = None,
     ) -> None:
+        """`before` is that of the epoch before, if this broker led in it too: who waits goes on waiting."""
         self._partition = partition
         self._around = around
         self.epoch_start_offset = partition.log.log_end_offset
         self.in_sync = InSync(state.isr, state.partition_epoch)
         self.followers: dict[int, Follower] = {}
-        self.commits = commits or CommitQueue()
+        self.commits: CommitQueue = CommitQueue() if before is None else before.commits
         self.min_isr = 1
         # Who deleted records up to an offset, and waits until no replica has them any more.
-        self._deletions: list[tuple[int, asyncio.Future[None]]] = []
+        self._deletions: list[tuple[int, asyncio.Future[None]]] = [] if before is None else before._deletions
         self._altering = False
         self._waits_for_news = False  # the store has another state than the one that is known here
         self._set_followers(state.replicas)
@@ -146,10 +147,12 @@ class LeaderState:
             return
         partition, in_sync, now = self._partition, self.in_sync, monotonic()
         end_offset = partition.log.log_end_offset
-        isr = in_sync.asked or without_laggards(
-            in_sync.isr, self.followers, end_offset, now, self._around.max_lag
-        )
-        if isr != in_sync.isr:
+        isr = in_sync.isr
+        if in_sync.asked is not None:  # in vain: whoever was to join may do so if that still holds
+            isr += tuple(broker_id for broker_id in self._joining() if broker_id in in_sync.asked)
+        isr = without_laggards(isr, self.followers, end_offset, now, self._around.max_lag)
+        # Where it is unknown what the store has, even the old ISR is written: then it is known.
+        if isr != in_sync.isr or in_sync.asked is not None:
             self._alter(isr)
         else:
             self._let_join()
@@ -163,6 +166,12 @@ class LeaderState:
                 waiting.set_exception(KafkaError(error))
                 waiting.exception()  # its client may have gone away
         self._deletions.clear()
+
+    def settle_alone(self) -> None:
+        """There are no followers any more: what is here is committed, and what is deleted here is deleted."""
+        self.commits.settle(self._partition.high_watermark)
+        self.followers = {}
+        self._settle_deletions()
 
     # Deleted records
 
@@ -214,35 +223,49 @@ class LeaderState:
         isr = self.in_sync.isr
         if len(isr) > len(self.followers):
             return
-        joined = joining(
-            isr,
+        joined = self._joining()
+        if joined:
+            self._alter(isr + joined)
+
+    def _joining(self) -> tuple[int, ...]:
+        return joining(
+            self.in_sync.isr,
             self.followers,
             self._partition.high_watermark,
             self.epoch_start_offset,
             self._around.is_alive,
         )
-        if joined:
-            self._alter(isr + joined)
 
     def _alter(self, isr: tuple[int, ...]) -> None:
         if self._around.isr_store is None:
             return
         self.in_sync.ask(isr)
         self._altering = True
-        task = asyncio.get_running_loop().create_task(self._ask_store(self._around.isr_store, isr))
+        # What was decided rests on the state of now: the store must not have another when it is written.
+        task = asyncio.get_running_loop().create_task(
+            self._ask_store(
+                self._around.isr_store, isr, self._partition.leader_epoch, self.in_sync.partition_epoch
+            )
+        )
         self._around.tasks.add(task)
         task.add_done_callback(self._around.tasks.discard)
 
-    async def _ask_store(self, store: IsrStore, isr: tuple[int, ...]) -> None:
+    async def _ask_store(
+        self, store: IsrStore, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+    ) -> None:
         partition, in_sync = self._partition, self.in_sync
+        if in_sync.asked is not isr:  # there is a newer state already, which may call for something else
+            self._altering = False
+            self._retry()
+            return
         before = in_sync.isr
         try:
             partition_epoch = await store.alter(
                 partition.topic,
                 partition.index,
                 isr=isr,
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=in_sync.partition_epoch,
+                leader_epoch=leader_epoch,
+                partition_epoch=partition_epoch,
             )
         except BadVersion:
             # The state has changed, perhaps by an earlier attempt of ours: the new one is on its way here.

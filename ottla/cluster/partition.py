@@ -113,19 +113,19 @@ class Partition:
         """Lead as the state says; whether that begins a leader epoch."""
         begins = self.leader != self.broker_id or state.leader_epoch > self.leader_epoch
         self._take_state(state)
-        commits = None if self.leading is None else self.leading.commits
+        before = self.leading
         if begins:
             self.leading = None
             self.log.start_epoch(state.leader_epoch)
         if all(broker_id == self.broker_id for broker_id in state.replicas):
             self.leading = None
             self.advance_high_watermark(self.log.log_end_offset)
-            if commits is not None:
-                commits.settle(self.high_watermark)
+            if before is not None:
+                before.settle_alone()
         elif self.leading is not None:
             self.leading.learn(state)
         else:
-            self.leading = LeaderState(self, state, self._around, commits)
+            self.leading = LeaderState(self, state, self._around, before)
             self.leading.check()
         if begins:
             self.tell_changed()
@@ -226,7 +226,12 @@ class Partition:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def wait_committed(self, offset: int) -> asyncio.Future[None] | None:
-        """Ends when everything below `offset` is committed, or with a KafkaError; None if it is already."""
+        """Ends when everything below `offset` is committed, or with a KafkaError; None if it is already.
+
+        Only the leader knows: whoever follows may have other records at these offsets by now.
+        """
+        if self.leader != self.broker_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self.leading is None or self.high_watermark >= offset:
             return None
         waiter = CommitFuture()

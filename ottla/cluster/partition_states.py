@@ -100,6 +100,7 @@ class PartitionStates:
         return await written
 
     async def _write_alterations(self) -> None:
+        some: list[tuple[PartitionImage, asyncio.Future[int]]] = []
         try:
             while self._alterations:
                 some = self._alterations[:_PER_MULTI]
@@ -110,9 +111,12 @@ class PartitionStates:
                     for each in some:
                         await self._alter_one(*each)
         finally:
+            # Whatever has happened: a leader that gets no answer could never alter its ISR again.
             self._altering = None
-            for _, written in self._alterations:
-                written.cancel()
+            left = some + self._alterations
+            self._alterations.clear()
+            for _, written in left:
+                _fail(written, StoreError("The writing of partition states has ended before its time."))
 
     async def _alter_all(self, some: Sequence[tuple[PartitionImage, asyncio.Future[int]]]) -> None:
         try:
@@ -133,6 +137,13 @@ class PartitionStates:
         except (BadVersion, NoNode) as error:
             try:
                 await self._refresh([(partition.topic, partition.partition)])
+            except StoreError as failure:
+                logger.warning(
+                    "The state of %s-%d could not be read again: %s",
+                    partition.topic,
+                    partition.partition,
+                    failure,
+                )
             finally:
                 _fail(written, error)
 

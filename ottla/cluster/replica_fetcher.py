@@ -31,24 +31,13 @@ _FIRST_RETRY = 0.01
 class Followed:
     """A partition that is fetched, and how it goes."""
 
-    __slots__ = (
-        "failures",
-        "is_aside",
-        "is_lost",
-        "is_near",
-        "named_in",
-        "partition",
-        "reserved",
-        "timer",
-        "told",
-    )
+    __slots__ = ("failures", "is_lost", "is_near", "named_in", "partition", "reserved", "timer", "told")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.named_in = 0  # the request that named it last; what answers an earlier one is not for it
         self.failures = 0  # in a row
         self.timer: asyncio.TimerHandle | None = None  # until it is named again
-        self.is_aside = False  # its log cannot be written; it is not fetched
         self.reserved = 0  # bytes that a throttle allows for it, and that have not come yet
         self.is_near = False  # it has what the leader had committed: little is to come
         self.is_lost = False  # it looks for its place in the leader's log
@@ -113,7 +102,7 @@ class ReplicaFetcher:
     def show(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
         followed = self._followed[key]
-        if followed.timer is None and not followed.is_aside and not followed.is_lost:
+        if followed.timer is None and not followed.is_lost:
             self._name(key)
 
     def _name(self, key: Key) -> None:
@@ -170,13 +159,17 @@ class ReplicaFetcher:
         self._to_forget.clear()
         self._answered = self._request
         for key, followed in self._followed.items():
-            if followed.timer is None and not followed.is_aside and not followed.is_lost:
+            if followed.timer is None and not followed.is_lost:
                 self._to_name[key] = None
         lost = self._lost = self._loop.create_future()
         self._send()
         while not lost.done():
             await asyncio.wait([lost], timeout=1.0)
-            if not lost.done() and peer.in_flight and self._loop.time() - self._asked_at > self._timeout:
+            if lost.done():
+                break
+            if peer.is_lost:  # while nothing was asked, so that nobody was told
+                raise PeerError(f"{peer.host}:{peer.port} hung up")
+            if peer.in_flight and self._loop.time() - self._asked_at > self._timeout:
                 raise PeerError(f"{peer.host}:{peer.port} has not answered for {self._timeout:.0f} s")
         raise lost.result()
 
@@ -200,7 +193,10 @@ class ReplicaFetcher:
 
     def _send(self) -> None:
         peer = self._peer
-        if peer is None or not peer.is_open:
+        if peer is None:
+            return
+        if not peer.is_open:
+            self._on_lost(PeerError(f"{peer.host}:{peer.port} hung up"))
             return
         if not self._followed and not self._to_forget:
             return
@@ -308,9 +304,8 @@ class ReplicaFetcher:
                     followed.failures, followed.told = 0, None
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.ERROR)
-        except Exception:
-            logger.exception("%r cannot be followed any more", partition)
-            followed.is_aside = True
+        except Exception as error:
+            self._retry(key, followed, repr(error), logging.ERROR, error)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
         log = partition.log
@@ -361,14 +356,23 @@ class ReplicaFetcher:
         # The leader does not know of its luck yet, or no longer leads; the cluster will tell one of us.
         self._retry(key, followed, error.name, logging.INFO)
 
-    def _retry(self, key: Key, followed: Followed, reason: str, level: int) -> None:
+    def _retry(
+        self, key: Key, followed: Followed, reason: str, level: int, defect: Exception | None = None
+    ) -> None:
         """Name it again after a while that grows with each failure."""
         if self._followed.get(key) is not followed:
             return  # its log is offline by now, or it has another leader
         if followed.told != reason:
             followed.told = reason
             partition = followed.partition
-            logger.log(level, "%s-%d cannot be followed: %s", partition.topic, partition.index, reason)
+            logger.log(
+                level,
+                "%s-%d cannot be followed: %s",
+                partition.topic,
+                partition.index,
+                reason,
+                exc_info=defect,
+            )
         followed.failures += 1
         self._name_later(key, followed, _pause(followed.failures, self._settings.backoff))
 
@@ -407,6 +411,8 @@ class ReplicaFetcher:
             self._retry(key, followed, "the leader was lost", logging.DEBUG)
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.INFO)
+        except Exception as error:
+            self._retry(key, followed, repr(error), logging.ERROR, error)
         finally:
             followed.is_lost = False
 

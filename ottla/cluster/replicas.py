@@ -192,6 +192,9 @@ class Replicas:
         for partition in list(self.partitions()):
             if partition.leading is not None:
                 partition.leading.check()
+            elif self._broker_id not in partition.isr:
+                # The leader may have heard of it later than this broker, and forgotten where it is.
+                self.fetchers.show(partition)
 
     async def close(self) -> None:
         """Follow nobody any more."""

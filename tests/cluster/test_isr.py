@@ -62,6 +62,15 @@ def test_what_was_asked_counts_until_the_store_has_answered() -> None:
     assert state.maximal == {0, 1, 2}
 
 
+def test_what_was_asked_in_vain_counts_as_well() -> None:
+    state = InSync((0, 1), 4)
+    state.ask((0, 1, 2))
+    state.ask((0,))
+    assert (state.asked, state.maximal) == ((0,), {0, 1, 2}), "the first may have been written all the same"
+    assert state.learn((0,), 5)
+    assert state.maximal == {0}
+
+
 def test_who_lags_for_too_long_is_left_out() -> None:
     followers = {1: follower(9), 2: follower(8, caught_up_at=50.0)}
     assert without_laggards((0, 1, 2), followers, 9, now=70.0, max_lag=30.0) == (0, 1, 2)

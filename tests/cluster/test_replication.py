@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from ottla.cluster.isr import LONG_AGO
+from ottla.cluster.partition import Partition
+from ottla.log.partition_log import PartitionLog
 from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -16,7 +22,7 @@ from ottla.protocol.messages.delete_records import (
 )
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.cluster.replicated import batch, brokers, until, values_of
+from tests.cluster.replicated import Brokers, batch, brokers, until, values_of
 
 
 async def test_what_the_leader_writes_arrives_at_the_followers_byte_for_byte(tmp_path: Path) -> None:
@@ -95,6 +101,30 @@ async def test_a_follower_that_was_taken_out_of_the_isr_shows_that_it_is_there(t
         await until(lambda: cluster.held(0).isr == (0, 2, 1), "the other one")
 
 
+async def test_a_follower_that_showed_itself_too_early_shows_itself_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_lag_time_max_ms="1000") as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a")
+        await cluster.same_logs()
+        before = cluster.topics["t"]
+        state = before.partitions[0]._replace(isr=(0, 1), partition_epoch=1)
+        after = cluster.topics["t"] = before._replace(partitions={0: state})
+        fetcher = cluster.servers[2].broker.replicas.fetchers._by_leader[0]
+        shown = fetcher._followed[after.topic_id, 0].named_in
+
+        async def hear(broker_id: int) -> None:
+            broker = cluster.servers[broker_id].broker
+            broker.image.put_topic(after)
+            await broker.replicas.apply(after, after.partitions)
+
+        await hear(2)
+        await until(lambda: fetcher._followed[after.topic_id, 0].named_in > shown, "it to show itself")
+        shown = fetcher._request
+        await until(lambda: fetcher._answered >= shown, "the leader to see that")
+        await hear(0)  # only now the leader knows that it is out
+        await until(lambda: cluster.held(0).isr == (0, 1, 2), "the idle follower to be let in")
+
+
 async def test_an_isr_that_cannot_be_written_still_counts_and_is_tried_again(tmp_path: Path) -> None:
     async with brokers(tmp_path, replica_lag_time_max_ms="300") as cluster:
         await cluster.create("t")
@@ -107,6 +137,26 @@ async def test_an_isr_that_cannot_be_written_still_counts_and_is_tried_again(tmp
         cluster.refuse_alter = None
         assert (await waiting).error_code == 0
         assert cluster.held(0).isr == (0, 1)
+
+
+async def test_an_isr_that_was_decided_on_an_older_state_is_not_written(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a")
+        await cluster.same_logs()
+        cluster.pause(2)
+        await cluster.produce(0, "b", acks=1)
+        await until(lambda: cluster.held(1).log.log_end_offset == 2)
+        leading = cluster.held(0).leading
+        await until(lambda: leading.followers[1].end_offset == 2)
+        cluster.pause(1)
+        leading.followers[2].caught_up_at = LONG_AGO
+        leading.check()
+        assert leading.in_sync.asked == (0, 1)
+        await cluster.change("t", isr=(0,))  # somebody knows that broker 1 is gone as well
+        await until(lambda: not leading._altering)
+        assert cluster.altered == []
+        assert cluster.topics["t"].partitions[0].isr == cluster.held(0).isr == (0,)
 
 
 async def test_who_was_to_join_the_isr_is_asked_for_again_when_the_store_is_back(tmp_path: Path) -> None:
@@ -123,6 +173,43 @@ async def test_who_was_to_join_the_isr_is_asked_for_again_when_the_store_is_back
         assert cluster.held(2).log.log_end_offset == 2, "it may be in the ISR, and was not waited for"
         cluster.refuse_alter = None
         await until(lambda: cluster.held(0).isr == (0, 1, 2))
+
+
+async def test_who_was_to_join_the_isr_and_died_is_not_asked_for_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        cluster.pause(2)
+        await cluster.change("t", isr=(0, 1))
+        await cluster.produce(0, "a")
+        cluster.refuse_alter = StoreError("the store is away")
+        cluster.resume(2)
+        await until(lambda: cluster.held(0).leading.in_sync.asked == (0, 1, 2))
+        await cluster.kill(2)
+        waiting = asyncio.create_task(cluster.produce(0, "b"))
+        await until(
+            lambda: cluster.held(0).leading.in_sync.asked == (0, 1), "the one that died to be left out"
+        )
+        assert not waiting.done(), "committed without a replica that may be in the ISR"
+        cluster.refuse_alter = None
+        assert (await waiting).error_code == 0
+        assert cluster.altered == [(0, 1)]
+
+
+async def test_who_was_to_join_the_isr_and_lags_by_now_is_not_asked_for_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path, replica_lag_time_max_ms="400") as cluster:
+        await cluster.create("t")
+        cluster.pause(2)
+        await cluster.change("t", isr=(0, 1))
+        await cluster.produce(0, "a")
+        cluster.refuse_alter = StoreError("the store is away")
+        cluster.resume(2)
+        await until(lambda: cluster.held(0).leading.in_sync.asked == (0, 1, 2))
+        cluster.pause(2)
+        waiting = asyncio.create_task(cluster.produce(0, "b"))
+        await until(lambda: cluster.held(0).leading.in_sync.asked == (0, 1), "the laggard to be left out")
+        cluster.refuse_alter = None
+        assert (await waiting).error_code == 0
+        assert cluster.altered == [(0, 1)]
 
 
 async def test_a_leader_that_lost_a_race_learns_the_state_from_the_others(tmp_path: Path) -> None:
@@ -320,26 +407,61 @@ async def test_a_follower_that_is_behind_the_log_start_begins_anew_there(tmp_pat
         await until(lambda: cluster.held(2).high_watermark == 8)
 
 
+async def delete_records(cluster: Brokers, offset: int, timeout_ms: int) -> tuple[int, int]:
+    asked = DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsTopic(name="t", partitions=[asked])
+    response = await cluster.peer(0).request(DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms), 2)
+    result = response.topics[0].partitions[0]
+    return result.error_code, result.low_watermark
+
+
 async def test_records_are_deleted_when_every_replica_that_is_there_has_deleted_them(tmp_path: Path) -> None:
     async with brokers(tmp_path, replica_fetch_wait_max_ms="10000") as cluster:
         await cluster.create("t")
         await cluster.produce(0, "a", "b", "c")
-
-        async def delete(offset: int, timeout_ms: int) -> tuple[int, int]:
-            asked = DeleteRecordsPartition(partition_index=0, offset=offset)
-            topic = DeleteRecordsTopic(name="t", partitions=[asked])
-            response = await cluster.peer(0).request(
-                DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms), 2
-            )
-            result = response.topics[0].partitions[0]
-            return result.error_code, result.low_watermark
-
-        assert await delete(1, 9_000) == (0, 1)
+        assert await delete_records(cluster, 1, 9_000) == (0, 1)
         assert [cluster.held(broker_id).log.log_start_offset for broker_id in range(3)] == [1, 1, 1]
         cluster.pause(2)
-        assert await delete(2, 300) == (ErrorCode.REQUEST_TIMED_OUT, 2)
+        assert await delete_records(cluster, 2, 300) == (ErrorCode.REQUEST_TIMED_OUT, 2)
         await cluster.kill(2)
-        assert await delete(3, 9_000) == (0, 3)
+        assert await delete_records(cluster, 3, 9_000) == (0, 3)
+
+
+async def test_a_follower_hears_again_what_crossed_its_request(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a", "b", "c")
+        await cluster.same_logs(brokers=(0, 1))
+        cluster.pause(1)
+        cluster.resume(
+            1
+        )  # in one turn: the leader hears of neither, and its next answer is not for the new one
+        fetcher = cluster.servers[1].broker.replicas.fetchers._by_leader[0]
+        assert fetcher._to_name
+        cluster.held(0).delete_records(2)
+        await until(lambda: cluster.held(1).log.log_start_offset == 2, "the log start", seconds=5)
+
+
+async def test_who_deletes_records_is_answered_in_the_next_epoch_of_the_same_leader(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a", "b", "c")
+        cluster.pause(2)
+        deleting = asyncio.create_task(delete_records(cluster, 2, 15_000))
+        await until(lambda: cluster.held(0).leading._deletions)
+        await cluster.elect("t", 0)  # where all follow anew
+        assert await deleting == (0, 2)
+
+
+async def test_who_deletes_records_is_answered_when_no_other_replica_is_left(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a", "b", "c")
+        cluster.pause(2)
+        deleting = asyncio.create_task(delete_records(cluster, 2, 15_000))
+        await until(lambda: cluster.held(0).leading._deletions)
+        await cluster.change("t", replicas=(0,), isr=(0,))
+        assert await deleting == (0, 2)
 
 
 async def test_a_follower_starts_at_a_log_start_in_the_middle_of_a_batch(tmp_path: Path) -> None:
@@ -570,3 +692,82 @@ async def test_a_follower_whose_log_fails_goes_on_with_its_other_partitions(tmp_
         log.offline_reason = None
         await until(lambda: set(cluster.held(0).isr) == {0, 1, 2})
         assert values_of(await cluster.same_logs()) == ["a", "b"]
+
+
+async def test_a_connection_that_ends_while_nothing_is_fetched_is_made_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        await cluster.same_logs(brokers=(0, 1))
+        fetcher = cluster.servers[1].broker.replicas.fetchers._by_leader[0]
+        cluster.pause(1)
+        await until(lambda: fetcher._peer is not None and not fetcher._peer.in_flight, "the last answer")
+        await cluster.kill(0)
+        await cluster.start(0)
+        cluster.resume(1)
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert values_of(await cluster.same_logs(brokers=(0, 1))) == ["a", "b"]
+
+
+async def test_a_connection_that_ends_while_its_last_answer_is_handled_is_made_again(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        fetcher = cluster.servers[1].broker.replicas.fetchers._by_leader[0]
+        await until(lambda: fetcher._session_id and fetcher._peer.in_flight == 1)
+        cut = []
+
+        def cut_off(number: int, answers: Any, peer: Any, handle: Any = fetcher._handle) -> None:
+            if not cut:
+                cut.append(peer)
+                peer._fail(OSError("cut off"))
+            handle(number, answers, peer)
+
+        fetcher._handle = cut_off
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert cut
+        await until(lambda: fetcher._peer is not None and fetcher._peer is not cut[0], seconds=0.9)
+
+
+async def test_a_follower_that_failed_for_no_known_reason_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        append, failed = PartitionLog.append_as_follower, []
+
+        def fail(log: PartitionLog, *args: Any) -> None:
+            if len(failed) < 3:
+                failed.append(log)
+                raise RuntimeError("a defect")
+            append(log, *args)
+
+        monkeypatch.setattr(PartitionLog, "append_as_follower", fail)
+        assert (await cluster.produce(0, "b")).error_code == 0
+        assert len(failed) == 3
+        assert values_of(await cluster.same_logs(brokers=(0, 1))) == ["a", "b"]
+
+
+async def test_a_follower_that_did_not_find_its_place_looks_for_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t", replicas=(0, 1))
+        await cluster.produce(0, "a")
+        cluster.pause(1)
+        await cluster.change("t", isr=(0,))
+        await cluster.produce(0, "b")
+        cluster.held(0).delete_records(2)
+        begin, failed = Partition.truncate_fully_and_start_at, []
+
+        def fail(partition: Partition, offset: int) -> None:
+            if len(failed) < 3:
+                failed.append(offset)
+                raise RuntimeError("a defect")
+            begin(partition, offset)
+
+        monkeypatch.setattr(Partition, "truncate_fully_and_start_at", fail)
+        cluster.resume(1)
+        await until(lambda: cluster.held(0).isr == (0, 1), "it to catch up")
+        assert failed == [2, 2, 2]
