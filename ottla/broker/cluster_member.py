@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,24 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
             directory.delete_log(name, index)
 
 
+def out_of_reach(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
+) -> list[PartitionKey]:
+    """Partitions of this broker whose data may be where it cannot be read now.
+
+    An empty log in their place might lead, and the others would follow it. As in Kafka, that holds for whatever has
+    no log while a directory is missing: the directory may come back, and with it a second log of the same partition.
+    """
+    logs = {name for directory in directories for name in directory.logs}
+    damaged = {name for directory in directories for name in directory.offline_logs}
+    all_online = all(directory.online for directory in directories)
+    return [
+        key
+        for key, partition in image.partitions.items()
+        if broker_id in partition.replicas and key not in logs and (not all_online or key in damaged)
+    ]
+
+
 class ClusterMember:
     """What a broker does for its cluster. Owner: the event loop."""
 
@@ -93,6 +111,8 @@ class ClusterMember:
         # A follower may have caught up before it was registered: it can be let in now.
         feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
+        feed.on_brokers.append(lambda: self._check_offline(broker.replicas.offline))
+        feed.on_partitions.append(self._check_offline)
         store.on_session.append(self._session_changed)
 
     def _registration(self) -> BrokerRegistration:
@@ -121,6 +141,8 @@ class ClusterMember:
         live = await self._reachable_peers()
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
+            if (partition.topic, partition.partition) in self._broker.replicas.offline:
+                return elections.without_data(partition, self._id, live)
             return elections.without(partition, self._id, live) or elections.lead_again(
                 partition, self._id, live
             )
@@ -202,6 +224,17 @@ class ClusterMember:
         if len(self._offline) == 1:
             self._in_background(self._give_up_offline())
 
+    def _check_offline(self, keys: Iterable[PartitionKey]) -> None:
+        """Nobody else knows that a partition is offline here: this broker may be elected, or others may be back."""
+        offline = self._broker.replicas.offline
+        if not offline or self.membership.epoch < 0:
+            return
+        live = self.controller.live - {self._id}
+        for key in keys:
+            partition = self._image.partitions.get(key) if key in offline else None
+            if partition is not None and elections.without(partition, self._id, live) is not None:
+                self._partition_offline(*key)
+
     async def _give_up_offline(self) -> None:
         while self._offline:
             keys = list(self._offline)
@@ -214,6 +247,7 @@ class ClusterMember:
             del self._offline[: len(keys)]
 
     def _topic_deleted(self, topic: TopicImage) -> None:
+        self._broker.replicas.forget_offline(topic.name)
         self._in_background(self._broker.topic_gone(topic))
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:

@@ -138,7 +138,7 @@ class Server:
     async def _join(self) -> Broker:
         """One broker of a cluster, whose metadata is in ZooKeeper."""
         # A broker on its own does not wait for what only clusters need.
-        from ottla.broker.cluster_member import ClusterMember, remove_strays
+        from ottla.broker.cluster_member import ClusterMember, out_of_reach, remove_strays
         from ottla.metadata.zookeeper import ZooKeeperStore
 
         config = self.config
@@ -158,6 +158,9 @@ class Server:
         await asyncio.to_thread(self._load_logs, image)
         await asyncio.to_thread(remove_strays, known, image, config.broker_id)
         replicas = self._replicas(image)
+        if lacking := out_of_reach(self._directories, image, config.broker_id):
+            logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
+            replicas.keep_offline(lacking)
         topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
         broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
         broker.member = ClusterMember(broker, store, feed, self._endpoints())
