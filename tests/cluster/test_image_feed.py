@@ -141,6 +141,19 @@ async def test_a_topic_of_the_same_name_is_another_topic(tmp_path: Path) -> None
         assert all(m.replicas.topic("t")[0].topic_id != before for m in found)
 
 
+@pytest.mark.parametrize("failure", [OSError("no such device"), RuntimeError("a bug")])
+async def test_what_replicas_could_not_do_is_done_later(tmp_path: Path, failure: Exception) -> None:
+    async with members(tmp_path) as found:
+        replicas = found[1].replicas
+        replicas.failures = [failure, failure]
+        await found[0].admin.create_topic("t", 2, 3)
+        await until(lambda: len(replicas.topic("t")) == 2)
+        assert not replicas.failures
+        replicas.failures = [failure]
+        await found[0].admin.delete_topic("t")
+        await until(lambda: replicas.deleted == ["t"])
+
+
 async def test_configs_that_one_broker_changes_are_in_force_on_all(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", 1, 3)
