@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
-from ottla.cluster.failure_detection import FailureDetector, Target, is_listening
+from ottla.cluster.failure_detection import FailureDetector, Target, is_serving
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
@@ -150,9 +150,9 @@ class ClusterMember:
         await self.states.change(self._mine(), decide)
 
     async def _reachable_peers(self) -> set[int]:
-        """Brokers that are registered, without those that a crash of many has left behind."""
+        """Brokers that are registered and answer, without those that a crash of many has left behind."""
         targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*(is_listening(target) for target in targets.values()))
+        answers = await asyncio.gather(*(is_serving(target) for target in targets.values()))
         return {broker_id for broker_id, there in zip(targets, answers, strict=True) if there}
 
     def _mine(self) -> list[PartitionKey]:
