@@ -152,6 +152,7 @@ class Server:
             config.set_broker_id(await generate_broker_id(store, config))
         image = ClusterImage(cluster_id)
         feed = self._feed = ImageFeed(store, image, config, config.broker_id)
+        await store.sync()  # what looks deleted to a server that lags would be taken for deleted
         await feed.load()
         known = [directory for directory in self._directories if directory.meta is not None]
         self._claim_directories(cluster_id)
