@@ -91,7 +91,7 @@ class Replicas:
         known = topic.partitions.get(index)
         if known is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if self._broker_id in known.replicas:
+        if (topic.name, index) in self._offline or topic.name in self._unopened:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log of this partition is offline")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 

@@ -9,8 +9,10 @@ import confluent_kafka
 import pytest
 
 from ottla.cluster import elections
-from ottla.metadata.cluster_image import NO_LEADER, PartitionImage
+from ottla.metadata.cluster_image import NO_LEADER, PartitionImage, TopicImage
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.testing import Cluster
+from tests.cluster.replicated import brokers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
@@ -126,6 +128,20 @@ def test_one_damaged_log_is_offline_and_the_others_of_its_topic_are_not(cluster:
     cluster.restart(0)
     cluster.wait_for_leader("t")
     assert read(cluster, "t", [0]) == {0: [b"one", b"two", b"three"]}
+
+
+async def test_a_log_that_is_not_open_yet_is_not_offline(tmp_path: Path) -> None:
+    async with brokers(tmp_path, 1) as running:
+        broker = running.servers[0].broker
+        state = PartitionImage("t", 0, 0, 0, (0,), (0,), 0)
+        broker.image.put_topic(TopicImage("t", bytes(16), {0: state}, {}))
+        with pytest.raises(KafkaError) as refused:
+            broker.replicas.leader("t", 0)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        broker.replicas.keep_offline([("t", 0)])
+        with pytest.raises(KafkaError) as refused:
+            broker.replicas.leader("t", 0)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_who_cannot_reach_its_log_leads_nothing() -> None:
