@@ -99,7 +99,8 @@ class ClusterMember:
             lambda target: self.controller.broker_back(target.broker_id),
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_stale = False  # what this broker believes of the cluster is from a session that has ended
+        # Sessions that have ended, and what was decided without this broker since is not known yet.
+        self._lost_sessions = 0
         self._backed_until = 0.0
         self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
         broker.replicas.surroundings.isr_store = self.states
@@ -170,7 +171,7 @@ class ClusterMember:
         That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
         long as all who could be elected instead still follow: whoever is elected stops following.
         """
-        if self._is_stale:
+        if self._lost_sessions:
             return 0.0
         until, now = self._store.lease_until, monotonic()
         if now <= until:
@@ -189,7 +190,7 @@ class ClusterMember:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
-            self._is_stale = True
+            self._lost_sessions += 1
             self.controller.session_lost()
             self.membership.register_again()
             self._in_background(self._catch_up())
@@ -200,7 +201,7 @@ class ClusterMember:
         """Lead nothing until it is known what was decided without this broker."""
         self.feed.reload()
         await self.feed.sync()
-        self._is_stale = False
+        self._lost_sessions -= 1
 
     def _peers_changed(self) -> None:
         """The controller watches everybody, and everybody watches the controller."""
@@ -277,6 +278,13 @@ class ClusterMember:
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
         live = self.controller.live - {self._id}
         await self.states.change(keys, lambda each: elections.without(each, self._id, live))
+
+    async def abandon(self) -> None:
+        """The start failed: take part in nothing any more."""
+        await self._detector.stop()
+        await self.controller.stop()
+        await self._broker.replicas.close()
+        await self.stop()
 
     async def stop(self) -> None:
         await self.feed.stop()

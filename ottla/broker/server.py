@@ -32,6 +32,7 @@ from ottla.metadata.nodes import Endpoint
 from ottla.metadata.store import StoreError
 
 if TYPE_CHECKING:
+    from ottla.broker.cluster_member import ClusterMember
     from ottla.metadata.zookeeper import ZooKeeperStore
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Server:
         self._directories: list[LogDirectory] = []
         self._store: EmbeddedStore | ZooKeeperStore | None = None
         self._feed: ImageFeed | None = None
+        self._member: ClusterMember | None = None
         self._housekeeping: Housekeeping | None = None
         self._failed: asyncio.Future[str] | None = None
 
@@ -164,7 +166,7 @@ class Server:
             replicas.keep_offline(lacking)
         topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
         broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
-        broker.member = ClusterMember(broker, store, feed, self._endpoints())
+        broker.member = self._member = ClusterMember(broker, store, feed, self._endpoints())
         return broker
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
@@ -259,6 +261,9 @@ class Server:
         """Let go of everything after a start that failed; the data is left as it was found."""
         for listener in self._listeners:
             listener.close()
+        if self._member is not None:
+            await self._member.abandon()
+            self.broker.close()
         if self._feed is not None:
             await self._feed.stop()
         for directory in self._directories:
