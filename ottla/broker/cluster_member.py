@@ -124,6 +124,7 @@ class ClusterMember:
     # Coming
 
     async def start(self) -> None:
+        await self.membership.wait_for_id()
         await self._begin_again()
         self.feed.start(self._broker.replicas)
         topics = list(self._image.topics)

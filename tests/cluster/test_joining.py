@@ -52,6 +52,18 @@ def test_an_id_is_given_once(cluster: Cluster, tmp_path: Path) -> None:
     assert said == (f"Error: Broker 0 is registered already, at {address}: give this one another broker.id.")
 
 
+def test_who_has_the_id_of_another_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("untouched", 2, replication_factor=2)
+    before = [cluster.partition("untouched", index) for index in range(2)]
+    refused(
+        tmp_path,
+        broker_id="0",
+        zookeeper_connect=cluster.zookeeper.connect,
+        zookeeper_session_timeout_ms="1000",
+    )
+    assert [cluster.partition("untouched", index) for index in range(2)] == before
+
+
 def server(data: Path, broker_id: int, connect: str) -> Server:
     settings = {
         "broker.id": str(broker_id),
