@@ -114,12 +114,12 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
+        self._leadership[SHARE_GROUP_STATE_TOPIC] = self.sharing.leadership
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
         for leadership in self._leadership.values():
             await leadership.start()
-        await self.sharing.start()
         self.groups.start()
         self.transactions.start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from ottla.broker.backing import Backing
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
-from ottla.cluster.failure_detection import FailureDetector, Target, is_listening
+from ottla.cluster.failure_detection import FailureDetector, Target, is_serving
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
@@ -54,6 +54,24 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
             directory.delete_log(name, index)
 
 
+def out_of_reach(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
+) -> list[PartitionKey]:
+    """Partitions of this broker whose data may be where it cannot be read now.
+
+    An empty log in their place might lead, and the others would follow it. As in Kafka, that holds for whatever has
+    no log while a directory is missing: the directory may come back, and with it a second log of the same partition.
+    """
+    logs = {name for directory in directories for name in directory.logs}
+    damaged = {name for directory in directories for name in directory.offline_logs}
+    all_online = all(directory.online for directory in directories)
+    return [
+        key
+        for key, partition in image.partitions.items()
+        if broker_id in partition.replicas and key not in logs and (not all_online or key in damaged)
+    ]
+
+
 class ClusterMember:
     """What a broker does for its cluster. Owner: the event loop."""
 
@@ -79,7 +97,8 @@ class ClusterMember:
             lambda target: self.controller.broker_back(target.broker_id),
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_stale = False  # what this broker believes of the cluster is from a session that has ended
+        # Sessions that have ended, and what was decided without this broker since is not known yet.
+        self._lost_sessions = 0
         self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
         self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
         broker.replicas.surroundings.isr_store = self.states
@@ -94,6 +113,8 @@ class ClusterMember:
         # A follower may have caught up before it was registered: it can be let in now.
         feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
+        feed.on_brokers.append(lambda: self._check_offline(broker.replicas.offline))
+        feed.on_partitions.append(self._check_offline)
         store.on_session.append(self._session_changed)
 
     def _registration(self) -> BrokerRegistration:
@@ -104,6 +125,7 @@ class ClusterMember:
     # Coming
 
     async def start(self) -> None:
+        await self.membership.wait_for_id()
         await self._begin_again()
         self.feed.start(self._broker.replicas)
         topics = list(self._image.topics)
@@ -122,6 +144,8 @@ class ClusterMember:
         live = await self._reachable_peers()
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
+            if (partition.topic, partition.partition) in self._broker.replicas.offline:
+                return elections.without_data(partition, self._id, live)
             return elections.without(partition, self._id, live) or elections.lead_again(
                 partition, self._id, live
             )
@@ -129,9 +153,9 @@ class ClusterMember:
         await self.states.change(self._mine(), decide)
 
     async def _reachable_peers(self) -> set[int]:
-        """Brokers that are registered, without those that a crash of many has left behind."""
+        """Brokers that are registered and answer, without those that a crash of many has left behind."""
         targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*(is_listening(target) for target in targets.values()))
+        answers = await asyncio.gather(*(is_serving(target) for target in targets.values()))
         return {broker_id for broker_id, there in zip(targets, answers, strict=True) if there}
 
     def _mine(self) -> list[PartitionKey]:
@@ -149,7 +173,7 @@ class ClusterMember:
         That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
         long as all who could be elected instead still follow.
         """
-        if self._is_stale:
+        if self._lost_sessions:
             return 0.0
         until, now = self._store.lease_until, monotonic()
         if now <= until:
@@ -158,7 +182,7 @@ class ClusterMember:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
-            self._is_stale = True
+            self._lost_sessions += 1
             self.controller.session_lost()
             self.membership.register_again()
             self._in_background(self._catch_up())
@@ -169,7 +193,7 @@ class ClusterMember:
         """Lead nothing until it is known what was decided without this broker."""
         self.feed.reload()
         await self.feed.sync()
-        self._is_stale = False
+        self._lost_sessions -= 1
 
     def _peers_changed(self) -> None:
         """The controller watches everybody, and everybody watches the controller."""
@@ -193,6 +217,17 @@ class ClusterMember:
         if len(self._offline) == 1:
             self._in_background(self._give_up_offline())
 
+    def _check_offline(self, keys: Iterable[PartitionKey]) -> None:
+        """Nobody else knows that a partition is offline here: this broker may be elected, or others may be back."""
+        offline = self._broker.replicas.offline
+        if not offline or self.membership.epoch < 0:
+            return
+        live = self.controller.live - {self._id}
+        for key in keys:
+            partition = self._image.partitions.get(key) if key in offline else None
+            if partition is not None and elections.without(partition, self._id, live) is not None:
+                self._partition_offline(*key)
+
     async def _give_up_offline(self) -> None:
         while self._offline:
             keys = list(self._offline)
@@ -205,6 +240,7 @@ class ClusterMember:
             del self._offline[: len(keys)]
 
     def _topic_deleted(self, topic: TopicImage) -> None:
+        self._broker.replicas.forget_offline(topic.name)
         self._in_background(self._broker.topic_gone(topic))
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
@@ -234,6 +270,13 @@ class ClusterMember:
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
         live = self.controller.live - {self._id}
         await self.states.change(keys, lambda each: elections.without(each, self._id, live))
+
+    async def abandon(self) -> None:
+        """The start failed: take part in nothing any more."""
+        await self._detector.stop()
+        await self.controller.stop()
+        await self._broker.replicas.close()
+        await self.stop()
 
     async def stop(self) -> None:
         await self.feed.stop()

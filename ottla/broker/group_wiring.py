@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
     from ottla.cluster.partition import Partition
     from ottla.cluster.replicas import Replicas
 
+logger = logging.getLogger(__name__)
+
 _READ_BYTES = 1024 * 1024
+# Between two attempts to read a partition.
+_FIRST_PAUSE_SECONDS = 0.5
+_LAST_PAUSE_SECONDS = 30.0
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:
@@ -121,7 +127,14 @@ class PartitionStateLog:
         return self._append(partition, batch, now_ms)
 
     def end_offset(self, partition: int) -> int:
-        return self._replicas.leader(self._topic, partition).log.log_end_offset
+        return self._led(partition).log.log_end_offset
+
+    def _led(self, partition: int) -> Partition:
+        """To read, without the lease: what is led for certain by then is looked at when something is written."""
+        held = self._replicas.topic(self._topic).get(partition)
+        if held is None or not held.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return held
 
     def delete_before(self, partition: int, offset: int) -> None:
         held = self._replicas.leader(self._topic, partition)
@@ -129,7 +142,7 @@ class PartitionStateLog:
             held.delete_records(offset)
 
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
-        held = self._replicas.leader(self._topic, partition)
+        held = self._led(partition)
         offset, end = held.log.log_start_offset, held.log.log_end_offset
         while offset < end:
             batches = await asyncio.to_thread(_read, held, offset, end)
@@ -155,7 +168,9 @@ class Coordinator(Protocol):
     """What a coordinator is told of the partitions of its internal topic."""
 
     def set_partition_count(self, partitions: int) -> None: ...
-    async def become_leader(self, partition: int, leader_epoch: int) -> None: ...
+    async def become_leader(self, partition: int, leader_epoch: int) -> None:
+        """Raises what keeps it from reading the partition; then it can be asked again."""
+
     def resign(self, partition: int, leader_epoch: int | None = None) -> None: ...
 
 
@@ -176,16 +191,37 @@ class CoordinatorLeadership:
         self._count_partitions()
         for partition in self._replicas.topic(self._topic).values():
             if partition.is_leader:
-                await self._coordinator.become_leader(partition.index, partition.leader_epoch)
+                await self._load(partition, partition.leader_epoch)
 
     def _on_leading(self, partition: Partition) -> None:
         if partition.topic != self._topic:
             return
         self._count_partitions()  # another broker may have created the topic
-        loading = self._coordinator.become_leader(partition.index, partition.leader_epoch)
-        task = asyncio.get_running_loop().create_task(loading)
+        self._begin_to_load(partition, partition.leader_epoch)
+
+    def _begin_to_load(
+        self, partition: Partition, leader_epoch: int, pause: float = _FIRST_PAUSE_SECONDS
+    ) -> None:
+        if not partition.is_leader or partition.leader_epoch != leader_epoch:
+            return  # somebody else reads it, or it is read for another epoch
+        task = asyncio.get_running_loop().create_task(self._load(partition, leader_epoch, pause))
         self._loading.add(task)
         task.add_done_callback(self._loading.discard)
+
+    async def _load(
+        self, partition: Partition, leader_epoch: int, pause: float = _FIRST_PAUSE_SECONDS
+    ) -> None:
+        """Let it be read; what fails is tried again after a pause, which nobody waits for."""
+        try:
+            await self._coordinator.become_leader(partition.index, leader_epoch)
+            return
+        except KafkaError as error:
+            logger.error("%s-%d cannot be read and is tried again: %s", self._topic, partition.index, error)
+        except Exception:
+            logger.exception("%s-%d cannot be read and is tried again", self._topic, partition.index)
+        asyncio.get_running_loop().call_later(
+            pause, self._begin_to_load, partition, leader_epoch, min(2 * pause, _LAST_PAUSE_SECONDS)
+        )
 
     def _on_leaving(self, partition: Partition) -> None:
         if partition.topic == self._topic:

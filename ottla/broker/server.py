@@ -32,6 +32,7 @@ from ottla.metadata.nodes import Endpoint
 from ottla.metadata.store import StoreError
 
 if TYPE_CHECKING:
+    from ottla.broker.cluster_member import ClusterMember
     from ottla.metadata.zookeeper import ZooKeeperStore
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Server:
         self._directories: list[LogDirectory] = []
         self._store: EmbeddedStore | ZooKeeperStore | None = None
         self._feed: ImageFeed | None = None
+        self._member: ClusterMember | None = None
         self._housekeeping: Housekeeping | None = None
         self._failed: asyncio.Future[str] | None = None
 
@@ -138,7 +140,7 @@ class Server:
     async def _join(self) -> Broker:
         """One broker of a cluster, whose metadata is in ZooKeeper."""
         # A broker on its own does not wait for what only clusters need.
-        from ottla.broker.cluster_member import ClusterMember, remove_strays
+        from ottla.broker.cluster_member import ClusterMember, out_of_reach, remove_strays
         from ottla.metadata.zookeeper import ZooKeeperStore
 
         config = self.config
@@ -152,15 +154,19 @@ class Server:
             config.set_broker_id(await generate_broker_id(store, config))
         image = ClusterImage(cluster_id)
         feed = self._feed = ImageFeed(store, image, config, config.broker_id)
+        await store.sync()  # what looks deleted to a server that lags would be taken for deleted
         await feed.load()
         known = [directory for directory in self._directories if directory.meta is not None]
         self._claim_directories(cluster_id)
         await asyncio.to_thread(self._load_logs, image)
         await asyncio.to_thread(remove_strays, known, image, config.broker_id)
         replicas = self._replicas(image)
+        if lacking := out_of_reach(self._directories, image, config.broker_id):
+            logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
+            replicas.keep_offline(lacking)
         topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
         broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
-        broker.member = ClusterMember(broker, store, feed, self._endpoints())
+        broker.member = self._member = ClusterMember(broker, store, feed, self._endpoints())
         return broker
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
@@ -255,6 +261,9 @@ class Server:
         """Let go of everything after a start that failed; the data is left as it was found."""
         for listener in self._listeners:
             listener.close()
+        if self._member is not None:
+            await self._member.abandon()
+            self.broker.close()
         if self._feed is not None:
             await self._feed.stop()
         for directory in self._directories:

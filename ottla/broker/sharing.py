@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.group_wiring import PartitionStateLog
+from ottla.broker.group_wiring import CoordinatorLeadership, PartitionStateLog
 from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_sessions import ShareSession, ShareSessions
 from ottla.coordinator.share_state import SHARE_STATE_TOPIC
@@ -32,16 +32,11 @@ class Sharing:
         self.partitions = SharePartitions(broker, self.states)
         self.sessions = ShareSessions(config.get_int("group.share.max.share.sessions"), self._session_ended)
         broker.groups.share_states = self.states
-
-    async def start(self) -> None:
-        await self.states.load(sorted(self._broker.replicas.topic(SHARE_STATE_TOPIC)))
+        self.leadership = CoordinatorLeadership(self.states, SHARE_STATE_TOPIC, broker.replicas, broker.image)
 
     async def ensure_topic(self) -> None:
         """The state topic comes into being with the first share group."""
-        if not self.states.partition_count:
-            await self._broker.ensure_internal_topic(SHARE_STATE_TOPIC)
-            topic = self._broker.image.topics[SHARE_STATE_TOPIC]
-            self.states.partition_count = len(topic.partitions)
+        await self._broker.ensure_internal_topic(SHARE_STATE_TOPIC)
 
     def topic_deleted(self, topic_id: bytes) -> None:
         self.partitions.forget_topic(topic_id)

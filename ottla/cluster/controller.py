@@ -164,6 +164,8 @@ class Controller:
             await self._wake.wait()
             self._wake.clear()
             try:
+                if self.is_active and self._image.controller_id == NO_CONTROLLER:
+                    await self._check_seat()
                 if not self.is_active:
                     await self._campaign()
                 if self.is_active:
@@ -182,6 +184,15 @@ class Controller:
         self._look_at_all = True
         await asyncio.sleep(_RETRY_SECONDS)
         self._wake.set()
+
+    async def _check_seat(self) -> None:
+        """The image may be from before the election. But an operator may have asked for another one."""
+        [current] = await self._store.get_many([nodes.CONTROLLER])
+        if current is None:
+            self._step_down("its node is gone")
+        else:
+            self._image.set_controller(nodes.decode_controller(current.data), self._image.controller_epoch)
+            self._controller_changed()
 
     async def _campaign(self) -> None:
         """Become the controller, if there is none or if the one there is is gone."""

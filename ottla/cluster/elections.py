@@ -51,6 +51,13 @@ def lead_again(partition: PartitionImage, broker: int, live: Collection[int]) ->
     return _lead(partition, broker, isr)
 
 
+def without_data(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
+    """The same for a broker that cannot reach its log: where it is the last in sync nobody leads until it can."""
+    if partition.leader != broker:
+        return without(partition, broker, live)
+    return without(partition, broker, live) or _lead(partition, NO_LEADER, partition.isr)
+
+
 def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
     """The preferred replica leads, if it can."""
     preferred = partition.replicas[0]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ottla.cluster.ending import end_tasks
+from ottla.cluster.peer import PeerConnection
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +22,7 @@ _REFUSALS = 2
 _BETWEEN_REFUSALS = 0.02
 _BETWEEN_ATTEMPTS = 0.5
 _CONNECT_SECONDS = 5.0
-_PROBE_SECONDS = 1.0
+_PROBE_SECONDS = 2.0
 _STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
 
 
@@ -31,16 +33,16 @@ class Target(NamedTuple):
     port: int
 
 
-async def is_listening(target: Target) -> bool:
-    """Whether somebody takes connections there. Only a refusal is a no."""
+async def is_serving(target: Target, seconds: float = _PROBE_SECONDS) -> bool:
+    """Whether a broker answers there. One that is still starting has its port, but says nothing yet."""
+    peer = PeerConnection(target.host, target.port, "probe", connect_timeout=seconds)
     try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            _, writer = await asyncio.open_connection(target.host, target.port)
-    except ConnectionRefusedError:
-        return False
+        async with asyncio.timeout(seconds):
+            await peer.request(ApiVersionsRequest(), 0)
     except (OSError, TimeoutError):
-        return True
-    writer.close()
+        return False
+    finally:
+        peer.close()
     return True
 
 

@@ -65,6 +65,19 @@ class Membership:
         self._registering: asyncio.Task[None] | None = None
         self._leaving = False
 
+    async def wait_for_id(self) -> None:
+        """Wait until no other broker has this one's id: before that nothing may be decided in its name."""
+        registration, path = self._registration(), nodes.broker_path(self._broker_id)
+        deadline = asyncio.get_running_loop().time() + self._session_seconds + 1
+        while True:
+            [node] = await self._store.get_many([path])
+            if (
+                node is None
+                or nodes.decode_broker(self._broker_id, node.data).endpoints == registration.endpoints
+            ):
+                return
+            await self._make_way(path, registration, deadline)
+
     async def register(self) -> None:
         """Announce this broker. A node of its own from a life before gives way; another broker's does not."""
         registration = self._registration()

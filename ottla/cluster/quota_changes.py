@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.cluster.changes import config_notification
 from ottla.metadata import client_quotas
 from ottla.metadata.client_quotas import CLIENT_KEYS, IP_KEYS, WHOLE_KEYS, Entity, QuotaChange
 from ottla.metadata.cluster_image import ClusterImage
-from ottla.metadata.store import NodeStore
+from ottla.metadata.store import BadVersion, NodeStore, NoNode, Operation, Set, StoreError, ensure_paths
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 _TYPES = (client_quotas.USER, client_quotas.CLIENT_ID, client_quotas.IP)
 _LONG_MAX = 2**63 - 1
+_MAX_ATTEMPTS = 10
 
 
 def check_entity(names: Iterable[tuple[str, str | None]]) -> Entity:
@@ -69,18 +70,38 @@ async def alter_client_quotas(
     *,
     tell: bool = False,
 ) -> None:
-    """Apply checked changes, in the store first; with `tell`, let the other brokers know."""
-    after = dict(image.client_quotas.get(entity, {}))
+    """Apply checked changes to what the store says; with `tell`, all brokers learn of it, this one among them."""
+    path = client_quotas.entity_path(entity)
+    for _ in range(_MAX_ATTEMPTS):
+        await ensure_paths(store, [path])
+        node = await store.get(path)
+        before = client_quotas.decode_quotas(node)
+        after = _changed(before, changes)
+        if after == before:
+            return
+        operations: list[Operation] = [Set(path, client_quotas.replace_quotas(node, after), node.version)]
+        if tell:
+            operations.append(config_notification(path))
+        try:
+            await store.multi(operations)
+        except (BadVersion, NoNode) as error:
+            if error.path != path:
+                raise
+            continue  # another broker was faster
+        if not tell:
+            image.set_client_quotas(entity, after)
+        return
+    raise StoreError(f"{path} changes faster than it can be read.")
+
+
+def _changed(quotas: Mapping[str, float], changes: Sequence[QuotaChange]) -> dict[str, float]:
+    after = dict(quotas)
     for key, value in changes:
         if value is None:
             after.pop(key, None)
         else:
             after[key] = float(round(value)) if key in WHOLE_KEYS else value
-    if after != image.client_quotas.get(entity, {}):
-        await client_quotas.write_client_quotas(store, entity, after)
-        if tell:
-            await store.multi([config_notification(client_quotas.entity_path(entity))])
-        image.set_client_quotas(entity, after)
+    return after
 
 
 def _refused(message: str) -> KafkaError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from time import monotonic
 
 from ottla.cluster.leader_state import Surroundings
@@ -93,7 +93,7 @@ class Replicas:
         known = topic.partitions.get(index)
         if known is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if self._broker_id in known.replicas:
+        if (topic.name, index) in self._offline or topic.name in self._unopened:
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log of this partition is offline")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -218,10 +218,13 @@ class Replicas:
         config = log_config(self._config, topic.configs)
         self._unopened.discard(topic.name)
         while missing:
-            logs, failure = await asyncio.to_thread(self._create_logs, topic, missing, config)
-            for index, log in zip(missing, logs, strict=False):
+            made, refused, failure = await asyncio.to_thread(self._create_logs, topic, missing, config)
+            for index, log in made.items():
                 self.adopt(topic, index, log)
-            missing = missing[len(logs) :]
+            for index, refusal in refused.items():
+                logger.error("%s-%d is offline: %s", topic.name, index, refusal)
+                self.take_offline(topic.name, index)
+            missing = [index for index in missing if index not in made and index not in refused]
             if failure is None:
                 return
             directory, error = failure
@@ -241,23 +244,27 @@ class Replicas:
 
     def _create_logs(
         self, topic: TopicImage, indexes: list[int], config: LogConfig
-    ) -> tuple[list[PartitionLog], tuple[LogDirectory, StorageError] | None]:
-        """The logs in order, as far as the directories allow; and which one did not."""
-        logs: list[PartitionLog] = []
+    ) -> tuple[dict[int, PartitionLog], dict[int, KafkaError], tuple[LogDirectory, StorageError] | None]:
+        """The logs in order, as far as the directories allow; those that are refused; and which directory failed."""
+        logs: dict[int, PartitionLog] = {}
+        refused: dict[int, KafkaError] = {}
         for index in indexes:
             directory = self._directory_for(topic.name, index)
             try:
-                logs.append(directory.create_log(topic.name, index, topic_id=topic.topic_id, config=config))
+                logs[index] = directory.create_log(topic.name, index, topic_id=topic.topic_id, config=config)
             except StorageError as error:
-                return logs, (directory, error)
-        return logs, None
+                return logs, refused, (directory, error)
+            except KafkaError as error:  # there is one, and it is not what was written
+                refused[index] = error
+        return logs, refused, None
 
     def _directory_for(self, topic: str, index: int) -> LogDirectory:
         """New partitions go where the fewest are, as Kafka does it."""
         online = [directory for directory in self.log_directories if directory.online]
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is left")
-        having = (directory for directory in online if (topic, index) in directory.logs)
+        name = (topic, index)
+        having = (each for each in online if name in each.logs or name in each.offline_logs)
         return next(having, None) or min(online, key=lambda directory: len(directory.logs))
 
     def adopt(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
@@ -378,3 +385,16 @@ class Replicas:
         known = self._image.partitions.get((topic, index))
         if known is not None and known.leader == self._broker_id:
             self._image.put_partition(known._replace(leader=NO_LEADER))
+
+    def keep_offline(self, names: Iterable[tuple[str, int]]) -> None:
+        """The same at the start of a member of a cluster, which sees to it itself that others lead."""
+        self._offline.update(names)
+
+    def forget_offline(self, topic: str) -> None:
+        """The topic was deleted: another one of its name has nothing to do with what cannot be reached."""
+        self._offline = {name for name in self._offline if name[0] != topic}
+
+    @property
+    def offline(self) -> Collection[tuple[str, int]]:
+        """Partitions whose data is out of reach."""
+        return self._offline

@@ -171,18 +171,16 @@ class TopicAdmin:
         async def decide() -> None:
             async with self._topic_lock(name):
                 validate_topic_name(name)
-                topic = self._image.topics.get(name)
-                if topic is None:
+                if name not in self._image.topics:
                     raise KafkaError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
                     )
-                configs = alteration(topic.configs)
-                validate_topic_configs(configs)
-                if validate_only:
-                    return
-                await self._write_config(nodes.topic_config_path(name), configs)
-                self._image.set_topic_configs(name, configs)
-                self._replicas.config_changed(self._image.topics[name])
+                configs = await self._alter_config(
+                    nodes.topic_config_path(name), alteration, validate_topic_configs, validate_only
+                )
+                if configs is not None:
+                    self._image.set_topic_configs(name, configs)
+                    self._replicas.config_changed(self._image.topics[name])
 
         await self._finish(decide())
 
@@ -191,12 +189,14 @@ class TopicAdmin:
     ) -> None:
         async def decide() -> None:
             async with self._broker_configs_lock:
-                configs = alteration(self._image.group_configs.get(group_id, {}))
-                validate_group_configs(self._config, configs)
-                if validate_only:
-                    return
-                await self._write_config(nodes.group_config_path(group_id), configs)
-                self._image.group_configs[group_id] = configs
+                configs = await self._alter_config(
+                    nodes.group_config_path(group_id),
+                    alteration,
+                    lambda changed: validate_group_configs(self._config, changed),
+                    validate_only,
+                )
+                if configs is not None:
+                    self._image.group_configs[group_id] = configs
 
         await self._finish(decide())
 
@@ -207,11 +207,16 @@ class TopicAdmin:
 
         async def decide() -> None:
             async with self._broker_configs_lock:
-                configs = alteration(self._image.broker_configs.get(broker_id, {}))
-                validate_dynamic_broker_configs(self._config, configs, cluster_default=broker_id is None)
-                if validate_only:
+                configs = await self._alter_config(
+                    nodes.broker_config_path(broker_id),
+                    alteration,
+                    lambda changed: validate_dynamic_broker_configs(
+                        self._config, changed, cluster_default=broker_id is None
+                    ),
+                    validate_only,
+                )
+                if configs is None:
                     return
-                await self._write_config(nodes.broker_config_path(broker_id), configs)
                 self._image.set_broker_configs(broker_id, configs)
                 if broker_id is None:
                     self._config.set_dynamic(cluster_default=configs)
@@ -348,10 +353,37 @@ class TopicAdmin:
         await remove_topic_nodes(self._store, name)
         self._image.deleting.discard(name)
 
-    async def _write_config(self, path: str, configs: Mapping[str, str]) -> None:
-        data = nodes.encode_config(configs)
-        told: list[Operation] = [config_notification(path)] if self._feed is not None else []
-        try:
-            await self._store.multi([Set(path, data), *told])
-        except NoNode:
-            await self._store.multi([Create(path, data), *told])
+    async def _alter_config(
+        self,
+        path: str,
+        alteration: Alteration,
+        check: Callable[[Mapping[str, str]], None],
+        validate_only: bool,
+    ) -> dict[str, str] | None:
+        """What is to be shown in the image: None if nothing was written, and in a cluster, where the feed does it.
+
+        Another broker may alter the same at the same time, so the node counts, and not the image.
+        """
+        for _ in range(_MAX_ATTEMPTS):
+            [node] = await self._store.get_many([path])
+            configs = alteration({} if node is None else nodes.decode_config(node.data))
+            check(configs)
+            if validate_only:
+                return None
+            data = nodes.encode_config(configs)
+            operations: list[Operation] = [
+                Create(path, data) if node is None else Set(path, data, node.version)
+            ]
+            if self._feed is not None:
+                operations.append(config_notification(path))
+            try:
+                await self._store.multi(operations)
+            except (BadVersion, NoNode, NodeExists) as error:
+                if error.path != path:
+                    raise
+                continue
+            if self._feed is None:
+                return configs
+            await self._feed.sync()
+            return None
+        raise StoreError(f"{path} changes faster than it can be read.")

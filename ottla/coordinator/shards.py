@@ -103,6 +103,7 @@ class Shards:
         return self._by_partition.get(shard.partition) is shard and shard.groups.get(group.group_id) is group
 
     async def load(self, partition: int, leader_epoch: int) -> None:
+        """Read a partition that this broker leads from now on. Who cannot read it knows nothing of it."""
         known = self._by_partition.get(partition)
         if known is not None:
             if known.leader_epoch >= leader_epoch:
@@ -120,11 +121,10 @@ class Shards:
                 if applied >= _RECORDS_AT_ONCE:
                     applied = 0
                     await asyncio.sleep(0)
-        except KafkaError as error:
-            log.error("the groups of __consumer_offsets-%d cannot be read: %s", partition, error)
+        except BaseException:
             if self._by_partition.get(partition) is shard:
                 del self._by_partition[partition]
-            return
+            raise
         if self._by_partition.get(partition) is not shard:
             return  # another broker leads it by now, or a later load replaced this one
         shard.groups = replay.finish()

@@ -106,12 +106,19 @@ class TransactionCoordinator:
         self._shards.partition_count = partitions
 
     async def become_leader(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of `__transaction_state`: read it, and end what was to be ended."""
+        """This broker leads a partition of `__transaction_state`: read it, and begin to end what was to be ended."""
         shard = await self._shards.load(partition, leader_epoch)
         if shard is not None:
-            for which in list(shard.ids.values()):
-                if which.current.state in PREPARED:
-                    await self._write_markers(shard, which)
+            self._in_background(self._end_prepared(shard))
+
+    async def _end_prepared(self, shard: TransactionShard) -> None:
+        """Nobody waits for it: leaders of some partitions may be out of reach, and other ids are not concerned."""
+        for which in list(shard.ids.values()):
+            # A client may have come first: what it is told to try again is in hand then.
+            if which.current.state in PREPARED and which.pending is None and which.unmarked is None:
+                if not self._shards.holds(shard):
+                    return
+                await self._write_markers(shard, which)
 
     def resign(self, partition: int, leader_epoch: int | None = None) -> None:
         self._shards.unload(partition, leader_epoch)

@@ -104,13 +104,10 @@ class TransactionShards:
                 if applied >= _RECORDS_AT_ONCE:
                     applied = 0
                     await asyncio.sleep(0)
-        except KafkaError as error:
-            log.error(
-                "the transactions of %s-%d cannot be read: %s", TRANSACTION_STATE_TOPIC, partition, error
-            )
+        except BaseException:
             if self.holds(shard):
                 del self._by_partition[partition]
-            return None
+            raise
         if not self.holds(shard):
             return None  # another broker leads it by now, or a later load replaced this one
         shard.loading = False

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from ottla.metadata import nodes
 from ottla.metadata.config_defs import format_value
-from ottla.metadata.store import Node, NodeStore, NoNode, ensure_paths
+from ottla.metadata.store import Node, NodeStore, NoNode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -60,7 +60,7 @@ def entity_path(of: Entity) -> str:
     return f"{path}/clients/{_to_name(names[CLIENT_ID])}" if CLIENT_ID in names else path
 
 
-def _quotas(node: Node | None) -> dict[str, float]:
+def decode_quotas(node: Node | None) -> dict[str, float]:
     """What a node says of quotas; a user's node has other things as well."""
     found = {}
     for key, text in nodes.decode_config(node.data if node else b"").items():
@@ -80,16 +80,16 @@ async def load_client_quotas(store: NodeStore) -> dict[Entity, dict[str, float]]
         for client in await _children(store, f"{nodes.CONFIG_USERS}/{user}/clients"):
             entities.append(entity({USER: _from_name(user), CLIENT_ID: _from_name(client)}))
     found = await store.get_many([entity_path(each) for each in entities])
-    return {each: quotas for each, node in zip(entities, found, strict=True) if (quotas := _quotas(node))}
+    return {
+        each: quotas for each, node in zip(entities, found, strict=True) if (quotas := decode_quotas(node))
+    }
 
 
-async def write_client_quotas(store: NodeStore, of: Entity, quotas: Quotas) -> None:
-    """Set the quotas of an entity, and leave what else its node holds."""
-    path = entity_path(of)
-    await ensure_paths(store, [path])
-    before = nodes.decode_config((await store.get(path)).data)
+def replace_quotas(node: Node, quotas: Quotas) -> bytes:
+    """The data of an entity's node with other quotas, and with what else it holds."""
+    before = nodes.decode_config(node.data)
     kept = {key: value for key, value in before.items() if key not in CLIENT_KEYS and key not in IP_KEYS}
-    await store.set(path, nodes.encode_config({**kept, **{k: _text(k, v) for k, v in quotas.items()}}))
+    return nodes.encode_config({**kept, **{k: _text(k, v) for k, v in quotas.items()}})
 
 
 def _text(key: str, value: float) -> str:

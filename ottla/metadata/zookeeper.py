@@ -30,6 +30,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.serialization import Connect
 
 from ottla.metadata.store import (
     ANY_VERSION,
@@ -95,7 +96,8 @@ class ZooKeeperStore:
         self, connect: str, *, session_timeout: float = 18.0, operation_timeout: float | None = None
     ) -> None:
         self._connect = connect
-        self._session_timeout = session_timeout
+        self._session_timeout = session_timeout  # as asked for; the ensemble may grant less
+        self._granted_timeout = session_timeout
         self._operation_timeout = session_timeout if operation_timeout is None else operation_timeout
         self._client: KazooClient | None = None
         self._loop: asyncio.AbstractEventLoop
@@ -125,10 +127,11 @@ class ZooKeeperStore:
             logger=logging.getLogger("kazoo"),
         )
         client.add_listener(self._on_state)
+        self._note_granted_timeout(client)
         started = client.start_async()
         began = time.monotonic()
         try:
-            while not started.is_set():
+            while not started.is_set() or client.client_id is None:  # it may be lost again at once
                 if time.monotonic() - began > self._operation_timeout:
                     raise StoreUnavailable(f"ZooKeeper at {self._connect} cannot be reached.")
                 await asyncio.sleep(0.005)
@@ -136,7 +139,7 @@ class ZooKeeperStore:
             await asyncio.to_thread(_stop, client)
             raise
         self._client = client
-        self._session_id = client.client_id[0]
+        self._session_id = client._session_id
         if client.chroot:
             # kazoo makes no more than one node of it while it is in force.
             chroot, client.chroot = client.chroot, ""
@@ -144,7 +147,7 @@ class ZooKeeperStore:
                 await self._read(lambda _: client.ensure_path_async(chroot))
             finally:
                 client.chroot = chroot
-        self._lease_until = began + self._session_timeout * _TRUSTED
+        self._lease_until = began + self._session_seconds * _TRUSTED
         self._renewing = asyncio.ensure_future(self._renew())
         for watch in list(self._watches.values()):
             self._arm(watch, tell=False)
@@ -176,13 +179,30 @@ class ZooKeeperStore:
 
     async def _renew(self) -> None:
         while True:
-            await asyncio.sleep(self._session_timeout / _RENEWALS)
+            await asyncio.sleep(self._session_seconds / _RENEWALS)
             sent = time.monotonic()
             try:
                 await self._call(lambda client: client.exists_async("/"))
             except StoreError:
                 continue
-            self._lease_until = sent + self._session_timeout * _TRUSTED
+            self._lease_until = sent + self._session_seconds * _TRUSTED
+
+    @property
+    def _session_seconds(self) -> float:
+        return min(self._session_timeout, self._granted_timeout)
+
+    def _note_granted_timeout(self, client: KazooClient) -> None:
+        """kazoo keeps to itself what the ensemble has granted: it is in the answer to the request that connects."""
+        connection = client._connection
+        invoke = connection._invoke
+
+        def noted(timeout: float, request: Any, xid: int | None = None) -> Any:  # in a thread of kazoo's
+            answer = invoke(timeout, request, xid)
+            if isinstance(request, Connect) and answer[0].time_out > 0:
+                self._granted_timeout = answer[0].time_out / 1000
+            return answer
+
+        connection._invoke = noted
 
     def _on_state(self, state: str) -> None:
         """In a thread of kazoo's."""
@@ -194,11 +214,14 @@ class ZooKeeperStore:
         if state == KazooState.SUSPENDED:
             self._tell(SessionState.SUSPENDED)
             return
-        began, session_id = time.monotonic(), self._client.client_id[0]
+        identity = self._client.client_id
+        if identity is None:
+            return  # lost again meanwhile: the next connection tells
+        began, session_id = time.monotonic(), identity[0]
         expired, self._session_id = session_id != self._session_id, session_id
         if expired:
             logger.warning("The session with ZooKeeper at %s expired; a new one has begun", self._connect)
-            self._lease_until = began + self._session_timeout * _TRUSTED
+            self._lease_until = began + self._session_seconds * _TRUSTED
         self._tell(SessionState.EXPIRED if expired else SessionState.CONNECTED)
         for watch in list(self._watches.values()):
             self._arm(watch, tell=True)
@@ -261,6 +284,10 @@ class ZooKeeperStore:
 
     async def children(self, path: str) -> list[str]:
         return sorted(await self._read(lambda client: client.get_children_async(path), path))
+
+    async def sync(self) -> None:
+        """Let the server that is read from catch up with all that was written before, wherever it was."""
+        await self._read(lambda client: client.sync_async("/"))
 
     # Writes
 
@@ -401,7 +428,8 @@ class ZooKeeperStore:
 
     async def _in_time(self, answered: asyncio.Future[None]) -> None:
         try:
-            await asyncio.wait_for(answered, self._operation_timeout)
+            async with asyncio.timeout(self._operation_timeout):
+                await answered
         except TimeoutError:
             raise StoreUnavailable(f"ZooKeeper at {self._connect} does not answer.") from None
 

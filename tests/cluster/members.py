@@ -35,8 +35,11 @@ class FakeReplicas:
         self.configs: list[tuple[str, dict[str, str]]] = []
         self.deleted: list[str] = []
         self.applied = 0
+        self.failures: list[Exception] = []  # of what comes next
 
     def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]:
+        if self.failures:
+            raise self.failures.pop()
         for index in changed:
             self.applied += 1
             state = topic.partitions.get(index)
@@ -47,8 +50,10 @@ class FakeReplicas:
         return asyncio.sleep(0)
 
     async def delete_topic(self, name: str) -> None:
-        self.deleted.append(name)
         self.held.pop(name, None)
+        if self.failures:
+            raise self.failures.pop()
+        self.deleted.append(name)
 
     def config_changed(self, topic: TopicImage) -> None:
         self.configs.append((topic.name, dict(topic.configs)))

@@ -27,6 +27,16 @@ async def test_the_first_broker_wins_and_all_know(tmp_path: Path) -> None:
         assert (await found[0].store.get(nodes.CONTROLLER_EPOCH)).data == b"1"
 
 
+async def test_a_controller_whose_node_is_deleted_steps_down_and_one_is_elected(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        for member in found[1:]:
+            await member.controller.stop()  # only the one that is elected could be elected again
+        await found[0].store.delete(nodes.CONTROLLER)
+        await until(lambda: found[0].image.controller_epoch == 2)
+        assert active(found) is found[0]
+        await until(lambda: all(m.image.controller_id == 0 for m in found))
+
+
 async def test_another_one_takes_over_and_moves_what_the_dead_one_led(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[1].admin.create_topic("t", assignment=[(0, [0, 1, 2]), (1, [1, 0, 2])])

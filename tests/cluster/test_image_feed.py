@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,19 @@ async def test_a_topic_of_the_same_name_is_another_topic(tmp_path: Path) -> None
         assert all(m.replicas.topic("t")[0].topic_id != before for m in found)
 
 
+@pytest.mark.parametrize("failure", [OSError("no such device"), RuntimeError("a bug")])
+async def test_what_replicas_could_not_do_is_done_later(tmp_path: Path, failure: Exception) -> None:
+    async with members(tmp_path) as found:
+        replicas = found[1].replicas
+        replicas.failures = [failure, failure]
+        await found[0].admin.create_topic("t", 2, 3)
+        await until(lambda: len(replicas.topic("t")) == 2)
+        assert not replicas.failures
+        replicas.failures = [failure]
+        await found[0].admin.delete_topic("t")
+        await until(lambda: replicas.deleted == ["t"])
+
+
 async def test_configs_that_one_broker_changes_are_in_force_on_all(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", 1, 3)
@@ -161,6 +176,39 @@ async def test_configs_that_one_broker_changes_are_in_force_on_all(tmp_path: Pat
         await until(
             lambda: all(m.image.client_quotas == {limited: {"producer_byte_rate": 1000.0}} for m in found)
         )
+
+
+async def test_what_two_brokers_change_at_once_is_both_in_force(tmp_path: Path) -> None:
+    def setting(name: str, value: str) -> Callable[[Mapping[str, str]], dict[str, str]]:
+        return lambda before: {**before, name: value}
+
+    limited = entity({CLIENT_ID: "c"})
+
+    def quotas(member: Member, key: str) -> Awaitable[None]:
+        changes = [QuotaChange(key, 1000.0)]
+        return alter_client_quotas(member.store, member.image, limited, changes, tell=True)
+
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", 1, 3)
+        await until(lambda: all("t" in m.image.topics for m in found))
+        await asyncio.gather(
+            found[0].admin.alter_topic_configs("t", setting("retention.ms", "7")),
+            found[1].admin.alter_topic_configs("t", setting("flush.ms", "8")),
+            found[0].admin.alter_broker_configs(None, setting("log.retention.ms", "99")),
+            found[1].admin.alter_broker_configs(None, setting("log.flush.interval.ms", "98")),
+            found[0].admin.alter_group_configs("g", setting("share.auto.offset.reset", "earliest")),
+            found[1].admin.alter_group_configs("g", setting("share.isolation.level", "read_committed")),
+            quotas(found[0], "producer_byte_rate"),
+            quotas(found[1], "consumer_byte_rate"),
+        )
+        topic = {"retention.ms": "7", "flush.ms": "8"}
+        await until(lambda: all(m.image.topics["t"].configs == topic for m in found))
+        brokers = {"log.retention.ms": "99", "log.flush.interval.ms": "98"}
+        await until(lambda: all(m.image.broker_configs.get(None) == brokers for m in found))
+        group = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
+        await until(lambda: all(m.image.group_configs.get("g") == group for m in found))
+        limits = {limited: {"producer_byte_rate": 1000.0, "consumer_byte_rate": 1000.0}}
+        await until(lambda: all(m.image.client_quotas == limits for m in found))
 
 
 async def test_config_changes_are_told_in_kafkas_words(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,9 +11,15 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from ottla.broker.server import Server, StartupError
+from ottla.cluster.controller import Controller
+from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.store import StoreError
+from ottla.metadata.zookeeper import SessionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Broker, Cluster, ZooKeeper
+from tests.cluster.members import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
@@ -43,6 +50,69 @@ def test_an_id_is_given_once(cluster: Cluster, tmp_path: Path) -> None:
     )
     address = f"PLAINTEXT://127.0.0.1:{cluster.ports[0]}"
     assert said == (f"Error: Broker 0 is registered already, at {address}: give this one another broker.id.")
+
+
+def test_who_has_the_id_of_another_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create_topic("untouched", 2, replication_factor=2)
+    before = [cluster.partition("untouched", index) for index in range(2)]
+    refused(
+        tmp_path,
+        broker_id="0",
+        zookeeper_connect=cluster.zookeeper.connect,
+        zookeeper_session_timeout_ms="1000",
+    )
+    assert [cluster.partition("untouched", index) for index in range(2)] == before
+
+
+def server(data: Path, broker_id: int, connect: str) -> Server:
+    settings = {
+        "broker.id": str(broker_id),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "log.dirs": str(data),
+        "zookeeper.connect": connect,
+        "zookeeper.session.timeout.ms": "1000",
+    }
+    return Server(BrokerConfig.embedded(settings))
+
+
+async def test_a_start_that_fails_leaves_nothing_running(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Controller.start
+
+    def begin_and_fail(controller: Controller) -> None:
+        begin(controller)
+        raise StoreError("the ensemble is gone")
+
+    monkeypatch.setattr(Controller, "start", begin_and_fail)
+    with pytest.raises(StartupError, match="the ensemble is gone"):
+        await server(tmp_path, 4, f"{cluster.zookeeper.connect}/fails").start()
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, 2)
+
+
+async def test_nothing_is_led_until_all_lost_sessions_are_made_up_for(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = server(tmp_path, 4, f"{cluster.zookeeper.connect}/twice")
+    await running.start()
+    try:
+        member = running.broker.member
+        assert member is not None
+        assert member.lease() > 0
+        loop = asyncio.get_running_loop()
+        known: list[asyncio.Future[None]] = [loop.create_future(), loop.create_future()]
+        waiting, sync = list(known), member.feed.sync
+        monkeypatch.setattr(member.feed, "sync", lambda: waiting.pop(0) if waiting else sync())
+        for _ in known:
+            member._session_changed(SessionState.EXPIRED)
+        await until(lambda: not waiting)
+        known[0].set_result(None)
+        await sync()
+        assert member.lease() == 0.0
+        known[1].set_result(None)
+        await until(lambda: member.lease() > 0)
+    finally:
+        await running.stop()
 
 
 def test_a_directory_belongs_to_one_cluster(cluster: Cluster, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from ottla.coordinator.share_state import ShareKey, ShareState, apply, snapshot_
 from ottla.coordinator.share_state_store import ShareStateStore
 from ottla.coordinator.state_log import KeyValue
 from ottla.protocol.batch_header import BatchHeader
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record
 
 GROUP = "sgb8a2d2"
@@ -107,18 +108,46 @@ class MemoryLog:
         yield None, [Record(i, 0, key, value) for i, (key, value) in enumerate(found)]  # type: ignore[misc]
 
 
+def leading(log: MemoryLog, *partitions: int, of: int = 3) -> ShareStateStore:
+    store = ShareStateStore(log, lambda: 7, updates_per_snapshot=2)
+    store.set_partition_count(of)
+    for partition in partitions:
+        asyncio.run(store.become_leader(partition, 1))
+    return store
+
+
+def test_what_another_broker_keeps_is_neither_known_nor_begun_anew() -> None:
+    log = MemoryLog()
+    store = leading(log, 0, 1, 2)
+    store.initialize(KEY, 2, start_offset=5)
+    [(partition, _)] = log.records
+    others = [each for each in range(3) if each != partition]
+    for elsewhere in (leading(log, *others), store):
+        elsewhere.resign(partition)
+        assert elsewhere.get(KEY) is None
+        assert elsewhere.keys(GROUP) == []
+        with pytest.raises(KafkaError, match="Another broker keeps the state") as refused:
+            elsewhere.initialize(KEY, 3)
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with pytest.raises(KafkaError):
+            elsewhere.write(KEY, 0, 1, 1, [])
+    assert len(log.records) == 1
+    asyncio.run(store.become_leader(partition, 2))
+    state = store.get(KEY)
+    assert state is not None
+    assert state.start_offset == 5
+
+
 def test_a_store_reads_back_what_it_wrote_and_begins_anew_with_a_snapshot() -> None:
     log = MemoryLog()
-    store = ShareStateStore(log, lambda: 7, updates_per_snapshot=2)
-    store.partition_count = 3
+    store = leading(log, 0, 1, 2)
     store.initialize(KEY, 2)
     for offset in range(5):
         store.write(KEY, 0, offset, 1, [StateBatch(offset, offset, DeliveryState.ACKNOWLEDGED, 1)])
     kinds = [int.from_bytes(key[:2], "big") for _, (key, _) in log.records]
     assert kinds == [0, 1, 1, 0, 1, 1, 0, 1]
     assert list(log.starts.values()) == [6], "only the last snapshot and what follows is needed"
-    again = ShareStateStore(log, lambda: 8, updates_per_snapshot=2)
-    asyncio.run(again.load(range(3)))
+    again = leading(log, 0, 1, 2)
     assert again.get(KEY) == store.get(KEY)
     assert again.keys(GROUP) == [KEY]
     again.delete_topics({TOPIC})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from unittest import mock
 
 import pytest
 
@@ -126,6 +127,7 @@ def test_a_decision_is_carried_out_after_a_restart(state: TransactionState) -> N
         b.log.append(0, [(transaction_key("x"), transaction_value(prepared))], 1)
         b.epoch = 8
         await b.lead()
+        await b.clock.run()
         commit = state is PREPARE_COMMIT
         assert [(m, p) for m, p, _ in b.markers.written] == [
             (Marker(7, 3, commit, 8, 2), T0),
@@ -134,6 +136,25 @@ def test_a_decision_is_carried_out_after_a_restart(state: TransactionState) -> N
         assert b.state is (COMPLETE_COMMIT if commit else COMPLETE_ABORT)
 
     check()
+
+
+@run
+async def test_partitions_out_of_reach_keep_no_other_transaction_waiting() -> None:
+    b = Bench()
+    prepared = Transaction("y", 7, 3, 60_000, PREPARE_COMMIT, frozenset({T0}), 1, 2, 2)
+    b.log.append(0, [(transaction_key("y"), transaction_value(prepared))], 1)
+    answers: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
+    with mock.patch.object(b.markers, "write", return_value=answers):
+        async with asyncio.timeout(5):
+            await b.lead()
+        await b.clock.run()
+        assert (await b.coordinator.init_producer_id("x", 60_000)).producer_id == 101
+        with pytest.raises(KafkaError) as refused:
+            await b.coordinator.init_producer_id("y", 60_000)
+        assert refused.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        answers.set_result([ErrorCode.NONE])
+        await b.clock.run()
+    assert b.coordinator.describe("y").state is COMPLETE_COMMIT
 
 
 @run

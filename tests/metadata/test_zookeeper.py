@@ -7,9 +7,10 @@ import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, KazooState
 
 from ottla.metadata.store import StoreError
 from ottla.metadata.zookeeper import SessionState, StoreUnavailable, ZooKeeperStore
@@ -74,6 +75,32 @@ async def test_the_lease_ends_before_a_session_that_nobody_answers_for(tmp_path:
             await until(lambda: time.monotonic() < store.lease_until)
         finally:
             await store.close()
+
+
+async def test_the_lease_is_of_the_session_that_was_granted(zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    asked, granted = 600.0, 60.0  # at most
+    store = ZooKeeperStore(f"{zookeeper.connect}/{tmp_path.name}", session_timeout=asked)
+    try:
+        await store.open()
+        assert time.monotonic() < store.lease_until < time.monotonic() + granted
+    finally:
+        await store.close()
+
+
+async def test_a_connection_that_is_lost_again_at_once_changes_nothing(
+    zookeeper: ZooKeeper, tmp_path: Path
+) -> None:
+    store = ZooKeeperStore(f"{zookeeper.connect}/{tmp_path.name}", session_timeout=2)
+    told: list[SessionState] = []
+    try:
+        await store.open()
+        store.on_session.append(told.append)
+        with mock.patch.object(KazooClient, "client_id", None):
+            store._session_changed(KazooState.CONNECTED)
+        assert told == []
+        await store.sync()
+    finally:
+        await store.close()
 
 
 async def test_an_ensemble_goes_on_without_one_of_three(tmp_path: Path) -> None:

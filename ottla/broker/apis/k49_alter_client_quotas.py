@@ -69,6 +69,8 @@ def _check(entry: EntryData) -> tuple[Entity | KafkaError, list[QuotaChange]]:
 async def _apply(broker: Broker, entity: Entity, changes: list[QuotaChange]) -> KafkaError | None:
     try:
         await alter_client_quotas(broker.store, broker.image, entity, changes, tell=broker.member is not None)
+        if broker.member is not None:
+            await broker.member.feed.sync()
     except StoreError as error:
         logger.error("The metadata store failed: %s", error)
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
