@@ -13,7 +13,15 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.history.recorder import PARTITIONS, TOPIC
@@ -35,10 +43,15 @@ class Teller(Writer):
     def _read(self) -> dict[int, int]:
         """What the accounts hold: all transactions of this id are ended now, those of others will be."""
         asked = {TopicPartition(TOPIC, each): OffsetSpec.latest() for each in range(PARTITIONS)}
-        quiet = {"bootstrap.servers": self.bootstrap_servers, "logger": None}
-        found = AdminClient(quiet).list_offsets(asked, isolation_level=IsolationLevel.READ_UNCOMMITTED)
-        missing = {place.partition: future.result(PATIENCE).offset for place, future in found.items()}
-        reader = Consumer({**quiet, "group.id": "tellers", "enable.partition.eof": True})
+        quiet = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0}
+        admin = AdminClient(quiet)
+        found = admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=PATIENCE
+        )
+        missing = {place.partition: future.result().offset for place, future in found.items()}
+        reader = Consumer(
+            {**quiet, "group.id": "tellers", "enable.partition.eof": True, "enable.auto.commit": False}
+        )
         reader.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in missing])
         balances = dict.fromkeys(range(PARTITIONS), OPENING)
         deadline = time.monotonic() + 2 * PATIENCE
@@ -54,7 +67,8 @@ class Teller(Writer):
                 ):
                     missing.pop(message.partition(), None)
         reader.close()
-        assert not missing, f"the accounts cannot be read: {missing}"
+        if missing:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # it begins anew, with another producer
         return balances
 
     def compose(self, name: str) -> list[tuple[int, str]]:

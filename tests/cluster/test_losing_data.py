@@ -1,0 +1,121 @@
+"""What is lost where Kafka allows it, and no more: unclean elections, and disks that flip bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from ottla.testing import Cluster
+from tests.cluster.load import read_all
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def everybody_back(cluster: Cluster) -> Iterator[None]:
+    yield
+    for broker_id in cluster.ports:
+        if broker_id not in cluster.running():
+            cluster.restart(broker_id)
+
+
+def send(cluster: Cluster, topic: str, numbers: range) -> None:
+    """All of them are acknowledged by everybody in sync, in batches of a few."""
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "batch.num.messages": 10}
+    producer = confluent_kafka.Producer(settings)
+    failed: list[str] = []
+    for number in numbers:
+        producer.produce(
+            topic, str(number).encode(), partition=0, on_delivery=lambda e, _: e and failed.append(str(e))
+        )
+    assert producer.flush(30) == 0
+    assert failed == []
+
+
+def leave_alone(cluster: Cluster, topic: str) -> tuple[int, list[int]]:
+    """The leader is the only one in sync, and has records that nobody else has; then it dies too."""
+    leader = cluster.leader(topic)
+    others = [each for each in cluster.ports if each != leader]
+    send(cluster, topic, range(100))
+    for other in others:
+        cluster.kill(other)
+    cluster.wait_for_isr(topic, {leader})
+    send(cluster, topic, range(100, 200))
+    cluster.kill(leader)
+    return leader, others
+
+
+def start(cluster: Cluster, *brokers: int) -> None:
+    for broker_id in brokers:
+        cluster._launch(broker_id)
+    cluster.wait_for_brokers(brokers)
+
+
+def test_an_unclean_election_loses_what_only_the_dead_had(cluster: Cluster) -> None:
+    cluster.create_topic("unclean", config={"unclean.leader.election.enable": "true"})
+    leader, others = leave_alone(cluster, "unclean")
+    start(cluster, *others)
+    assert cluster.wait_for_leader("unclean", other_than=leader) in others
+    assert read_all(cluster.bootstrap_servers, "unclean") == list(range(100))
+    send(cluster, "unclean", range(200, 250))
+    cluster.restart(leader)
+    cluster.wait_for_isr("unclean", {0, 1, 2})
+    # What it alone had is gone from it too, so that all logs are one: it can lead again.
+    for other in others:
+        cluster.kill(other)
+    cluster.wait_until(lambda: cluster.leader("unclean") == leader, "it leads again")
+    assert read_all(cluster.bootstrap_servers, "unclean") == [*range(100), *range(200, 250)]
+
+
+def test_without_unclean_elections_nobody_leads_until_the_last_in_sync_is_back(cluster: Cluster) -> None:
+    cluster.create_topic("clean")
+    leader, others = leave_alone(cluster, "clean")
+    start(cluster, *others)
+    view = cluster.partition("clean")
+    assert view is not None
+    assert (view.leader, view.isr) == (-1, (leader,))
+    cluster.restart(leader)
+    cluster.wait_until(lambda: cluster.leader("clean") == leader, "it leads again")
+    assert read_all(cluster.bootstrap_servers, "clean") == list(range(200))
+    cluster.wait_for_isr("clean", {0, 1, 2})
+
+
+def flip(segment: Path) -> None:
+    """One bit in the middle."""
+    with segment.open("r+b") as file:
+        file.seek(segment.stat().st_size // 2)
+        [byte] = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte ^ 0x10]))
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_bit_that_flips_on_a_follower_is_never_served(cluster: Cluster, how: str) -> None:
+    topic = f"flipped-{how}"
+    cluster.create_topic(topic)
+    send(cluster, topic, range(200))
+    leader = cluster.leader(topic)
+    follower = (leader + 1) % 3
+    if how == "killed":
+        cluster.kill(follower)
+    else:
+        cluster.stop(follower)
+    flip(cluster.directory(follower) / f"{topic}-0" / f"{0:020}.log")
+    cluster.restart(follower)
+    assert read_all(cluster.bootstrap_servers, topic) == list(range(200))
+    cluster.wait_for_isr(topic, {0, 1, 2})
+    # The follower has to lead: what it serves then is what was written.
+    for other in cluster.ports:
+        if other != follower:
+            cluster.kill(other)
+    cluster.wait_until(lambda: cluster.leader(topic) == follower, "the follower leads")
+    assert read_all(cluster.bootstrap_servers, topic) == list(range(200))
