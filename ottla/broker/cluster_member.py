@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -103,7 +103,10 @@ class ClusterMember:
     # Coming
 
     async def start(self) -> None:
-        await self._begin_again()
+        unusable = self._unusable()
+        await self._begin_again(unusable)
+        for key in unusable:
+            self._broker.replicas.take_offline(*key)
         self.feed.start(self._broker.replicas)
         topics = list(self._image.topics)
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
@@ -113,7 +116,16 @@ class ClusterMember:
         self.controller.start()
         self._peers_changed()
 
-    async def _begin_again(self) -> None:
+    def _unusable(self) -> set[PartitionKey]:
+        """Partitions whose logs are here, and are damaged or in a directory that cannot be used."""
+        directories = self._broker.replicas.log_directories
+        found = {key for directory in directories for key in directory.offline_logs}
+        if not all(directory.online for directory in directories):
+            open_logs = {key for directory in directories for key in directory.logs}
+            found |= {key for key in self._mine() if key not in open_logs}
+        return found
+
+    async def _begin_again(self, unusable: Collection[PartitionKey]) -> None:
         """Nothing is led in the epoch of a life before: what was not on disk may be lost.
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
@@ -121,6 +133,8 @@ class ClusterMember:
         live = await self._reachable_peers()
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
+            if (partition.topic, partition.partition) in unusable:
+                return elections.give_up(partition, self._id, live)
             return elections.without(partition, self._id, live) or elections.lead_again(
                 partition, self._id, live
             )
@@ -203,10 +217,13 @@ class ClusterMember:
             self._in_background(self._give_up_offline())
 
     async def _give_up_offline(self) -> None:
+        def decide(partition: PartitionImage) -> PartitionImage | None:
+            return elections.give_up(partition, self._id, self.controller.live - {self._id})
+
         while self._offline:
             keys = list(self._offline)
             try:
-                await self._let_others_lead(keys)
+                await self.states.change(keys, decide)
             except StoreError as error:
                 logger.error("What a disk has lost could not be given to others yet: %s", error)
                 await asyncio.sleep(1)
