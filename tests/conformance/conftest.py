@@ -21,7 +21,7 @@ from .clients import CLIENTS, ConfluentClient
 from .matrix import FAILED, NO_CLIENT, NOT_RUN, PASSED, Cell, Matrix, write_between_markers
 from .records import ClientError
 from .settings import QUICK
-from .topics import MakeTopic, is_known_everywhere, is_served
+from .topics import MakeTopic, is_served
 from .waiting import wait_for
 
 BY_NAME = {client.name: client for client in CLIENTS}
@@ -176,7 +176,7 @@ def unique(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_topic(observer: AgentClient, bootstrap: str, unique: str) -> MakeTopic:
+def make_topic(observer: AgentClient, unique: str) -> MakeTopic:
     """Create a topic and wait until it is served."""
 
     def make(partitions: int = 1, **configs: str) -> str:
@@ -190,8 +190,6 @@ def make_topic(observer: AgentClient, bootstrap: str, unique: str) -> MakeTopic:
             validate_only=False,
         )
         wait_for(lambda: is_served(observer, name, partitions), f"{name} has leaders")
-        if "," in bootstrap:
-            wait_for(lambda: is_known_everywhere(bootstrap, name), f"all brokers know of {name}")
         return name
 
     return make

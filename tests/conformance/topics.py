@@ -17,25 +17,25 @@ MakeTopic = Callable[..., str]
 
 
 def is_served(observer: AgentClient, name: str, partitions: int) -> bool:
+    """Whether it has leaders, and each of several brokers knows of them: clients ask whichever they like."""
     try:
         found = observer.call("describe_topic", name=name)["partitions"]
     except ClientError:
         return False
-    return len(found) == partitions and all(partition["leader"] >= 0 for partition in found)
+    addresses = observer.bootstrap.split(",")
+    return (
+        len(found) == partitions
+        and all(partition["leader"] >= 0 for partition in found)
+        and (len(addresses) == 1 or all(_is_known(address, name, partitions) for address in addresses))
+    )
 
 
-def is_known_everywhere(bootstrap: str, name: str) -> bool:
-    """Whether each of several brokers knows of it: clients ask whichever they like."""
+def _is_known(address: str, name: str, partitions: int) -> bool:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
-    for address in bootstrap.split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            with Connection(
-                Settings(client_id="conformance", request_timeout=10.0), host, int(port)
-            ) as asked:
-                [topic] = asked.request(request, MetadataResponse).topics
-        except ConnectionFailed:
-            return False
-        if topic.error_code or any(partition.error_code for partition in topic.partitions):
-            return False
-    return True
+    host, _, port = address.rpartition(":")
+    try:
+        with Connection(Settings(client_id="conformance", request_timeout=10.0), host, int(port)) as asked:
+            [topic] = asked.request(request, MetadataResponse).topics
+    except ConnectionFailed:
+        return False
+    return len(topic.partitions) == partitions and all(each.leader_id >= 0 for each in topic.partitions)
