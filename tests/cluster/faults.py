@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from statistics import median
 
 from ottla.testing import Cluster
 from tests.history.recorder import PARTITIONS, TOPIC, Faults, Recorder
@@ -174,7 +175,5 @@ def table(faults: Sequence[Fault], acknowledged: Sequence[tuple[float, int]]) ->
         before = fault.over
     lines = [f"{'fault':<36} {'times':>5} {'median gap':>11} {'longest gap':>12}"]
     for kind, found in sorted(longest.items()):
-        lines.append(
-            f"{kind:<36} {len(found):>5} {sorted(found)[len(found) // 2]:>9.2f} s {max(found):>10.2f} s"
-        )
+        lines.append(f"{kind:<36} {len(found):>5} {median(found):>9.2f} s {max(found):>10.2f} s")
     return "\n".join(lines)
