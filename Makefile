@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 
 .PHONY: help
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # The stamps are newer than pyproject.toml once the environment holds what it asks for: for tests, and for pipelines.
 $(VENV)/.installed-%: pyproject.toml scripts/install.sh
@@ -46,6 +46,14 @@ test-spark-slow: spark ## Run those of them that take minutes: drivers, executor
 .PHONY: test-spark-peers
 test-spark-peers: spark ## Run pipelines through Spark's own Kafka connector and against Apache Kafka
 	$(BIN)/python -m pytest -m "spark and peers"
+
+.PHONY: test-cluster
+test-cluster: spark ## Strike a cluster of three brokers for ten minutes, and look whether its clients saw an honest log
+	OTTLA_CHAOS_SECONDS=600 $(BIN)/python -m pytest -m "cluster and slow" -s
+
+.PHONY: conformance-cluster
+conformance-cluster: spark ## Run the conformance suite against a cluster of three brokers
+	$(BIN)/python -m tests.conformance.on_cluster
 
 .PHONY: matrix
 matrix: install ## Run the conformance suite with every client and write its table into docs/compatibility.md

@@ -229,10 +229,13 @@ class ClusterMember:
                 self._partition_offline(*key)
 
     async def _give_up_offline(self) -> None:
+        def decide(partition: PartitionImage) -> PartitionImage | None:
+            return elections.give_up(partition, self._id, self.controller.live - {self._id})
+
         while self._offline:
             keys = list(self._offline)
             try:
-                await self._let_others_lead(keys)
+                await self.states.change(keys, decide)
             except StoreError as error:
                 logger.error("What a disk has lost could not be given to others yet: %s", error)
                 await asyncio.sleep(1)

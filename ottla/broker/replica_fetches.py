@@ -15,7 +15,7 @@ from ottla.broker.connection import Connection
 from ottla.broker.delayed import Delayed
 from ottla.broker.fetch_sessions import INITIAL, SESSIONLESS
 from ottla.log.cold_reads import ColdRange, cold_range
-from ottla.log.errors import StorageError
+from ottla.log.errors import CorruptSegmentError, StorageError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     EpochEndOffset,
@@ -373,7 +373,7 @@ class ReplicaSession:
                     upto=log.log_end_offset,
                     min_one=min_one,
                 )
-            except StorageError as failure:
+            except (StorageError, CorruptSegmentError) as failure:
                 partition.storage_failed(failure)
                 raise
         except KafkaError as failure:

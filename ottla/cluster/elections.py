@@ -43,6 +43,20 @@ def without(partition: PartitionImage, broker: int, live: Collection[int]) -> Pa
     return None
 
 
+def give_up(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
+    """A broker cannot use its log: it leaves the ISR and leads no more, also where those who can are away.
+
+    Where it is the last in sync nothing changes: nobody else can be trusted with what it has.
+    """
+    others = tuple(replica for replica in partition.isr if replica != broker)
+    if not others or others == partition.isr:
+        return None
+    if partition.leader not in (broker, NO_LEADER):
+        return partition._replace(isr=others)
+    leader = _first(partition.replicas, others, live)
+    return _lead(partition, NO_LEADER if leader is None else leader, others)
+
+
 def lead_again(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
     """A leader that has been away and finds nobody else in sync goes on, in a new epoch."""
     if partition.leader != broker or broker not in partition.isr:

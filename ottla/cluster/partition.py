@@ -98,7 +98,7 @@ class Partition:
         self._waiters: set[Waiter] = set()
         # End offset and size of what is written and not committed, for those who wait for so many bytes.
         self._uncommitted: deque[tuple[int, int]] = deque()
-        self.on_storage_error: Callable[[PartitionLog, StorageError], object] | None = None
+        self.on_storage_error: Callable[[PartitionLog, KafkaError], object] | None = None
 
     def __repr__(self) -> str:
         return f"<{self.topic}-{self.index} led by {self.leader} in epoch {self.leader_epoch}>"
@@ -334,7 +334,7 @@ class Partition:
             return self.high_watermark
         return max(first, self.log.log_start_offset)
 
-    def storage_failed(self, error: StorageError) -> None:
+    def storage_failed(self, error: KafkaError) -> None:
         if self.on_storage_error is not None:
             self.on_storage_error(self.log, error)
 

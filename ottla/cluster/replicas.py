@@ -13,7 +13,7 @@ from ottla.cluster.partition import NO_LEADER, Partition
 from ottla.cluster.replica_fetchers import ReplicaFetchers
 from ottla.cluster.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
-from ottla.log.errors import StorageError, is_of_disk, is_passing
+from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.log.partition_metadata import ZERO_UUID
@@ -297,6 +297,7 @@ class Replicas:
             self._stop(partition)
         async with self._logs_lock:
             await asyncio.to_thread(self._delete_logs, name)
+            self._offline = {each for each in self._offline if each[0] != name}
 
     def _delete_logs(self, name: str) -> None:
         """Every log of the topic, also those that are not served: a deletion may be resumed after a crash."""
@@ -327,6 +328,9 @@ class Replicas:
         directory = next((each for each in self.log_directories if each.logs.get(name) is log), None)
         if directory is None:
             return True  # gone already
+        if isinstance(error, CorruptSegmentError) and self._others_have(*name):
+            self._log_failed(directory, name, error)
+            return True
         if not isinstance(cause, OSError):
             return False
         if is_passing(cause) or is_of_disk(cause):
@@ -338,10 +342,18 @@ class Replicas:
             if not is_passing(fault):
                 self.directory_failed(directory, fault)
                 return True
+        self._log_failed(directory, name, error)
+        return True
+
+    def _others_have(self, topic: str, index: int) -> bool:
+        """Whether somebody else can serve what is damaged here. If not, what can be read of it is served on."""
+        partition = self._topics.get(topic, {}).get(index)
+        return partition is not None and any(each != self._broker_id for each in partition.isr)
+
+    def _log_failed(self, directory: LogDirectory, name: tuple[str, int], error: Exception) -> None:
         logger.error("%s-%d is offline until the broker is restarted: %s", *name, error)
         directory.fail_log(*name, str(error))
         self.take_offline(*name)
-        return True
 
     def directory_failed(self, directory: LogDirectory, error: OSError) -> None:
         """A full disk is waited for; any other failure takes everything in the directory offline."""

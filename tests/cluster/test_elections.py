@@ -125,3 +125,16 @@ def test_a_broker_that_leads_too_few_of_its_own_gets_them_back() -> None:
     assert elections.imbalanced([*partitions, astray], {1, 2}, 10) == []
     assert elections.imbalanced([*partitions[:8], astray], {1, 2}, 10) == [("t", 9)]
     assert elections.imbalanced([*partitions[:8], astray], {2}, 10) == []
+
+
+def test_who_cannot_use_its_log_leaves_the_isr_and_leads_no_more() -> None:
+    assert outcome(elections.give_up(partition(), 1, {1, 2, 3})) == (2, 6, (2, 3))
+    assert outcome(elections.give_up(partition(), 2, {1, 2, 3})) == (1, 5, (1, 3))
+    # Those who can are away: they are waited for, and it is not elected.
+    assert outcome(elections.give_up(partition(), 1, {1})) == (-1, 6, (2, 3))
+    assert outcome(elections.give_up(partition(leader=-1), 1, {1, 3})) == (3, 6, (2, 3))
+
+
+def test_the_last_in_sync_stays_though_it_cannot_use_its_log() -> None:
+    assert elections.give_up(partition(isr=(1,)), 1, {1, 2, 3}) is None
+    assert elections.give_up(partition(isr=(2, 3), leader=2), 1, {1, 2, 3}) is None

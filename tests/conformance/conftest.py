@@ -20,19 +20,13 @@ from .client import AgentClient, Client
 from .clients import CLIENTS, ConfluentClient
 from .matrix import FAILED, NO_CLIENT, NOT_RUN, PASSED, Cell, Matrix, write_between_markers
 from .records import ClientError
+from .settings import QUICK
 from .topics import MakeTopic, is_served
 from .waiting import wait_for
 
 BY_NAME = {client.name: client for client in CLIENTS}
 MATRIX = pytest.StashKey[Matrix]()
 CATALOGUE = pytest.StashKey[list[Cell]]()
-
-# What the clients cannot ask for and the cases have to wait for: Kafka's defaults are 45 and 15 seconds.
-QUICK = {
-    "group.consumer.min.session.timeout.ms": "6000",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.share.min.record.lock.duration.ms": "1000",
-}
 
 OUTCOMES = {"passed": PASSED, "failed": FAILED, "skipped": NOT_RUN}
 
@@ -183,7 +177,7 @@ def unique(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def make_topic(observer: AgentClient, unique: str) -> MakeTopic:
-    """Create a topic and wait until the broker serves it."""
+    """Create a topic and wait until it is served."""
 
     def make(partitions: int = 1, **configs: str) -> str:
         name = f"{unique}-{uuid.uuid4().hex[:4]}"

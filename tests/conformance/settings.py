@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from .client import AgentClient
 
+# What the clients cannot ask for and the cases have to wait for: Kafka's defaults are 45 and 15 seconds.
+QUICK = {
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.share.min.record.lock.duration.ms": "1000",
+}
+
 
 def broker_config(observer: AgentClient, name: str) -> int:
     """A number that the broker under test goes by, whichever broker it is."""

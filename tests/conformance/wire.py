@@ -10,10 +10,13 @@ CLIENT_ID = b"conformance"
 
 
 class Wire:
-    """One connection. Requests are given as bytes; answers come back without their length."""
+    """One connection, to the first broker that is named.
+
+    Requests are given as bytes; answers come back without their length.
+    """
 
     def __init__(self, bootstrap: str, timeout: float = 15.0) -> None:
-        host, _, port = bootstrap.rpartition(":")
+        host, _, port = bootstrap.partition(",")[0].rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout)
 
     def __enter__(self) -> Wire:

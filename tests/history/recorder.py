@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -16,7 +17,7 @@ from tests.history.checker import History, Outcome, Poll, Reposition, Send, Tran
 
 TOPIC = "t"
 PARTITIONS = 3
-_QUIET = {"logger": None, "error_cb": lambda _: None, "reconnect.backoff.max.ms": 200}
+_QUIET = {"log_level": 0, "error_cb": lambda _: None, "reconnect.backoff.max.ms": 200}
 
 
 class Recorder:
@@ -30,21 +31,28 @@ class Recorder:
         self._stop_reading = threading.Event()
         self._producers: list[threading.Thread] = []
         self._consumers: list[threading.Thread] = []
+        self.acknowledged: list[tuple[float, int]] = []  # when, and in which partition
 
     def note(self, *events: Send | Poll | Reposition | Transaction) -> None:
         with self._lock:
             self.history.events += events
 
-    def start(self, producers: int, consumers: int) -> None:
+    def start(self, producers: int, consumers: int, *, members: int = 0, pause: float = 0.001) -> None:
+        """`consumers` share a group of the classic protocol, `members` one of the newer; `pause` is between sends."""
         for number in range(producers):
-            work = threading.Thread(target=self._produce, args=(f"producer-{number}", number))
+            work = threading.Thread(target=self._produce, args=(f"producer-{number}", number, pause))
             self._producers.append(work)
-        for number in range(consumers):
-            self._consumers.append(threading.Thread(target=self._consume, args=(f"consumer-{number}",)))
+        newer = {"group.protocol": "consumer", "session.timeout.ms": None}
+        for kind, count, settings in (("consumer", consumers, {}), ("member", members, newer)):
+            for number in range(count):
+                # The group is named after its consumers, and so is the thread.
+                names = (f"{kind}-{number}", kind)
+                work = threading.Thread(target=self._consume, args=names, kwargs=settings, name=kind)
+                self._consumers.append(work)
         for thread in (*self._producers, *self._consumers):
             thread.start()
 
-    def _produce(self, name: str, seed: int) -> None:
+    def _produce(self, name: str, seed: int, pause: float) -> None:
         rng = random.Random(seed)
         producer = Producer(
             {**self._bootstrap, "enable.idempotence": True, "linger.ms": 1, "message.timeout.ms": 60_000}
@@ -54,6 +62,7 @@ class Recorder:
             value = message.value().decode()
             partition = message.partition()
             if error is None:
+                self.acknowledged.append((time.monotonic(), partition))
                 self.note(Send(name, partition, value, Outcome.OK, message.offset()))
             else:
                 self.note(Send(name, partition, value, Outcome.UNKNOWN))
@@ -67,24 +76,25 @@ class Recorder:
                 number += 1
             except BufferError:
                 producer.poll(0.1)
-            producer.poll(0.001)
+            producer.poll(0)
+            time.sleep(pause)
         assert producer.flush(60) == 0
 
-    def _consumer(self, group: str) -> Consumer:
-        return Consumer(
-            {
-                **self._bootstrap,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "isolation.level": "read_committed",
-                "session.timeout.ms": 6000,
-                "enable.partition.eof": True,
-            }
-        )
+    def _consumer(self, group: str, **settings: Any) -> Consumer:
+        asked = {
+            **self._bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "session.timeout.ms": 6000,
+            "enable.partition.eof": True,
+            **settings,
+        }
+        return Consumer({key: value for key, value in asked.items() if value is not None})
 
-    def _consume(self, name: str) -> None:
+    def _consume(self, name: str, group: str, **settings: Any) -> None:
         """A member of a group: its position may jump whenever partitions are given out anew."""
-        consumer = self._consumer("group")
+        consumer = self._consumer(group, **settings)
 
         def assigned(_: Consumer, __: object) -> None:
             self.note(Reposition(name))
@@ -103,6 +113,28 @@ class Recorder:
         self._stop_reading.set()
         for thread in self._consumers:
             thread.join()
+
+    def wait_until_read(self, seconds: float = 60) -> None:
+        """Until every group has seen all that is acknowledged."""
+
+        def missing(consumers: str) -> int:
+            with self._lock:
+                events = list(self.history.events)
+            sent = {
+                event.value for event in events if isinstance(event, Send) and event.outcome is Outcome.OK
+            }
+            for event in events:
+                if isinstance(event, Poll) and event.consumer.startswith(consumers):
+                    sent.difference_update(value for _, _, value in event.records)
+            return len(sent)
+
+        for consumers in {thread.name for thread in self._consumers}:
+            wait_until(
+                lambda of=consumers: not missing(of),
+                f"the group of each {consumers} has read all",
+                seconds,
+                every=0.5,
+            )
 
     def read_to_the_end(self) -> None:
         """Everything once more, alone, so that the history knows what is there."""
@@ -130,12 +162,23 @@ def _records(messages: list[Message]) -> tuple[tuple[int, int, str], ...]:
 
 
 class Faults:
-    """Kills and pauses of the broker, and when they were."""
+    """When there was trouble."""
 
-    def __init__(self, broker: BrokerProcess, seed: int) -> None:
-        self._broker = broker
+    def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.times: list[tuple[float, float]] = []
+
+    def between(self, begin: float, end: float) -> bool:
+        """Whether any fault fell into that time, be it in part."""
+        return any(start <= end and begin <= stop for start, stop in self.times)
+
+
+class BrokerFaults(Faults):
+    """Kills and pauses of a broker."""
+
+    def __init__(self, broker: BrokerProcess, seed: int) -> None:
+        super().__init__(seed)
+        self._broker = broker
 
     def strike(self) -> None:
         begun = time.monotonic()
@@ -148,21 +191,17 @@ class Faults:
             os.kill(self._broker.pid, signal.SIGCONT)
         self.times.append((begun, time.monotonic()))
 
-    def between(self, begin: float, end: float) -> bool:
-        """Whether any fault fell into that time, be it in part."""
-        return any(start <= end and begin <= stop for start, stop in self.times)
-
 
 def wait_for_progress(progress: Callable[[], int], steps: int) -> None:
     wanted = progress() + steps
     wait_until(lambda: progress() >= wanted, "the clients get on")
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60, *, every: float = 0.02) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def sends(history: History, outcome: Outcome) -> Sequence[Send]:

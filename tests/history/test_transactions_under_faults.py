@@ -14,7 +14,7 @@ from tests.history.checker import Outcome, check
 from tests.history.recorder import (
     PARTITIONS,
     TOPIC,
-    Faults,
+    BrokerFaults,
     Recorder,
     sends,
     wait_for_progress,
@@ -53,7 +53,7 @@ def run(directory: Path, faults: int, seed: int, steps: int) -> Counter[str]:
         address = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": address, "logger": None})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(30)
-        trouble = Faults(broker, seed)
+        trouble = BrokerFaults(broker, seed)
         recorder = Recorder(address)
         recorder.start(producers=1, consumers=2)
         writers = [

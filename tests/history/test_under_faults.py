@@ -9,14 +9,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker_process import BrokerProcess
 from tests.history.checker import Outcome, check
-from tests.history.recorder import PARTITIONS, TOPIC, Faults, Recorder, sends, wait_for_progress
+from tests.history.recorder import PARTITIONS, TOPIC, BrokerFaults, Recorder, sends, wait_for_progress
 
 
 def run(directory: Path, faults: int, seed: int) -> None:
     with BrokerProcess(directory, ["--set", "log.segment.bytes=1048576"]) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         admin.create_topics([NewTopic(TOPIC, PARTITIONS)])[TOPIC].result(30)
-        trouble = Faults(broker, seed)
+        trouble = BrokerFaults(broker, seed)
         recorder = Recorder(broker.bootstrap_servers)
         recorder.start(producers=2, consumers=2)
         try:

@@ -33,6 +33,9 @@ class Writer:
     transactional_id: str
     timeout_ms: int
     rng: random.Random
+    ends: dict[str, int] = field(
+        default_factory=lambda: {"commit": 75, "abort": 18, "late": 2, "leave": 5}  # how often of a hundred
+    )
     stopping: threading.Event = field(default_factory=threading.Event)
     number: int = 0
 
@@ -67,11 +70,18 @@ class Writer:
         producer.init_transactions(PATIENCE)
         return producer
 
+    def compose(self, name: str) -> list[tuple[int, str]]:
+        """What a transaction is to write: partitions and values."""
+        return [(self.rng.randrange(PARTITIONS), f"{name}-{i}") for i in range(self.rng.randint(1, 12))]
+
+    def committed(self, places: list[tuple[int, str]]) -> None:
+        """These are written."""
+
     def _transaction(self, producer: Producer) -> bool:
         """One of them, told of before and after; whether the producer can go on."""
         self.number += 1
         name = f"{self.name}-{self.number}"
-        places = [(self.rng.randrange(PARTITIONS), f"{name}-{i}") for i in range(self.rng.randint(1, 12))]
+        places = self.compose(name)
         offsets: dict[str, int] = {}
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -79,7 +89,7 @@ class Writer:
                 offsets[message.value().decode()] = message.offset()
 
         say(event="begin", transaction=name, records=places)
-        end = self.rng.choices(("commit", "abort", "late", "leave"), weights=(75, 18, 2, 5))[0]
+        end = self.rng.choices(list(self.ends), weights=list(self.ends.values()))[0]
         outcome = "unknown"
         try:
             producer.begin_transaction()
@@ -102,6 +112,8 @@ class Writer:
             say(event="trouble", transaction=name, message=str(error))
         finally:
             say(event="end", transaction=name, how=end, outcome=outcome, offsets=offsets)
+        if outcome == "committed":
+            self.committed(places)
         return outcome in ("committed", "aborted")
 
 
@@ -133,9 +145,9 @@ def say(**event: Any) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
+def main(kind: type[Writer] = Writer) -> None:
     bootstrap_servers, name, transactional_id, timeout_ms = sys.argv[1:]
-    writer = Writer(bootstrap_servers, name, transactional_id, int(timeout_ms), random.Random(name))
+    writer = kind(bootstrap_servers, name, transactional_id, int(timeout_ms), random.Random(name))
 
     def watch_stdin() -> None:
         sys.stdin.read()

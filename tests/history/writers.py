@@ -26,8 +26,15 @@ class Writer:
     """One transactional producer, started again with the same id when it is killed."""
 
     def __init__(
-        self, bootstrap_servers: str, name: str, transactional_id: str, *, timeout_ms: int = 3_000
+        self,
+        bootstrap_servers: str,
+        name: str,
+        transactional_id: str,
+        *,
+        timeout_ms: int = 3_000,
+        module: str = "tests.history.writer",
     ) -> None:
+        self._module = module
         self._arguments = [bootstrap_servers, name, transactional_id, str(timeout_ms)]
         self._lives = 0
         self.said: list[dict[str, Any]] = []
@@ -36,7 +43,7 @@ class Writer:
     def start(self) -> None:
         self._lives += 1
         bootstrap_servers, name, *rest = self._arguments
-        command = [sys.executable, "-m", "tests.history.writer", bootstrap_servers, f"{name}.{self._lives}"]
+        command = [sys.executable, "-m", self._module, bootstrap_servers, f"{name}.{self._lives}"]
         self._process = subprocess.Popen(
             [*command, *rest],
             stdin=subprocess.PIPE,

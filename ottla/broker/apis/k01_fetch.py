@@ -29,7 +29,7 @@ from ottla.broker.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
 from ottla.cluster.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range
-from ottla.log.errors import StorageError
+from ottla.log.errors import CorruptSegmentError, StorageError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -203,7 +203,7 @@ class _Fetch:
             region = log.read(
                 target.fetch_offset, min(target.max_bytes, left), upto=upto, min_one=self._bytes == 0
             )
-        except StorageError as error:
+        except (StorageError, CorruptSegmentError) as error:
             partition.storage_failed(error)
             raise
         if region.size:

@@ -1,0 +1,179 @@
+"""What can happen to a cluster, at random, and how long producers had to wait for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, zip_longest
+from statistics import median
+
+from ottla.testing import Cluster
+from tests.history.recorder import PARTITIONS, TOPIC, Faults, Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    kind: str
+    begun: float
+    over: float
+
+
+class ClusterFaults(Faults):
+    """Kills, stops and pauses brokers and ZooKeeper's servers; whatever it does it undoes before it returns."""
+
+    def __init__(self, cluster: Cluster, seed: int, session_seconds: float) -> None:
+        super().__init__(seed)
+        self._cluster = cluster
+        self._session_seconds = session_seconds
+        self.faults: list[Fault] = []
+        self.kinds: dict[str, Callable[[], None]] = {
+            "leader killed": lambda: self._kill(self._leader()),
+            "leader stopped": lambda: self._stop(self._leader()),
+            "leader paused, its session goes on": lambda: self._pause(self._leader(), 0.5),
+            "leader paused, its session ends": lambda: self._pause(self._leader(), 1.6),
+            "follower killed": lambda: self._kill(self._follower()),
+            "follower paused": lambda: self._pause(self._follower(), self.rng.uniform(0.1, 1.6)),
+            "controller killed": lambda: self._kill(self._controller()),
+            "controller paused": lambda: self._pause(self._controller(), 1.6),
+            "two brokers killed": lambda: self._kill(*self.rng.sample(list(self._cluster.ports), 2)),
+            "all brokers killed": lambda: self._kill(*self._cluster.ports),
+            "ZooKeeper server killed": self._kill_zookeeper,
+            "ZooKeeper server paused": self._pause_zookeeper,
+            "ZooKeeper's majority killed": lambda: self._kill_zookeeper(2),
+            "leader and ZooKeeper server killed": self._kill_leader_and_zookeeper,
+        }
+
+    def strike(self, kind: str) -> None:
+        begun = time.monotonic()
+        try:
+            self.kinds[kind]()
+        finally:
+            over = time.monotonic()
+            self.times.append((begun, over))
+            self.faults.append(Fault(kind, begun, over))
+
+    def kinds_for(self, seconds: float, kinds: Collection[str] = ()) -> Iterator[str]:
+        """All of them in random order, over and over."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for kind in self.rng.sample(list(kinds or self.kinds), len(kinds or self.kinds)):
+                if time.monotonic() < end:
+                    yield kind
+
+    def strike_for(self, seconds: float, recorder: Recorder) -> None:
+        """Often, not always, the cluster is whole before it is struck again."""
+        for kind in self.kinds_for(seconds):
+            self.strike(kind)
+            self.wait_for_writes(recorder)
+            if self.rng.random() < 0.7:
+                self.wait_until_whole()
+            time.sleep(self.rng.uniform(0.1, 1.0))
+
+    def wait_for_writes(self, recorder: Recorder) -> None:
+        """Until something has been acknowledged in each partition."""
+        since = len(recorder.acknowledged)
+        self._cluster.wait_until(
+            lambda: len({partition for _, partition in recorder.acknowledged[since:]}) == PARTITIONS,
+            "every partition takes records",
+            60,
+        )
+
+    def wait_until_whole(self) -> None:
+        for partition in range(PARTITIONS):
+            self._cluster.wait_for_isr(TOPIC, self._cluster.ports, partition, 60)
+
+    # Whom it strikes
+
+    def _leader(self) -> int:
+        return self._cluster.wait_for_leader(TOPIC, self.rng.randrange(PARTITIONS))
+
+    def _follower(self) -> int:
+        leader = self._leader()
+        return self.rng.choice([each for each in self._cluster.ports if each != leader])
+
+    def _controller(self) -> int:
+        found = -1
+
+        def known() -> bool:
+            nonlocal found
+            found = self._cluster.controller()
+            return found in self._cluster.running()
+
+        self._cluster.wait_until(known, "there is a controller")
+        return found
+
+    # What it does
+
+    def _linger(self) -> None:
+        time.sleep(self.rng.uniform(0.0, 2.0))
+
+    def _kill(self, *brokers: int) -> None:
+        for broker in brokers:
+            self._cluster.kill(broker)
+        self._linger()
+        for broker in brokers:
+            self._cluster._launch(broker)
+        self._cluster.wait_for_brokers(brokers)
+
+    def _stop(self, broker: int) -> None:
+        assert self._cluster.stop(broker) == 0
+        self._linger()
+        self._cluster.restart(broker)
+
+    def _pause(self, broker: int, sessions: float) -> None:
+        self._cluster.pause(broker)
+        try:
+            time.sleep(self._session_seconds * sessions)
+        finally:
+            self._cluster.resume(broker)
+
+    def _zookeepers(self, count: int) -> list[int]:
+        return self.rng.sample(list(self._cluster.zookeeper.servers), count)
+
+    def _kill_zookeeper(self, count: int = 1) -> None:
+        victims = self._zookeepers(count)
+        for victim in victims:
+            self._cluster.zookeeper.kill(victim)
+        self._linger()
+        for victim in victims:
+            self._cluster.zookeeper.servers[victim].launch()
+        for victim in victims:
+            self._cluster.zookeeper.servers[victim].wait()
+
+    def _pause_zookeeper(self) -> None:
+        [victim] = self._zookeepers(1)
+        self._cluster.zookeeper.pause(victim)
+        try:
+            time.sleep(self._session_seconds * self.rng.uniform(0.1, 1.6))
+        finally:
+            self._cluster.zookeeper.resume(victim)
+
+    def _kill_leader_and_zookeeper(self) -> None:
+        [victim] = self._zookeepers(1)
+        self._cluster.zookeeper.kill(victim)
+        try:
+            self._kill(self._leader())
+        finally:
+            self._cluster.zookeeper.restart(victim)
+
+
+def table(faults: Sequence[Fault], acknowledged: Sequence[tuple[float, int]]) -> str:
+    """For each kind of fault how often it was, and the longest time that some partition took no record."""
+    gaps: list[tuple[float, float]] = []
+    for partition in {partition for _, partition in acknowledged}:
+        gaps += pairwise(when for when, where in acknowledged if where == partition)
+    longest: dict[str, list[float]] = {}
+    before = 0.0
+    for fault, following in zip_longest(faults, faults[1:]):
+        until = following.begun if following is not None else float("inf")
+        # A gap that begins when all is over and lasts into the next fault is counted there.
+        of_this = [
+            b - a for a, b in gaps if b > fault.begun and before < a < until and (a < fault.over or b < until)
+        ]
+        longest.setdefault(fault.kind, []).append(max(of_this, default=0.0))
+        before = fault.over
+    lines = [f"{'fault':<36} {'times':>5} {'median gap':>11} {'longest gap':>12}"]
+    for kind, found in sorted(longest.items()):
+        lines.append(f"{kind:<36} {len(found):>5} {median(found):>9.2f} s {max(found):>10.2f} s")
+    return "\n".join(lines)

@@ -1,0 +1,83 @@
+"""Promise: a transaction over partitions of several brokers is there as a whole or not at all, whoever dies."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from ottla.testing import Cluster
+from tests.cluster.faults import ClusterFaults
+from tests.cluster.teller import audit
+from tests.cluster.test_history import CONFIG, SEED, SESSION_SECONDS
+from tests.history.checker import Poll, check
+from tests.history.recorder import PARTITIONS, TOPIC, Recorder, wait_for_progress
+from tests.history.test_transactions_under_faults import wait_until_nothing_is_open
+from tests.history.writers import Writer
+
+KINDS = ["leader killed", "leader stopped", "controller killed", "follower killed", "two brokers killed"]
+
+
+def side(transfer: str, change: int, balance: int) -> str:
+    return json.dumps({"transfer": transfer, "teller": "t", "change": change, "balance": balance})
+
+
+def test_the_audit_finds_what_is_wrong_in_the_books() -> None:
+    first, second = (0, side("1", -10, 90)), (1, side("1", 10, 110))
+    assert audit([first, second]) == ([], 1)
+    assert audit([second, first, (0, side("2", 5, 95)), (2, side("2", -5, 95))]) == ([], 2)
+    for books in (
+        [first],  # torn
+        [first, second, second],  # doubled
+        [first, second, (0, side("3", -1, 88)), (1, side("3", 1, 111))],  # something before is lost
+        [first, (1, side("1", 11, 111))],  # money out of nothing
+    ):
+        assert audit(books)[0]
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.timeout(420)
+def test_no_money_is_made_or_lost_while_brokers_die(tmp_path: Path) -> None:
+    print(f"\nOTTLA_CHAOS_SEED={SEED}; what the brokers said: {tmp_path}")
+    config = {**CONFIG, "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+    with Cluster(3, config=config, data=tmp_path) as cluster:
+        servers = cluster.bootstrap_servers
+        cluster.create_topic(TOPIC, PARTITIONS)
+        trouble = ClusterFaults(cluster, SEED, SESSION_SECONDS)
+        recorder = Recorder(servers)
+        recorder.start(producers=0, consumers=1)
+        tellers = [
+            Writer(servers, name, name, timeout_ms=10_000, module="tests.cluster.teller")
+            for name in ("anna", "ben", "cleo")
+        ]
+        try:
+            for kind in trouble.kinds_for(45, KINDS):
+                wait_for_progress(lambda: sum(teller.ended for teller in tellers), 40)
+                trouble.strike(kind)
+            wait_for_progress(lambda: sum(teller.ended for teller in tellers), 40)
+        finally:
+            for teller in tellers:
+                teller.stop()
+            recorder.stop_reading()
+        wait_until_nothing_is_open(AdminClient({"bootstrap.servers": servers, "logger": None}))
+        recorder.read_to_the_end()
+    for teller in tellers:
+        recorder.note(*teller.history(trouble))
+    tally = sum((teller.tally() for teller in tellers), Counter())
+    print(Counter(fault.kind for fault in trouble.faults), tally)
+    assert tally["commit: committed"]
+    assert tally["abort: aborted"]
+    assert check(recorder.history) == []
+    read = [
+        (partition, value)
+        for event in recorder.history.events
+        if isinstance(event, Poll) and event.consumer == "reader"
+        for partition, _, value in event.records
+    ]
+    wrong, looked = audit(read)
+    assert wrong == []
+    assert looked, "the sum was never looked at"
