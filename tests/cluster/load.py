@@ -100,6 +100,7 @@ def read_all(servers: str, topic: str, seconds: float = 30) -> list[int]:
 _MOVING = (
     confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
     confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
+    confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE,
 )
 
 
