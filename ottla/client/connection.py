@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from ottla.client.errors import ClientError, Unreachable
 from ottla.client.settings import Sasl, Settings
@@ -21,6 +21,10 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R", bound=Response)
+
+# From so many bytes on a request is sent from where its parts are; below, one joint piece is cheaper.
+_SCATTER_FROM = 64 * 1024
+_MOST_PARTS = 512  # that the system takes in one call
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +131,29 @@ class Connection:
         self._correlation_id += 1
         header = struct.pack(">hhih", request.api_key, version, self._correlation_id, len(self._client_id))
         tags = b"\0" if request.header_version(version) == 2 else b""
-        frame = header + self._client_id + tags + request.encode(version)
+        parts: list[Any] = [b"", header + self._client_id + tags]
+        request.encode_parts(version, parts.append)
+        size = sum(map(len, parts))
+        parts[0] = struct.pack(">i", size)
         try:
-            self._socket.sendall(struct.pack(">i", len(frame)) + frame)
+            if size < _SCATTER_FROM or isinstance(self._socket, ssl.SSLSocket):
+                self._socket.sendall(b"".join(parts))
+            else:
+                self._send_scattered(parts)
         except OSError as error:
             raise self._lost(error) from None
         return Sent(self._correlation_id, version, answer)
+
+    def _send_scattered(self, parts: list[Any]) -> None:
+        """Records go out from where they are: they are megabytes, and copies of them would take as long as the rest."""
+        left = [memoryview(part).cast("B") for part in parts if len(part)]
+        while left:
+            sent = self._socket.sendmsg(left[:_MOST_PARTS])
+            while left and sent >= len(left[0]):
+                sent -= len(left[0])
+                left.pop(0)
+            if sent:
+                left[0] = left[0][sent:]
 
     def receive(self, sent: Sent[R], allocate: Callable[[int], memoryview] = _allocate) -> R:
         """The answer, of which records are a part of what `allocate` gave: nothing of them is copied."""
