@@ -44,19 +44,9 @@ SOURCE_OPTIONS = (
     "timeZone",
 )
 
-#: Options of a consumer that mean something to this one.
-CONSUMER_OPTIONS = (
-    "bootstrap.servers",
-    "client.id",
-    "default.api.timeout.ms",
+#: Who the client is, and how it proves that: the same for reading and for writing.
+SECURITY_OPTIONS = (
     "enable.ssl.certificate.verification",
-    "fetch.max.wait.ms",
-    "fetch.min.bytes",
-    "group.id",
-    "isolation.level",
-    "max.partition.fetch.bytes",
-    "request.timeout.ms",
-    "retry.backoff.ms",
     "sasl.jaas.config",
     "sasl.mechanism",
     "sasl.password",
@@ -73,6 +63,21 @@ CONSUMER_OPTIONS = (
     "ssl.truststore.certificates",
     "ssl.truststore.location",
     "ssl.truststore.type",
+)
+
+#: Options of a consumer that mean something to this one.
+CONSUMER_OPTIONS = (
+    *SECURITY_OPTIONS,
+    "bootstrap.servers",
+    "client.id",
+    "default.api.timeout.ms",
+    "fetch.max.wait.ms",
+    "fetch.min.bytes",
+    "group.id",
+    "isolation.level",
+    "max.partition.fetch.bytes",
+    "request.timeout.ms",
+    "retry.backoff.ms",
 )
 
 #: Of the Java consumer, without a meaning for one that joins no group and keeps no buffers: taken and not used.

@@ -11,7 +11,7 @@ from ottla.client.settings import Settings
 from ottla.protocol.compression import Codec
 from ottla.spark.client_options import client_settings
 from ottla.spark.kernels import MAX_BATCH_BYTES
-from ottla.spark.option_names import OptionError
+from ottla.spark.option_names import SECURITY_OPTIONS, OptionError
 
 T = TypeVar("T")
 
@@ -28,6 +28,7 @@ SINK_OPTIONS = (
 
 #: Options of a producer that mean something to this one.
 PRODUCER_OPTIONS = (
+    *SECURITY_OPTIONS,
     "acks",
     "batch.size",
     "bootstrap.servers",
@@ -38,26 +39,9 @@ PRODUCER_OPTIONS = (
     "compression.zstd.level",
     "delivery.timeout.ms",
     "enable.idempotence",
-    "enable.ssl.certificate.verification",
     "max.block.ms",
     "request.timeout.ms",
     "retry.backoff.ms",
-    "sasl.jaas.config",
-    "sasl.mechanism",
-    "sasl.password",
-    "sasl.username",
-    "security.protocol",
-    "ssl.ca.location",
-    "ssl.ca.pem",
-    "ssl.certificate.location",
-    "ssl.endpoint.identification.algorithm",
-    "ssl.key.location",
-    "ssl.key.password",
-    "ssl.keystore.location",
-    "ssl.keystore.type",
-    "ssl.truststore.certificates",
-    "ssl.truststore.location",
-    "ssl.truststore.type",
     "transaction.timeout.ms",
 )
 

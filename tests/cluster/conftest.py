@@ -1,12 +1,15 @@
-"""Tests of this package may be coroutines: each runs on an event loop of its own."""
+"""What tests of clusters share. They may be coroutines: each runs on an event loop of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 
 import pytest
 import uvloop
+
+from ottla.testing import Cluster
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -17,3 +20,19 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # the loop of a real broker
         runner.run(pyfuncitem.obj(**arguments))
     return True
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three brokers with default settings, for all tests of a module."""
+    with Cluster(3) as running:
+        yield running
+
+
+@pytest.fixture
+def everybody_back(cluster: Cluster) -> Iterator[None]:
+    """Whom a test has stopped is there again for the next one."""
+    yield
+    for broker_id in cluster.ports:
+        if broker_id not in cluster.running():
+            cluster.restart(broker_id)

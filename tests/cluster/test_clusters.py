@@ -26,21 +26,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def everybody_back(cluster: Cluster) -> Iterator[None]:
-    yield
-    for broker_id in cluster.ports:
-        if broker_id not in cluster.running():
-            cluster.restart(broker_id)
+pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(180)]
 
 
 @pytest.fixture

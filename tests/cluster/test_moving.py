@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import confluent_kafka
@@ -33,24 +33,10 @@ from ottla.protocol.messages.list_partition_reassignments import (
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(240)]
 
 PARTITIONS = 20
 RECORD = b"r" * 1000
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def everybody_back(cluster: Cluster) -> Iterator[None]:
-    yield
-    for broker_id in cluster.ports:
-        if broker_id not in cluster.running():
-            cluster.restart(broker_id)
 
 
 def create(cluster: Cluster, name: str, assignment: Sequence[Sequence[int]]) -> None:
