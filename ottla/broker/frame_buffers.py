@@ -5,8 +5,8 @@ from __future__ import annotations
 import mmap
 
 _SMALL = 64 * 1024
-_KEPT = 8
-_KEPT_SIZE = 4 * 1024 * 1024
+_LARGE = 16 * 1024 * 1024
+_KEPT_BYTES = 32 * 1024 * 1024
 
 
 class FrameBuffers:
@@ -19,6 +19,7 @@ class FrameBuffers:
 
     def __init__(self) -> None:
         self._kept: list[memoryview] = []
+        self._kept_bytes = 0
 
     def take(self, size: int) -> memoryview:
         """At least `size` bytes; their contents are whatever was there before."""
@@ -26,11 +27,13 @@ class FrameBuffers:
             return memoryview(bytearray(size))
         for at, kept in enumerate(self._kept):
             if len(kept) >= size:
+                self._kept_bytes -= len(kept)
                 return self._kept.pop(at)
         return memoryview(mmap.mmap(-1, size))
 
     def give_back(self, buffer: memoryview) -> None:
-        if _SMALL < len(buffer) <= _KEPT_SIZE:
-            if len(self._kept) >= _KEPT:
-                self._kept.pop(0)
+        if _SMALL < len(buffer) <= _LARGE:
             self._kept.append(buffer)
+            self._kept_bytes += len(buffer)
+            while self._kept_bytes > _KEPT_BYTES:
+                self._kept_bytes -= len(self._kept.pop(0))
