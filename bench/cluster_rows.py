@@ -13,7 +13,7 @@ from bench.capacity import idle_memory
 from bench.clusters import Cluster
 from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
 from bench.limit import BareServer
-from bench.metadata import describe
+from bench.metadata import describe, leader_port
 from bench.throughput import throughput_label
 
 _WARM_MEGABYTES, _WARM_REQUESTS = 128, 20_000
@@ -55,8 +55,7 @@ def cluster_of(contestant: Contestant, scale: Scale) -> Cluster:
                 round_bytes=64_000_000,
             )
         with topic_on(cluster, 1) as topic:
-            view = describe(cluster.bootstrap_servers, topic)
-            port = view.brokers[view.partitions[0].leader][1]
+            port = leader_port(cluster.bootstrap_servers, topic)
             work = {"host": "127.0.0.1", "port": port, "topic": topic, "size": 100}
             run_client("requests", count=_WARM_REQUESTS // share, **work)
     return cluster
@@ -149,12 +148,11 @@ def leader_failover(signal: str) -> Experiment:
 
 
 def gap_without_leader(cluster: Cluster, topic: str, signal: str) -> float:
-    """One leader that is not the controller goes, while a producer writes to what it leads."""
+    """A leader goes, if possible not the controller too, while a producer writes to what it leads."""
     controller = cluster.controller()
     view = describe(cluster.bootstrap_servers, topic)
-    partition, victim = next(
-        (index, each.leader) for index, each in view.partitions.items() if each.leader != controller
-    )
+    partition = min(view.partitions, key=lambda index: view.partitions[index].leader == controller)
+    victim = view.partitions[partition].leader
     producer = RunningClient(
         "acknowledgements", bootstrap=cluster.bootstrap_servers, topic=topic, partition=partition
     )

@@ -129,9 +129,10 @@ class Cluster:
         self.members[broker_id].start()
 
         def in_sync(view: ClusterView) -> bool:
-            return all(broker_id in partition.isr for partition in view.partitions.values())
+            isrs = [partition.isr for partition in view.partitions.values()]
+            return bool(isrs) and all(broker_id in isr for isr in isrs)
 
-        self.wait(in_sync, f"broker {broker_id} is in sync", topic)
+        self.wait(in_sync, f"broker {broker_id} is in sync", topic, timeout=300)  # of thousands of partitions
 
     def wait(
         self,
