@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -73,6 +74,9 @@ def drive(
     if not options.no_kafka:
         wanted.append(("Apache Kafka", apache_kafka))
     entered = contestants(wanted, console)
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # `timeout` must not leave brokers behind either
     began = time.time()
     order = in_whole_turns if one_at_a_time else in_alternation
     try:
