@@ -75,6 +75,10 @@ format: install ## Rewrite the code in the project's style
 bench: install ## Print one table: Ottla beside Apache Kafka and the machine's limit
 	$(BIN)/python -m bench
 
+.PHONY: bench-cluster
+bench-cluster: spark ## Print one table: three brokers of Ottla beside three of Apache Kafka
+	$(BIN)/python -m bench.cluster
+
 .PHONY: bench-spark
 bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka connector
 	$(BIN)/python -m bench.spark

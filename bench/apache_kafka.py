@@ -187,6 +187,10 @@ def tool_reason(said: str) -> str:
     return (causes[-1:] or exceptions[:1] or lines[-1:] or ["it said nothing"])[0][:500]
 
 
+def random_cluster_id() -> str:
+    return run_tool("kafka.tools.StorageTool", ["random-uuid"]).stdout.strip().splitlines()[-1]
+
+
 class ApacheKafka:
     """One Apache Kafka broker in KRaft mode, broker and controller in one process.
 
@@ -199,6 +203,7 @@ class ApacheKafka:
         port: int = 0,
         data: Path | str | None = None,
         config: Mapping[str, str] | None = None,
+        cluster_id: str | None = None,
         jvm: Sequence[str] = BROKER_JVM,
         start_timeout: float = 120,
     ) -> None:
@@ -206,6 +211,7 @@ class ApacheKafka:
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.startup_seconds = 0.0
         self._config = dict(config or {})
+        self._cluster_id = cluster_id
         self._jvm = tuple(jvm)
         self._start_timeout = start_timeout
         self._temporary = data is None
@@ -218,6 +224,10 @@ class ApacheKafka:
         if self._process is None:
             raise RuntimeError("Apache Kafka is not running")
         return self._process.pid
+
+    @property
+    def pids(self) -> list[int]:
+        return [self.pid]
 
     @property
     def running(self) -> bool:
@@ -250,7 +260,7 @@ class ApacheKafka:
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.properties().items()))
         classpath = kafka_classpath()
         if not (self.log_dir / "meta.properties").exists():
-            cluster = run_tool("kafka.tools.StorageTool", ["random-uuid"]).stdout.strip().splitlines()[-1]
+            cluster = self._cluster_id or random_cluster_id()
             run_tool("kafka.tools.StorageTool", ["format", "-t", cluster, "-c", str(properties)])
         output = self.directory / "kafka.out"
         began = time.perf_counter()

@@ -6,12 +6,11 @@ import os
 import resource
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -30,6 +29,8 @@ class Broker(Protocol):
 
     @property
     def pid(self) -> int: ...
+    @property
+    def pids(self) -> list[int]: ...
     @property
     def running(self) -> bool: ...
     def start(self) -> Broker: ...
@@ -60,6 +61,10 @@ class OttlaBroker:
         return self._process.pid
 
     @property
+    def pids(self) -> list[int]:
+        return [self.pid]
+
+    @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -84,14 +89,21 @@ class OttlaBroker:
         return self
 
     def stop(self, *, timeout: float = 30) -> None:
-        """Interrupt it, as Ctrl-C does; kill it if it does not go."""
+        """Ask it to go, as SIGTERM does; kill it if it does not."""
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def kill(self) -> None:
+        """End it as ``kill -9`` does."""
+        process, self._process = self._process, None
+        if process is not None:
             process.kill()
             process.wait()
 
@@ -121,7 +133,7 @@ class Contestant:
                 raise
             self._shared = broker
             time.sleep(SETTLE_SECONDS)
-            self.idle_mb = resident_mb(broker.pid)
+            self.idle_mb = mean_resident_mb(broker)
         return self._shared
 
     def close(self) -> None:
@@ -218,3 +230,20 @@ def resident_mb(pid: int) -> float:
             if line.startswith("VmRSS:"):
                 total += int(line.split()[1])
     return total * 1024 / 1e6
+
+
+def mean_resident_mb(broker: Broker) -> float:
+    """Of a cluster, what one of its brokers takes on average."""
+    return sum(map(resident_mb, broker.pids)) / len(broker.pids)
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """What these processes and their children have used of the cores until now."""
+    ticks = 0
+    for process in [each for pid in pids for each in process_tree(pid)]:
+        try:
+            stat = Path("/proc", str(process), "stat").read_text()
+        except OSError:
+            continue
+        ticks += sum(map(int, stat.rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")

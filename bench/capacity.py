@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.brokers import Contestant, Fresh, resident_mb
+from bench.brokers import Contestant, Fresh, mean_resident_mb, resident_mb
 from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
 from bench.limit import TOPIC as LIMIT_TOPIC
 from bench.limit import BareServer
@@ -56,7 +56,7 @@ def loaded_memory() -> Experiment:
         broker = contestant.shared()
         if not contestant.loaded:
             throughput(1_000, 16).measure(contestant, scale)
-        return {row.name: resident_mb(broker.pid)}
+        return {row.name: mean_resident_mb(broker)}
 
     return Experiment((row,), measure)
 
@@ -98,7 +98,7 @@ def many_partitions(wanted: int) -> Experiment:
             work = {"topic": "many", "partitions": wanted}
             created = run_client("create_topic", bootstrap=broker.bootstrap_servers, **work)["seconds"]
             broker.stop()
-            watcher = RunningClient("served", host="127.0.0.1", port=broker.port, **work)
+            watcher = RunningClient("served", bootstrap=broker.bootstrap_servers, **work)
             began = time.monotonic()
             try:
                 broker.start()

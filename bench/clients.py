@@ -17,6 +17,7 @@ from typing import Any
 
 from bench import wire
 from bench.brokers import allow_many_files, resident_mb
+from bench.failover import acknowledgements, next_change
 from bench.figures import percentiles_us
 from bench.topics import create_topic, delete_topic, served
 
@@ -352,6 +353,8 @@ CLIENTS: dict[str, Callable[..., dict[str, float]]] = {
         create_topic,
         delete_topic,
         served,
+        acknowledgements,
+        next_change,
     )
 }
 

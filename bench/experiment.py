@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any
 
 from bench.brokers import Broker, Contestant
-from bench.figures import Better
+from bench.figures import Better, Summary
 from bench.limit import BareServer
 
 Figures = dict[str, float]
@@ -28,6 +28,7 @@ class Row:
     name: str
     unit: str
     better: Better = "higher"
+    of: Summary = "best"  # what the table shows of all repetitions
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,12 @@ class Scale:
     partitions: int = 1_000
     many_partitions: int = 2_000
     transactions: int = 1_000
+    failovers: int = 3
+    controller_partitions: int = 3_000
 
     @classmethod
     def quick(cls) -> Scale:
-        return cls(16, 4, 16, 4_000, 500, 100, 16, 500, 100, 200, 50)
+        return cls(16, 4, 16, 4_000, 500, 100, 16, 500, 100, 200, 50, 1, 300)
 
 
 @dataclass(frozen=True)

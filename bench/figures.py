@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Literal
 
 Better = Literal["higher", "lower"]
+Summary = Literal["best", "median", "worst"]
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -25,6 +27,13 @@ def best(values: Sequence[float], better: Better) -> float | None:
     if not values:
         return None
     return max(values) if better == "higher" else min(values)
+
+
+def summary(values: Sequence[float], better: Better, of: Summary) -> float | None:
+    """The best, the median or the worst of all repetitions."""
+    if of == "median":
+        return median(values) if values else None
+    return best(values, better if of == "best" else "lower" if better == "higher" else "higher")
 
 
 def advantage(ottla: float | None, kafka: float | None, better: Better) -> float | None:

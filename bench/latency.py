@@ -9,6 +9,7 @@ from bench.brokers import Broker, Contestant, Fresh
 from bench.experiment import Experiment, Figures, Row, RunningClient, Scale, run_client, topic_on
 from bench.limit import TOPIC as LIMIT_TOPIC
 from bench.limit import BareServer
+from bench.metadata import leader_port
 
 
 def one_record_requests() -> Experiment:
@@ -17,7 +18,8 @@ def one_record_requests() -> Experiment:
     def measure(contestant: Contestant, scale: Scale) -> Figures:
         broker = contestant.shared()
         with topic_on(broker, 1) as topic:
-            work = {"host": "127.0.0.1", "port": broker.port, "topic": topic, "size": 100}
+            port = leader_port(broker.bootstrap_servers, topic)
+            work = {"host": "127.0.0.1", "port": port, "topic": topic, "size": 100}
             figures = run_client("requests", count=scale.requests, **work)
         return {row.name: figures["requests_per_s"]}
 
@@ -58,7 +60,8 @@ def round_trip(under_load: bool) -> Experiment:
         broker = contestant.shared()
         beside = full_speed_consumer if under_load else alone
         with topic_on(broker, 1) as topic, beside(broker, scale):
-            return named(p50, p99, round_trip_figures(broker.port, topic, scale, 1))
+            port = leader_port(broker.bootstrap_servers, topic)
+            return named(p50, p99, round_trip_figures(port, topic, scale, 1))
 
     def limit(server: BareServer, scale: Scale) -> Figures:
         return named(p50, p99, round_trip_figures(server.port, LIMIT_TOPIC, scale, 1))

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bench.experiment import Row
-from bench.figures import advantage, best, readable
+from bench.figures import advantage, readable, summary
 
 OTTLA, KAFKA, LIMIT = "Ottla", "Apache Kafka", "limit"
 
@@ -26,20 +26,21 @@ class Measured:
     def add(self, who: str, value: float) -> None:
         self.values.setdefault(who, []).append(value)
 
-    def best(self, who: str) -> float | None:
-        return best(self.values.get(who, []), self.row.better)
+    def figure(self, who: str) -> float | None:
+        return summary(self.values.get(who, []), self.row.better, self.row.of)
 
     @property
     def ratio(self) -> float | None:
         """Above 1 is better than Kafka, whichever way the unit points."""
-        return advantage(self.best(OTTLA), self.best(KAFKA), self.row.better)
+        return advantage(self.figure(OTTLA), self.figure(KAFKA), self.row.better)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "name": self.row.name,
             "unit": self.row.unit,
             "better": self.row.better,
-            "best": {who: self.best(who) for who in self.values},
+            "of": self.row.of,
+            "figures": {who: self.figure(who) for who in self.values},
             "ratio": self.ratio,
             "values": self.values,
             "failures": self.failures,
@@ -67,7 +68,7 @@ def render(rows: list[Measured], title: str) -> Table:
 
 
 def _cell(measured: Measured, who: str) -> Text:
-    value = measured.best(who)
+    value = measured.figure(who)
     if value is None and who in measured.failures:
         return Text("failed", style="red")
     return Text(readable(value))

@@ -25,8 +25,12 @@ def bare_throughput(produce: Row, consume: Row) -> Callable[[BareServer, Scale],
     return limit
 
 
+def throughput_label(size: int, partitions: int) -> str:
+    return f"{bytes_text(size)}, {partitions} partition{'s' if partitions > 1 else ''}"
+
+
 def throughput(size: int, partitions: int) -> Experiment:
-    label = f"{bytes_text(size)}, {partitions} partition{'s' if partitions > 1 else ''}"
+    label = throughput_label(size, partitions)
     produce = Row(f"produce {label}", "MB/s")
     consume = Row(f"consume {label}", "MB/s")
 

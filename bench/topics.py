@@ -11,17 +11,17 @@ import time
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import wire
+from bench.metadata import addresses, wait_until_served
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> dict[str, float]:
-    """Create a topic and wait until every partition of it has a leader that answers."""
+    """Create a topic of the broker's default factor and wait until every partition has a leader that answers."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.list_topics(timeout=30)  # connected
-    host, port = bootstrap.rsplit(":", 1)
     began = time.perf_counter()
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=120).values():
+    for future in admin.create_topics([NewTopic(topic, partitions)], request_timeout=120).values():
         future.result(120)
-    wait_until_served(host, int(port), topic, partitions)
+    wait_until_served(bootstrap, topic, partitions)
     return {"seconds": time.perf_counter() - began}
 
 
@@ -32,28 +32,10 @@ def delete_topic(bootstrap: str, topic: str) -> dict[str, float]:
     return {}
 
 
-def served(host: str, port: int, topic: str, partitions: int) -> dict[str, float]:
+def served(bootstrap: str, topic: str, partitions: int) -> dict[str, float]:
     """Say "ready", wait for a broker to come back with every partition, and tell the system clock's time."""
     print("ready", flush=True)
+    [(host, port)] = addresses(bootstrap)
     wire.wait_until_ready(host, port, timeout=120)
-    wait_until_served(host, port, topic, partitions)
+    wait_until_served(bootstrap, topic, partitions)
     return {"at": time.monotonic()}
-
-
-def wait_until_served(host: str, port: int, topic: str, partitions: int, *, timeout: float = 120) -> None:
-    """Return when ListOffsets is answered without error for every partition.
-
-    On a raw connection: librdkafka remembers for minutes that a topic had no leader yet.
-    """
-    request = wire.list_offsets_frame(topic, partitions)
-    deadline = time.monotonic() + timeout
-    with wire.connect(host, port) as connection:
-        while True:
-            connection.sendall(request)
-            errors = wire.list_offsets_errors(wire.read_response(connection), topic, partitions)
-            if not any(errors):
-                return
-            if time.monotonic() > deadline:
-                bad = sum(1 for error in errors if error)
-                raise TimeoutError(f"{bad} of {partitions} partitions have no leader, error {max(errors)}")
-            time.sleep(0.005)

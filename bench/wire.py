@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Collection
 
 import crc32c
 
@@ -73,10 +74,10 @@ def fetch_frame(topic: str, partition: int, offset: int, max_bytes: int, *, corr
     return frame(FETCH, FETCH_VERSION, correlation_id, body, flexible=True)
 
 
-def list_offsets_frame(topic: str, partitions: int) -> bytes:
-    """Ask for the latest offset of partitions 0 to `partitions` - 1."""
-    wanted = b"".join(struct.pack(">iiqb", index, -1, -1, 0) for index in range(partitions))
-    topics = b"\x02" + compact(topic.encode()) + uvarint(partitions + 1) + wanted + b"\0"
+def list_offsets_frame(topic: str, partitions: Collection[int]) -> bytes:
+    """Ask for the latest offset of these partitions."""
+    wanted = b"".join(struct.pack(">iiqb", index, -1, -1, 0) for index in partitions)
+    topics = b"\x02" + compact(topic.encode()) + uvarint(len(partitions) + 1) + wanted + b"\0"
     return frame(
         LIST_OFFSETS, LIST_OFFSETS_VERSION, 0, struct.pack(">ib", -1, 0) + topics + b"\0", flexible=True
     )

@@ -12,7 +12,7 @@ from ottla.cluster import elections
 from ottla.cluster.changes import CHANGES, notification, sequence_of
 from ottla.cluster.ending import end_tasks
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
-from ottla.cluster.partition_states import Deposed, PartitionStates
+from ottla.cluster.partition_states import Decide, Deposed, PartitionStates
 from ottla.cluster.reassignments import is_moving
 from ottla.cluster.replica_moves import ReplicaMoves
 from ottla.cluster.topic_deletion import remove_topic_nodes
@@ -245,28 +245,35 @@ class Controller:
             known = (self._image.partitions.get(key) for key in self._suspects)
             suspects = [each for each in known if each is not None]
             self._suspects = set()
-        keys = self._to_adjust(suspects, live)
+        adjust = self._adjusting(live)
+        keys = [(each.topic, each.partition) for each in suspects if adjust(each) is not None]
         moving = [(each.topic, each.partition) for each in suspects if is_moving(each)]
         if keys:
-            await self._states.change(keys, lambda each: self._adjusted(each, live), guard=guard)
+            await self._states.change(keys, adjust, guard=guard)
         if moving:
             await self.moves.finish(moving, live, guard)
         await self._unregister(guard)
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)
 
-    def _to_adjust(self, partitions: Iterable[PartitionImage], live: set[int]) -> list[PartitionKey]:
-        return [(each.topic, each.partition) for each in partitions if self._adjusted(each, live) is not None]
+    def _adjusting(self, live: set[int]) -> Decide:
+        """What a partition's state should be with these brokers; None where it is that already."""
+        unclean: dict[str, bool] = {}  # by topic: thousands of partitions have one configuration
 
-    def _adjusted(self, partition: PartitionImage, live: set[int]) -> PartitionImage | None:
-        replicas = partition.replicas
-        if partition.leader in live and all(each in live and each in replicas for each in partition.isr):
-            return None
-        topic = self._image.topics.get(partition.topic)
-        if topic is None or topic.name in self._image.deleting:
-            return None
-        unclean = TopicConfig(self._config, topic.configs).get_bool("unclean.leader.election.enable")
-        return elections.adjust(partition, live, unclean=unclean)
+        def adjust(partition: PartitionImage) -> PartitionImage | None:
+            replicas = partition.replicas
+            if partition.leader in live and all(each in live and each in replicas for each in partition.isr):
+                return None
+            name = partition.topic
+            topic = self._image.topics.get(name)
+            if topic is None or name in self._image.deleting:
+                return None
+            if name not in unclean:
+                config = TopicConfig(self._config, topic.configs)
+                unclean[name] = config.get_bool("unclean.leader.election.enable")
+            return elections.adjust(partition, live, unclean=unclean[name])
+
+        return adjust
 
     async def _unregister(self, guard: Check) -> None:
         """Let everybody know of a broker that is gone, and not only when its session ends.

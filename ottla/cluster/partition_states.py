@@ -159,17 +159,22 @@ class PartitionStates:
     async def _write(self, wanted: Sequence[PartitionImage], guard: Check | None) -> None:
         if not wanted:
             return
-        await ensure_paths(
-            self._store,
-            [nodes.partition_path(p.topic, p.partition) for p in wanted if p.partition_epoch == NO_STATE],
-        )
-        operations: list[Operation] = [guard] if guard is not None else []
+        first = [nodes.partition_path(p.topic, p.partition) for p in wanted if p.partition_epoch == NO_STATE]
+        operations: list[Operation] = []
         changed = []
         for partition in wanted:
             operations.append(self._operation(partition))
             changed.append(self._told(partition))
         operations.append(notification(changed))
-        await self._store.multi(operations)
+        guards: list[Operation] = [guard] if guard is not None else []
+        try:
+            # Most partitions without a state lack the node above it as well.
+            await self._store.multi([*guards, *map(Create, first), *operations])
+        except (NodeExists, NoNode):
+            if not first:
+                raise
+            await ensure_paths(self._store, first)
+            await self._store.multi([*guards, *operations])
         self._feed.learn(changed)
 
     def _operation(self, partition: PartitionImage) -> Operation:

@@ -3,8 +3,8 @@ import json
 
 from rich.console import Console
 
-from bench.__main__ import failures, run
 from bench.brokers import Contestant
+from bench.driver import failures, in_alternation, in_whole_turns, run
 from bench.experiment import Experiment, Row, Scale, last_line, matches
 from bench.plan import chosen_experiments, every_experiment
 from bench.table import Measured, render
@@ -50,10 +50,25 @@ def test_brokers_alternate_and_the_order_turns_round():
 
     entered = [contestant("Ottla"), contestant("Apache Kafka")]
     quiet = Console(file=io.StringIO())
-    (row,) = run([Experiment((FAST,), measure)], entered, Scale.quick(), 2, limit=False, console=quiet)
+    experiments = [Experiment((FAST,), measure)]
+    turns = in_alternation(experiments, entered, 2, limit=False)
+    (row,) = run(experiments, turns, Scale.quick(), console=quiet)
     assert order == ["Ottla", "Apache Kafka", "Apache Kafka", "Ottla"]
     assert row.values == {"Ottla": [1, 4], "Apache Kafka": [2, 3]}
     assert json.loads(json.dumps(row.as_json()))["ratio"] == 4 / 3
+
+
+def test_clusters_take_whole_turns_one_after_another():
+    fast, late = Experiment((FAST,), None), Experiment((LATE,), None, only="Ottla")
+    entered = ours, theirs = [contestant("Ottla"), contestant("Apache Kafka")]
+    assert list(in_whole_turns([fast, late], entered, 2, limit=False)) == [
+        (fast, ours, False),
+        (late, ours, True),
+        (fast, theirs, True),
+        (fast, theirs, True),
+        (fast, ours, False),
+        (late, ours, True),
+    ]
 
 
 def test_a_broker_that_fails_a_row_is_not_asked_again_and_the_others_go_on():
@@ -67,7 +82,9 @@ def test_a_broker_that_fails_a_row_is_not_asked_again_and_the_others_go_on():
 
     entered = [contestant("Ottla"), contestant("Apache Kafka")]
     quiet = Console(file=io.StringIO())
-    (row,) = run([Experiment((FAST,), measure)], entered, Scale.quick(), 3, limit=False, console=quiet)
+    experiments = [Experiment((FAST,), measure)]
+    turns = in_alternation(experiments, entered, 3, limit=False)
+    (row,) = run(experiments, turns, Scale.quick(), console=quiet)
     assert asked.count("Ottla") == 1
     assert row.failures == {"Ottla": "no such API"}
     assert row.values == {"Apache Kafka": [1.0, 1.0, 1.0]}

@@ -57,7 +57,7 @@ def test_a_fetch_frame_asks_for_one_partition_without_a_session():
 
 
 def test_list_offsets_is_asked_and_its_errors_are_read():
-    data = wire.list_offsets_frame("orders", 200)
+    data = wire.list_offsets_frame("orders", range(200))
     request, read = entity_reader(ListOffsetsRequest)(data, HEADER)
     assert HEADER + read == len(data)
     assert [partition.partition_index for partition in request.topics[0].partitions] == list(range(200))

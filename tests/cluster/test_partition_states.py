@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ottla.cluster.changes import notification
 from ottla.metadata import nodes
-from ottla.metadata.store import BadVersion, Node, NodeStore, StoreError
-from tests.cluster.members import Member, members
+from ottla.metadata.nodes import TopicAssignment
+from ottla.metadata.store import BadVersion, Create, Node, NodeStore, StoreError
+from tests.cluster.members import Member, members, until
 
 
 class Unreadable:
@@ -69,3 +71,16 @@ async def test_everybody_is_answered_whatever_ends_the_writing(tmp_path: Path) -
         answers = await three_of_which_one_has_changed(member)
         assert all(isinstance(answer, StoreError) for answer in answers)
         assert await together(member, (1, 2)) == [1, 1], "nothing was written any more"
+
+
+async def test_first_states_are_written_whatever_there_is_of_the_nodes_above_them(tmp_path: Path) -> None:
+    """A topic that another tool has written, and a controller that was killed while it gave it leaders."""
+    async with members(tmp_path, count=2) as [member, _]:
+        for name, made in (("bare", []), ("begun", [""]), ("torn", ["", "/1"])):
+            above = [nodes.partitions_path(name) + each for each in made]
+            assignment = nodes.encode_topic(TopicAssignment({0: (0, 1), 1: (1, 0)}, name.encode().ljust(16)))
+            topic = Create(nodes.topic_path(name), assignment)
+            await member.store.multi([topic, *map(Create, above), notification(topics=[name])])
+            await until(lambda name=name: (name, 1) in member.image.partitions)
+            await until(lambda name=name: member.image.partitions[name, 1].partition_epoch == 0)
+            assert [member.state(name, index) for index in (0, 1)] == [(0, 0, (0, 1)), (1, 0, (1, 0))]

@@ -15,7 +15,7 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.replica_fetches import ReplicaSession, ReplicaTarget
+from ottla.broker.replica_target import ReplicaTarget
 from ottla.cluster.leader_state import Surroundings
 from ottla.cluster.partition import Partition
 from ottla.cluster.truncation import truncation_offset
@@ -139,7 +139,7 @@ class Model:
             log = follower.log
             target = ReplicaTarget(None, b"", 0)  # type: ignore[arg-type]
             target.fetch_offset = log.log_end_offset
-            if ReplicaSession._diverges(target, leader, log.epochs.latest):
+            if target.diverges(leader, log.epochs.latest):
                 assert target.diverging is not None
                 leaders = (target.diverging.epoch, target.diverging.end_offset)
                 own = log.epoch_end_offset(leaders[0])
