@@ -218,7 +218,11 @@ class _ShareFetch:
         if self._future.done():
             return
         self._timer = None
-        self._read()
+        try:
+            self._read()
+        except Exception as error:
+            self._future.set_exception(error)  # nobody else would tell the client
+            return
         loop = self._broker.loop
         if self._served or self._failed or loop.time() >= self._deadline:
             self._future.set_result(self._response())
