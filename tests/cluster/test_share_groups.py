@@ -26,6 +26,11 @@ from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequestTopic,
     DeleteShareGroupOffsetsResponse,
 )
+from ottla.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -99,8 +104,10 @@ def topic_id(cluster: Cluster, topic: str) -> bytes:
     return cluster.metadata([topic]).topics[0].topic_id
 
 
-def share_coordinator(cluster: Cluster, group: str, topic: str, partition: int) -> int:
-    text = base64.urlsafe_b64encode(topic_id(cluster, topic)).decode().rstrip("=")
+def share_coordinator(cluster: Cluster, group: str, topic: str | bytes, partition: int) -> int:
+    """Of a topic that is named, or that there was with this id."""
+    known = topic_id(cluster, topic) if isinstance(topic, str) else topic
+    text = base64.urlsafe_b64encode(known).decode().rstrip("=")
     return coordinator(cluster, f"{group}:{text}:{partition}", SHARE)
 
 
@@ -338,16 +345,49 @@ def test_a_group_that_is_deleted_begins_anew(cluster: Cluster) -> None:
             assert error == ErrorCode.INVALID_REQUEST
 
 
+def test_the_state_of_a_deleted_topic_is_forgotten_everywhere(cluster: Cluster) -> None:
+    begin_at_the_beginning(cluster, "gone")
+    for _ in range(2):
+        cluster.create_topic("gone", PARTITIONS)
+        sent = produce(cluster, "gone", range(PARTITIONS))
+        consumer = share_consumer(cluster, "gone", "gone", explicit=True)
+        try:
+            assert read(consumer, sent, AcknowledgeType.ACCEPT).keys() == sent
+        finally:
+            consumer.close()
+        old = topic_id(cluster, "gone")
+        keepers = {p: share_coordinator(cluster, "gone", old, p) for p in range(PARTITIONS)}
+        delete = DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")], timeout_ms=30_000)
+        assert cluster.ask(delete, DeleteTopicsResponse).responses[0].error_code == 0
+        for partition, keeper in keepers.items():
+            wait_until_forgotten(cluster, "gone", old, partition, keeper)
+
+
+def wait_until_forgotten(cluster: Cluster, group: str, topic: bytes, partition: int, keeper: int) -> None:
+    def forgotten() -> bool:
+        error, _ = read_state(cluster, group, topic, partition, broker=keeper)
+        return error == ErrorCode.INVALID_REQUEST
+
+    cluster.wait_until(forgotten, "the state is gone")
+
+
 # What brokers ask each other
 
 
 def read_state(
-    cluster: Cluster, group: str, topic: str, partition: int, *, leader_epoch: int = -1, broker: int = -1
+    cluster: Cluster,
+    group: str,
+    topic: str | bytes,
+    partition: int,
+    *,
+    leader_epoch: int = -1,
+    broker: int = -1,
 ) -> tuple[ErrorCode, read_share_group_state.PartitionResult]:
     asked = read_share_group_state.PartitionData(partition=partition, leader_epoch=leader_epoch)
+    known = topic_id(cluster, topic) if isinstance(topic, str) else topic
     request = read_share_group_state.ReadShareGroupStateRequest(
         group_id=group,
-        topics=[read_share_group_state.ReadStateData(topic_id=topic_id(cluster, topic), partitions=[asked])],
+        topics=[read_share_group_state.ReadStateData(topic_id=known, partitions=[asked])],
     )
     if broker < 0:
         broker = share_coordinator(cluster, group, topic, partition)
