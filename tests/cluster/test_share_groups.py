@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
@@ -63,6 +64,7 @@ from tests.cluster.share_workers import (
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 PARTITIONS = 6
+SESSION_SECONDS = 6
 GROUP, SHARE = 0, 2
 STATE_TOPIC = "__share_group_state"
 
@@ -73,6 +75,7 @@ def cluster() -> Iterator[Cluster]:
         "group.share.min.record.lock.duration.ms": "1000",
         "group.share.record.lock.duration.ms": "10000",
         "share.coordinator.state.topic.num.partitions": "6",
+        "zookeeper.session.timeout.ms": str(1000 * SESSION_SECONDS),
     }
     with Cluster(3, config=config) as running:
         yield running
@@ -149,13 +152,23 @@ def test_what_was_accepted_does_not_come_again_after_the_cluster_was_restarted(c
             cluster.restart(broker_id)
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(5, marks=pytest.mark.slow)])
-def test_every_record_comes_and_none_that_was_accepted_comes_again_whoever_is_killed(
-    cluster: Cluster, rounds: int
+KILLED = ["leader killed", "share coordinator killed", "group coordinator killed"]
+STRUCK = [*KILLED, "leader paused", "share coordinator paused", "leader stopped"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "faults"),
+    [
+        ("killed", KILLED),
+        pytest.param("struck", STRUCK * 2, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
+    ids=["killed", "struck"],
+)
+def test_every_record_comes_and_none_that_was_accepted_comes_again(
+    cluster: Cluster, topic: str, faults: list[str]
 ) -> None:
-    topic = group = f"jobs-{rounds}"
     cluster.create_topic(topic, PARTITIONS)
-    begin_at_the_beginning(cluster, group)
+    begin_at_the_beginning(cluster, topic)
 
     def advance(jobs: Jobs, workers: Workers) -> None:
         """Until records that are written from now on have been accepted in every partition."""
@@ -165,36 +178,54 @@ def test_every_record_comes_and_none_that_was_accepted_comes_again_whoever_is_ki
             fresh = [int(value) for value in list(workers.accepted) if int(value) >= since]
             return len({number % PARTITIONS for number in fresh}) == PARTITIONS
 
-        cluster.wait_until(accepted, "records of every partition are accepted", 60)
+        cluster.wait_until(accepted, "records of every partition are accepted", 90)
 
     with (
         Jobs(cluster, topic, PARTITIONS, per_second=60) as jobs,
-        Workers(cluster, topic, group, 3) as workers,
+        Workers(cluster, topic, topic, 3) as workers,
     ):
         advance(jobs, workers)
-        for partition in range(rounds):
-            for victim in (
-                lambda p: cluster.wait_for_leader(topic, p),
-                lambda p: share_coordinator(cluster, group, topic, p),
-                lambda p: coordinator(cluster, group, GROUP),
-            ):
-                killed = victim(partition)
-                cluster.kill(killed)
+        for turn, fault in enumerate(faults):
+            with struck(cluster, fault, topic, turn % PARTITIONS):
                 advance(jobs, workers)
-                cluster.restart(killed)
-                for each in range(PARTITIONS):
-                    cluster.wait_for_isr(STATE_TOPIC, cluster.ports, each, 60)
-                    cluster.wait_for_isr(topic, cluster.ports, each, 60)
+            for each in range(PARTITIONS):
+                cluster.wait_for_isr(STATE_TOPIC, cluster.ports, each, 60)
+                cluster.wait_for_isr(topic, cluster.ports, each, 60)
         jobs.stop()
         cluster.wait_until(lambda: jobs.written <= workers.delivered(), "every record has come", 60)
         # A broker may have been killed when a record was accepted and the member not told: no lag tells of those too.
-        cluster.wait_until(lambda: set(lags(cluster, group)) == {0}, "every record is done", 60)
+        cluster.wait_until(lambda: set(lags(cluster, topic)) == {0}, "every record is done", 60)
         last = jobs.write_more(5 * PARTITIONS)
         cluster.wait_until(lambda: last <= set(workers.accepted), "the last ones are accepted", 60)
         assert workers.after_acceptance() == []
         assert not workers.accepted_again
         assert {delivery.value for delivery in workers.deliveries} == jobs.written
-    assert lags(cluster, group) == [0] * PARTITIONS
+    assert lags(cluster, topic) == [0] * PARTITIONS
+
+
+@contextmanager
+def struck(cluster: Cluster, fault: str, topic: str, partition: int) -> Iterator[None]:
+    """The group has the name of its topic."""
+    whom, _, what = fault.rpartition(" ")
+    if whom == "leader":
+        broker = cluster.wait_for_leader(topic, partition)
+    elif whom == "share coordinator":
+        broker = share_coordinator(cluster, topic, topic, partition)
+    else:
+        broker = coordinator(cluster, topic, GROUP)
+    if what == "paused":
+        # Others take over when its session has ended. Then it goes on, and does not know.
+        cluster.pause(broker)
+        time.sleep(1.5 * SESSION_SECONDS)
+        cluster.resume(broker)
+        yield
+        return
+    if what == "killed":
+        cluster.kill(broker)
+    else:
+        cluster.stop(broker)
+    yield
+    cluster.restart(broker)
 
 
 def test_delivery_counts_outlive_the_leader_and_the_share_coordinator(cluster: Cluster) -> None:

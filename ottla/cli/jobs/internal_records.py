@@ -155,7 +155,7 @@ def as_json(key: bytes | None, value: bytes | None, kinds: tuple[int, ...]) -> b
 
 
 def to_json(struct: Struct, version: int, nested: Nested) -> dict[str, Any]:
-    """As Kafka's generated converters do: the fields of this version, tagged ones only if they are set, or structures."""
+    """As Kafka's generated converters do: the fields of this version, tagged ones only if set or structures."""
     document: dict[str, Any] = {}
     for name, field in type(struct).fields.items():
         if not field.versions[0] <= version <= field.versions[1]:
