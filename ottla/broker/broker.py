@@ -178,7 +178,7 @@ class Broker:
         if self.cleaner is not None:
             self.cleaner.forget(topic.name)
         await self.groups.topics_deleted([topic.name])
-        self.sharing.topic_deleted(topic.topic_id)
+        await self.sharing.topic_deleted(topic.topic_id)
 
     async def ensure_internal_topic(self, name: str) -> None:
         if name not in self.image.topics:
@@ -221,6 +221,7 @@ class Broker:
                 {
                     # Updates build on each other: compaction would take the ground from under them.
                     "cleanup.policy": "delete",
+                    "min.insync.replicas": str(config.get_int("share.coordinator.state.topic.min.isr")),
                     "retention.ms": "-1",
                     "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
                 },

@@ -102,7 +102,14 @@ class PartitionStateLog:
         held = self._replicas.leader(self._topic, partition)
         held.check_min_isr()
         info = held.append(batch, now_ms, from_client=False)
-        pending = held.wait_committed(info.last_offset + 1)
+        return self._wait(held, info.last_offset + 1)
+
+    def wait_committed(self, partition: int) -> Awaitable[None] | None:
+        held = self._replicas.leader(self._topic, partition)
+        return self._wait(held, held.log.log_end_offset)
+
+    def _wait(self, held: Partition, offset: int) -> Awaitable[None] | None:
+        pending = held.wait_committed(offset)
         if pending is not None:
             loop = pending.get_loop()
             timer = loop.call_later(self._timeout, _time_out, pending)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -44,9 +45,16 @@ class ShareSession:
 class ShareSessions:
     """Sessions by group and member. Owner: the event loop."""
 
-    def __init__(self, limit: int, on_end: Callable[[str, str, ShareSession], None]) -> None:
+    def __init__(
+        self,
+        limit: int,
+        on_end: Callable[[str, str, ShareSession], None],
+        on_group_end: Callable[[str], None],
+    ) -> None:
         self._limit = limit
         self._on_end = on_end
+        self._on_group_end = on_group_end
+        self._of_group: Counter[str] = Counter()
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
     def open(self, group_id: str, member_id: str, connection: Connection) -> ShareSession:
@@ -54,6 +62,7 @@ class ShareSessions:
         if len(self._sessions) >= self._limit:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[group_id, member_id] = ShareSession(connection)
+        self._of_group[group_id] += 1
         connection.closing[group_id, member_id] = lambda: self.end(group_id, member_id)
         return session
 
@@ -73,3 +82,7 @@ class ShareSessions:
         if session is not None:
             session.connection.closing.pop((group_id, member_id), None)
             self._on_end(group_id, member_id, session)
+            self._of_group[group_id] -= 1
+            if not self._of_group[group_id]:
+                del self._of_group[group_id]
+                self._on_group_end(group_id)

@@ -6,8 +6,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.group_wiring import CoordinatorLeadership, PartitionStateLog
+from ottla.broker.share_group_states import ShareGroupStates
 from ottla.broker.share_partitions import SharePartitions
 from ottla.broker.share_sessions import ShareSession, ShareSessions
+from ottla.broker.share_states import ShareStates
+from ottla.cluster.peers import Peers
 from ottla.coordinator.share_state import SHARE_STATE_TOPIC
 from ottla.coordinator.share_state_store import ShareStateStore
 from ottla.protocol.errors import KafkaError
@@ -17,6 +20,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# For how long a coordinator is looked for, before a member or an admin hears that there is none.
+_PATIENCE_SECONDS = 15.0
+# What a coordinator needs beyond the time that its replicas may take.
+_MARGIN_SECONDS = 1.0
+
 
 class Sharing:
     """Owner: the event loop."""
@@ -24,36 +32,46 @@ class Sharing:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         config = broker.config
-        self.states = ShareStateStore(
-            PartitionStateLog(broker.replicas, SHARE_STATE_TOPIC),
+        timeout_ms = config.get_int("share.coordinator.write.timeout.ms")
+        self.store = ShareStateStore(
+            PartitionStateLog(broker.replicas, SHARE_STATE_TOPIC, timeout_ms),
             broker.now_ms,
             config.get_int("share.coordinator.snapshot.update.records.per.snapshot"),
         )
+        # Connections of their own: what waits for replicas would hold up the markers of transactions.
+        peers = Peers(
+            config.broker_id,
+            config.inter_broker_listener_name,
+            broker.image,
+            timeout_ms / 1000 + _MARGIN_SECONDS,
+        )
+        self.states = ShareStates(config.broker_id, self.store, broker.image, peers, _PATIENCE_SECONDS)
         self.partitions = SharePartitions(broker, self.states)
-        self.sessions = ShareSessions(config.get_int("group.share.max.share.sessions"), self._session_ended)
-        broker.groups.share_states = self.states
-        self.leadership = CoordinatorLeadership(self.states, SHARE_STATE_TOPIC, broker.replicas, broker.image)
+        self.sessions = ShareSessions(
+            config.get_int("group.share.max.share.sessions"), self._session_ended, self.partitions.end_group
+        )
+        broker.groups.share_states = ShareGroupStates(self.states)
+        self.leadership = CoordinatorLeadership(self.store, SHARE_STATE_TOPIC, broker.replicas, broker.image)
 
     async def ensure_topic(self) -> None:
         """The state topic comes into being with the first share group."""
         await self._broker.ensure_internal_topic(SHARE_STATE_TOPIC)
 
-    def topic_deleted(self, topic_id: bytes) -> None:
-        self.partitions.forget_topic(topic_id)
+    async def topic_deleted(self, topic_id: bytes) -> None:
+        self.partitions.end_topic(topic_id)
         try:
-            self.states.delete_topics({topic_id})
+            for pending in self.store.delete_topics({topic_id}):
+                await pending
         except KafkaError as error:
             log.warning("the share state of a deleted topic was not removed: %s", error)
 
     def close(self) -> None:
         self.partitions.close()
+        self.states.close()
 
     def _session_ended(self, group_id: str, member_id: str, session: ShareSession) -> None:
         """What the member had locked goes to others at once."""
         for topic_id, index in session.partitions:
             live = self.partitions.known(group_id, topic_id, index)
             if live is not None:
-                try:
-                    live.release(member_id)
-                except KafkaError as error:
-                    log.warning("locks of %s in group %s were not released: %s", member_id, group_id, error)
+                live.release(member_id)

@@ -293,7 +293,9 @@ class GroupCoordinator(ShareGroupCoordinator):
             if not group.is_empty:
                 raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
             if isinstance(group, ShareGroup):
-                self._delete_share_state(group_id)
+                await self._delete_share_state(group)
+                if not self._shards.holds(shard, group) or not group.is_empty:
+                    raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
             await self._write_group_tombstones(shard, group)
         except KafkaError as error:
             return error.code

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ottla.coordinator.consumer_coordinator import ConsumerGroupCoordinator, NamedPartitions
 from ottla.coordinator.consumer_group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.consumer_state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMember
 from ottla.coordinator.shards import Shard
 from ottla.coordinator.share_group import ShareGroup
-from ottla.coordinator.share_state import ShareKey
-from ottla.coordinator.share_state_store import ShareStateStore
+from ottla.coordinator.share_state import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
@@ -27,16 +27,44 @@ class ShareGroupDescription:
     members: list[tuple[ConsumerMember, NamedPartitions]] = field(default_factory=list)
 
 
+class ShareGroupStates(Protocol):
+    """The share coordinators, wherever they are. Raises KafkaError if one of several fails."""
+
+    async def initialize(self, state_epoch: int, starts: Mapping[ShareKey, int]) -> None: ...
+
+    async def delete(self, keys: Iterable[ShareKey]) -> None: ...
+
+
 class ShareGroupCoordinator(ConsumerGroupCoordinator):
     """Owned by the event loop."""
 
-    # Set by whoever holds the partitions of `__share_group_state`.
-    share_states: ShareStateStore | None = None
+    # Set by whoever knows the way to the share coordinators.
+    share_states: ShareGroupStates | None = None
 
     def share_heartbeat(
         self, group_id: str, request: HeartbeatRequest
     ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
         """Raises KafkaError, or the awaitable does."""
+        shard, group = self._share_group_of(group_id, request)
+        if group.unshared(request):
+            return self._share_first(group_id, request)
+        return self._heartbeat(shard, group, request)
+
+    async def _share_first(self, group_id: str, request: HeartbeatRequest) -> HeartbeatResult:
+        """Partitions that nobody in the group has subscribed to before: their state is kept before members get them."""
+        begun: set[ShareKey] = set()
+        while True:
+            shard, group = self._share_group_of(group_id, request)
+            keys = {ShareKey(group_id, topic_id, p) for topic_id, p in group.unshared(request)} - begun
+            if not begun:
+                group.check(request, self._shards.clock())
+            if not keys:
+                result = self._heartbeat(shard, group, request)
+                return result if isinstance(result, HeartbeatResult) else await result
+            await self._states.initialize(group.epoch + 1, dict.fromkeys(keys, UNINITIALIZED))
+            begun |= keys
+
+    def _share_group_of(self, group_id: str, request: HeartbeatRequest) -> tuple[Shard, ShareGroup]:
         shards = self._shards
         shard = shards.of(group_id)
         group = shard.groups.get(group_id)
@@ -47,16 +75,13 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
             group = shards.new_share_group(group_id)
         elif not isinstance(group, ShareGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return shard, group
+
+    def _heartbeat(
+        self, shard: Shard, group: ShareGroup, request: HeartbeatRequest
+    ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
+        shards = self._shards
         result, records, effects = group.heartbeat(request, shards.clock())
-        try:
-            for topic_id, partition in group.fresh:
-                key = ShareKey(group_id, topic_id, partition)
-                if self._states.get(key) is None:
-                    self._states.initialize(key, group.epoch)
-        except KafkaError:
-            group.rollback()
-            raise
-        group.fresh = []
         pending = shards.store(shard, group, records, effects)
         return result if pending is None else self._when_stored(pending, result)
 
@@ -72,37 +97,48 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
         return shard, group
 
-    def alter_share_offsets(
-        self, group_id: str, topic_id: bytes, name: str, starts: Sequence[tuple[int, int]]
+    async def alter_share_offsets(
+        self, group_id: str, topic_id: bytes, name: str, starts: Mapping[int, int]
     ) -> None:
         """Let the group begin anew at these offsets, by partition. Raises KafkaError."""
-        shard, group = self.share_group(group_id)
-        for partition, offset in starts:
-            self._states.initialize(ShareKey(group_id, topic_id, partition), group.epoch, offset)
-        numbers = frozenset(partition for partition, _ in starts)
-        self._shards.store(shard, group, *group.set_initialized(topic_id, name, numbers))
+        _, group = self.check_empty(group_id)
+        # A new epoch: a leader that still knows the state from before is fenced.
+        await self._states.initialize(
+            group.epoch + 1, {ShareKey(group_id, topic_id, index): start for index, start in starts.items()}
+        )
+        await self._set_initialized(group_id, topic_id, name, frozenset(starts))
 
-    def delete_share_offsets(self, group_id: str, topic_id: bytes, name: str) -> None:
-        shard, group = self.share_group(group_id)
-        self._states.delete([key for key in self._states.keys(group_id) if key.topic_id == topic_id])
-        self._shards.store(shard, group, *group.set_initialized(topic_id, name, frozenset()))
+    async def delete_share_offsets(self, group_id: str, topic_id: bytes, name: str) -> None:
+        _, group = self.check_empty(group_id)
+        await self._states.delete([key for key in group.shared() if key.topic_id == topic_id])
+        await self._set_initialized(group_id, topic_id, name, frozenset())
 
-    def check_empty(self, group_id: str) -> None:
-        _, group = self.share_group(group_id)
+    async def _set_initialized(
+        self, group_id: str, topic_id: bytes, name: str, partitions: frozenset[int]
+    ) -> None:
+        shard, group = self.share_group(group_id)
+        pending = self._shards.store(shard, group, *group.set_initialized(topic_id, name, partitions))
+        if pending is not None:
+            await self._shards.committed(pending)
+
+    def check_empty(self, group_id: str) -> tuple[Shard, ShareGroup]:
+        shard, group = self.share_group(group_id)
         if not group.is_empty:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+        return shard, group
 
     # Steps
 
     @property
-    def _states(self) -> ShareStateStore:
+    def _states(self) -> ShareGroupStates:
         if self.share_states is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return self.share_states
 
-    def _delete_share_state(self, group_id: str) -> None:
-        if self.share_states is not None:
-            self.share_states.delete(self.share_states.keys(group_id))
+    async def _delete_share_state(self, group: ShareGroup) -> None:
+        keys = group.shared()
+        if keys:
+            await self._states.delete(keys)
 
     def _describe_share_group(self, group_id: str) -> ShareGroupDescription:
         try:

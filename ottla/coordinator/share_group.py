@@ -4,6 +4,7 @@ a member holds its target as soon as it hears of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ottla.coordinator.assignors import Subscriber, assign_simple
@@ -24,8 +25,9 @@ from ottla.coordinator.consumer_state import (
 )
 from ottla.coordinator.effects import Effect
 from ottla.coordinator.share_records import ShareGroupState, share_difference
+from ottla.coordinator.share_state import ShareKey
 from ottla.coordinator.state_log import KeyValue
-from ottla.coordinator.topics import Topics
+from ottla.coordinator.topics import Topic, Topics
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
@@ -42,8 +44,6 @@ class ShareGroup(ConsumerGroupCore):
         self._assignment_interval_ms = config.share_assignment_interval_ms
         self._session_timeout_ms = config.share_session_timeout_ms
         self._max_size = config.share_max_size
-        # Partitions whose state the last heartbeat asked to be kept from now on.
-        self.fresh: list[tuple[bytes, int]] = []
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -76,9 +76,10 @@ class ShareGroup(ConsumerGroupCore):
     def set_initialized(
         self, topic_id: bytes, name: str, partitions: frozenset[int]
     ) -> tuple[list[KeyValue], list[Effect]]:
-        """The state of these partitions is kept from now on; without partitions, that of none."""
+        """The state of these partitions was begun anew; without partitions, none is kept."""
         initialized = self._share_state().initialized
         if partitions:
+            self._bump()
             _, known = initialized.get(topic_id, ("", frozenset[int]()))
             initialized[topic_id] = (name, known | partitions)
         else:
@@ -96,25 +97,52 @@ class ShareGroup(ConsumerGroupCore):
     ) -> ErrorCode:
         return ErrorCode.ILLEGAL_GENERATION
 
+    def shared(self) -> list[ShareKey]:
+        """The share-partitions whose state is kept."""
+        return [
+            ShareKey(self.group_id, topic_id, partition)
+            for topic_id, (_, partitions) in sorted(self.state_now.initialized.items())
+            for partition in sorted(partitions)
+        ]
+
+    def unshared(self, request: HeartbeatRequest) -> list[tuple[bytes, int]]:
+        """What members subscribe to, this one too, and whose state is not kept yet: before the heartbeat it must be."""
+        member = self.members.get(request.member_id)
+        says_nothing_new = member is not None and (
+            request.topics is None or set(request.topics) == set(member.topics)
+        )
+        if request.member_epoch == LEAVE_EPOCH or (
+            says_nothing_new and self._looked_at == self._topics.version
+        ):
+            return []
+        found = []
+        for topic in self._subscribed(request.topics or ()):
+            _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
+            found += [(topic.topic_id, p) for p in range(topic.partitions) if p not in known]
+        return found
+
+    def check(self, request: HeartbeatRequest, now_ms: int) -> None:
+        """Raises the KafkaError that the heartbeat would."""
+        self.heartbeat(request, now_ms)
+        self.rollback()
+        self._looked_at = None
+
     # Steps
 
-    def _newly_shared(self) -> list[tuple[bytes, int]]:
-        """Partitions that members subscribe to and whose state is not kept yet."""
-        fresh = []
+    def _subscribed(self, names: Iterable[str] = ()) -> Iterator[Topic]:
+        all_names = set(names).union(*(member.topics for member in self.members.values()))
+        return filter(None, map(self._topics.by_name, sorted(all_names)))
+
+    def _share(self) -> None:
+        """The state of what members subscribe to is kept by now."""
         for topic_id in list(self.state_now.initialized):
             if self._topics.by_id(topic_id) is None:
                 del self._share_state().initialized[topic_id]
-        names = set[str]().union(*(member.topics for member in self.members.values()))
-        for topic in filter(None, map(self._topics.by_name, sorted(names))):
+        for topic in self._subscribed():
+            entry = (topic.name, frozenset(range(topic.partitions)))
             _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
-            missing = [p for p in range(topic.partitions) if p not in known]
-            if missing:
-                fresh += [(topic.topic_id, partition) for partition in missing]
-                self._share_state().initialized[topic.topic_id] = (
-                    topic.name,
-                    frozenset(range(topic.partitions)),
-                )
-        return fresh
+            if not known >= entry[1]:
+                self._share_state().initialized[topic.topic_id] = entry
 
     def _share_state(self) -> ShareGroupState:
         self._change()
@@ -139,7 +167,8 @@ class ShareGroup(ConsumerGroupCore):
         if updated != member or known is None:
             self._put(updated)
         self._refresh(now_ms, changed=known is None or set(updated.topics) != set(member.topics))
-        self.fresh = [] if self._before is None else self._newly_shared()
+        if self._before is not None:
+            self._share()
         current = self._reconcile(self.members[request.member_id], None)
         self._keep_session(current)
         result = HeartbeatResult(current.member_id, current.epoch, self._config.share_heartbeat_interval_ms)

@@ -4,6 +4,7 @@
         ▲                     │  └────reject, too many deliveries──▶ Archived
         └──release, lock timeout──┘
 
+What leaves Acquired is first decided and written, and then happens: until then nobody else gets the record.
 Everything before the start offset is done; from the end offset on nothing has been handed out yet.
 """
 
@@ -61,13 +62,47 @@ class Acknowledgement(NamedTuple):
 
 
 class _Record:
-    __slots__ = ("count", "deadline_ms", "member_id", "state")
+    __slots__ = ("count", "deadline_ms", "decided", "member_id", "state")
 
     def __init__(self, state: DeliveryState = DeliveryState.AVAILABLE, count: int = 0) -> None:
         self.state = state
         self.count = count
         self.member_id = ""
         self.deadline_ms = 0
+        self.decided = False  # what becomes of it is being written
+
+
+class Change:
+    """What has been decided of records that are locked: to be written, and then to be made so or forgotten."""
+
+    __slots__ = ("_records", "batches")
+
+    def __init__(self, decided: Sequence[tuple[int, _Record, DeliveryState]]) -> None:
+        self._records = [(record, state) for _, record, state in decided]
+        self.batches = list(merged((offset, state, record.count) for offset, record, state in decided))
+        for _, record, _ in decided:
+            record.decided = True
+
+    def __bool__(self) -> bool:
+        return bool(self.batches)
+
+    @property
+    def done(self) -> int:
+        """How many records it is the end of."""
+        return sum(state in _DONE for _, state in self._records)
+
+    @property
+    def frees(self) -> bool:
+        return any(state is DeliveryState.AVAILABLE for _, state in self._records)
+
+    def commit(self) -> None:
+        for record, state in self._records:
+            record.state, record.decided, record.member_id = state, False, ""
+
+    def roll_back(self) -> None:
+        """It could not be written: the locks are as they were."""
+        for record, _ in self._records:
+            record.decided = False
 
 
 class SharePartition:
@@ -145,21 +180,14 @@ class SharePartition:
 
     def acknowledge(
         self, member_id: str, batches: Sequence[Acknowledgement], count_limit: int, deadline_ms: int
-    ) -> list[StateBatch]:
-        """All of it or nothing: KafkaError(INVALID_RECORD_STATE) if a record is not locked by this member.
-
-        Returns what has changed and has to be written, before `settle` makes the start offset move.
-        """
+    ) -> Change:
+        """All of it or nothing: KafkaError(INVALID_RECORD_STATE) if a record is not locked by this member."""
         decided: list[tuple[int, _Record, int]] = []
         for first, last, types in batches:
             for offset in range(max(first, self.start_offset), last + 1):
                 record = self._records.get(offset)
                 kind = types[0] if len(types) == 1 else types[offset - first]
-                if (
-                    record is None
-                    or record.state is not DeliveryState.ACQUIRED
-                    or record.member_id != member_id
-                ):
+                if record is None or not _is_locked(record) or record.member_id != member_id:
                     raise KafkaError(
                         ErrorCode.INVALID_RECORD_STATE,
                         "The record cannot be acknowledged. It is not acquired.",
@@ -169,31 +197,27 @@ class SharePartition:
         for offset, record, kind in decided:
             if kind == AcknowledgeType.RENEW:
                 record.deadline_ms = deadline_ms
-                continue
-            if kind == AcknowledgeType.ACCEPT:
-                record.state = DeliveryState.ACKNOWLEDGED
+            elif kind == AcknowledgeType.ACCEPT:
+                changed.append((offset, record, DeliveryState.ACKNOWLEDGED))
             elif kind == AcknowledgeType.RELEASE:
-                self._free(record, count_limit)
+                changed.append((offset, record, _freed(record, count_limit)))
             else:
-                record.state = DeliveryState.ARCHIVED
-            changed.append(offset)
-        return self._batches(changed)
+                changed.append((offset, record, DeliveryState.ARCHIVED))
+        return Change(changed)
 
-    def release(self, member_id: str, count_limit: int) -> list[StateBatch]:
+    def release(self, member_id: str, count_limit: int) -> Change:
         """The member is gone: what it had locked is free."""
         return self._release(count_limit, lambda record: record.member_id == member_id)
 
-    def expire(self, now_ms: int, count_limit: int) -> list[StateBatch]:
-        """Locks whose time is over are gone."""
+    def expire(self, now_ms: int, count_limit: int) -> Change:
+        """Locks whose time is over go."""
         return self._release(count_limit, lambda record: record.deadline_ms <= now_ms)
 
     def next_deadline(self) -> int | None:
-        return min(
-            (r.deadline_ms for r in self._records.values() if r.state is DeliveryState.ACQUIRED), default=None
-        )
+        return min((r.deadline_ms for r in self._records.values() if _is_locked(r)), default=None)
 
     def settle(self) -> None:
-        """What `acknowledge`, `release` or `expire` returned is written: the start offset moves past what is done."""
+        """After a change was committed: the start offset moves past what is done."""
         self._advance()
 
     def log_starts_at(self, offset: int) -> None:
@@ -225,18 +249,14 @@ class SharePartition:
 
     # Steps
 
-    def _release(self, count_limit: int, wanted: Callable[[_Record], bool]) -> list[StateBatch]:
-        changed = []
-        for offset, record in self._records.items():
-            if record.state is DeliveryState.ACQUIRED and wanted(record):
-                self._free(record, count_limit)
-                changed.append(offset)
-        return self._batches(changed)
-
-    def _free(self, record: _Record, count_limit: int) -> None:
-        spent = record.count >= count_limit
-        record.state = DeliveryState.ARCHIVED if spent else DeliveryState.AVAILABLE
-        record.member_id = ""
+    def _release(self, count_limit: int, wanted: Callable[[_Record], bool]) -> Change:
+        return Change(
+            [
+                (offset, record, _freed(record, count_limit))
+                for offset, record in self._records.items()
+                if _is_locked(record) and wanted(record)
+            ]
+        )
 
     def _extend(self, end: int) -> None:
         for offset in range(self.end_offset, end):
@@ -250,6 +270,14 @@ class SharePartition:
 
     def _batches(self, offsets: Iterable[int]) -> list[StateBatch]:
         return list(merged((o, self._records[o].state, self._records[o].count) for o in offsets))
+
+
+def _is_locked(record: _Record) -> bool:
+    return record.state is DeliveryState.ACQUIRED and not record.decided
+
+
+def _freed(record: _Record, count_limit: int) -> DeliveryState:
+    return DeliveryState.ARCHIVED if record.count >= count_limit else DeliveryState.AVAILABLE
 
 
 def merged(records: Iterable[tuple[int, int, int]]) -> Iterator[StateBatch]:

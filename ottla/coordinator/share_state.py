@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.coordinator.record_codec import (
     SharePartitionKey,
@@ -141,7 +141,9 @@ def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -
             created_ms=snapshot.create_timestamp,
             written_ms=snapshot.write_timestamp,
         )
-        state.put(snapshot.start_offset, snapshot.delivery_complete_count, _batches(snapshot.state_batches))
+        state.put(
+            snapshot.start_offset, snapshot.delivery_complete_count, state_batches(snapshot.state_batches)
+        )
         states[share_key] = state
         return share_key
     if kind == UPDATE and value is not None and share_key in states:
@@ -149,7 +151,7 @@ def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -
         state = states[share_key]
         state.leader_epoch = update.leader_epoch
         state.updates += 1
-        state.put(update.start_offset, update.delivery_complete_count, _batches(update.state_batches))
+        state.put(update.start_offset, update.delivery_complete_count, state_batches(update.state_batches))
     return None
 
 
@@ -166,11 +168,21 @@ def _values(batches: Iterable[StateBatch]) -> list[StateBatchValue]:
     ]
 
 
-def _batches(values: Iterable[StateBatchValue]) -> Iterable[StateBatch]:
+class BatchValue(Protocol):
+    """A batch as records and messages have it."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+
+def state_batches(values: Iterable[BatchValue]) -> Iterable[StateBatch]:
+    """Raises ValueError for what no leader would write."""
     known = (DeliveryState.AVAILABLE, DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
     for value in values:
         if value.delivery_state not in known:
             raise ValueError(f"delivery state {value.delivery_state} is not known")
-        if not 0 <= value.last_offset - value.first_offset < _WIDEST_BATCH:
+        if value.first_offset < 0 or not 0 <= value.last_offset - value.first_offset < _WIDEST_BATCH:
             raise ValueError(f"offsets {value.first_offset} to {value.last_offset} are no batch")
         yield StateBatch(value.first_offset, value.last_offset, value.delivery_state, value.delivery_count)

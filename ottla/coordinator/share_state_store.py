@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
 
 from ottla.coordinator.share_partition import StateBatch
 from ottla.coordinator.share_state import (
     SNAPSHOT_KEY,
+    UNINITIALIZED,
     ShareKey,
     ShareState,
     apply,
@@ -24,8 +26,21 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 
+class ShareUpdate(NamedTuple):
+    """What the leader of a share-partition wants to be kept: batches that have changed, and where it begins."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete: int
+    batches: list[StateBatch]
+
+
 class PrunableLog(StateLog, Protocol):
     def end_offset(self, partition: int) -> int: ...
+
+    def wait_committed(self, partition: int) -> Awaitable[None] | None:
+        """Ends when all that was appended so far is on every in-sync replica; None: it is already."""
 
     def delete_before(self, partition: int, offset: int) -> None: ...
 
@@ -100,42 +115,24 @@ class ShareStateStore:
 
     # States
 
-    def get(self, key: ShareKey) -> ShareState | None:
-        """None too while another broker keeps it: who then begins anew is refused."""
-        if not self.partition_count:
-            return None
-        shard = self._shards.get(self._partition_of(key))
-        return None if shard is None or shard.loading else shard.states.get(key)
+    def get(self, key: ShareKey) -> ShareState:
+        """Raises KafkaError(INVALID_REQUEST) for what was never initialized, and others for what is kept elsewhere."""
+        state = self._shard(key)[1].states.get(key)
+        if state is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The share-partition is not initialized.")
+        return state
 
-    def keys(self, group_id: str) -> list[ShareKey]:
-        return sorted(key for key in self._all_keys() if key.group_id == group_id)
-
-    def _all_keys(self) -> list[ShareKey]:
-        return [key for shard in self._shards.values() if not shard.loading for key in shard.states]
-
-    def _partition_of(self, key: ShareKey) -> int:
-        name = coordinator_key(key, base64.urlsafe_b64encode(key.topic_id).decode().rstrip("="))
-        return partition_for(name, self.partition_count)
-
-    def _shard(self, key: ShareKey) -> tuple[int, _Shard]:
-        if not self.partition_count:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        partition = self._partition_of(key)
-        shard = self._shards.get(partition)
-        if shard is None:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"Another broker keeps the state of this share-partition (__share_group_state-{partition}).",
-            )
-        if shard.loading:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return partition, shard
-
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int = -1) -> None:
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Awaitable[None] | None:
         """Begin anew, at that offset. What was known before is forgotten."""
         now_ms = self._clock()
-        states = self._shard(key)[1].states
+        partition, shard = self._shard(key)
+        states = shard.states
         before = states.get(key)
+        if before is not None:
+            if before.state_epoch > state_epoch:
+                raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
+            if before.state_epoch == state_epoch and start_offset == UNINITIALIZED:
+                return self._committed(partition)  # asked again, or late: what has been read since stays
         state = ShareState(state_epoch, start_offset=start_offset, created_ms=now_ms, written_ms=now_ms)
         if start_offset >= 0:
             state.delivery_complete = 0
@@ -144,7 +141,7 @@ class ShareStateStore:
             state.leader_epoch = before.leader_epoch
         states[key] = state
         try:
-            self._append(key, snapshot_record(key, state))
+            return self._append(key, snapshot_record(key, state))
         except KafkaError:
             if before is None:
                 del states[key]
@@ -152,56 +149,158 @@ class ShareStateStore:
                 states[key] = before
             raise
 
-    def write(
-        self,
-        key: ShareKey,
-        leader_epoch: int,
-        start_offset: int,
-        delivery_complete: int,
-        batches: list[StateBatch],
-    ) -> None:
+    def read(self, key: ShareKey, leader_epoch: int) -> Awaitable[ShareState] | ShareState:
+        """For the leader of that epoch. Leaders before it are fenced from now on."""
+        state = self._check(key, leader_epoch)
+        if leader_epoch > state.leader_epoch:
+            before, state.leader_epoch = state.leader_epoch, leader_epoch
+            try:
+                pending = self._append(key, update_record(key, state, state.start_offset, []))
+            except KafkaError:
+                state.leader_epoch = before
+                raise
+            state.updates += 1
+        else:
+            pending = self._committed(self._partition_of(key))
+        return state if pending is None else self._when_committed(pending, key)
+
+    def summary(self, key: ShareKey, leader_epoch: int) -> Awaitable[ShareState | None] | ShareState | None:
+        """None: nothing is kept of it."""
+        partition, shard = self._shard(key)
+        if key not in shard.states:
+            return None
+        self._check(key, leader_epoch)
+        pending = self._committed(partition)
+        return shard.states[key] if pending is None else self._when_committed(pending, key)
+
+    def write(self, key: ShareKey, update: ShareUpdate) -> Awaitable[None] | None:
         """Raises KafkaError with nothing changed."""
-        states = self._shard(key)[1].states
-        if key not in states:
-            self.initialize(key, 0)
-        state = states[key]
-        before = (state.leader_epoch, state.delivery_complete)
-        state.leader_epoch, state.delivery_complete = leader_epoch, delivery_complete
-        try:
-            self._append(key, update_record(key, state, start_offset, batches))
-        except KafkaError:
-            state.leader_epoch, state.delivery_complete = before
-            raise
-        state.put(start_offset, delivery_complete, batches)
-        state.updates += 1
-        if state.updates >= self._updates_per_snapshot:
+        before = self.get(key)
+        if update.leader_epoch < before.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        if update.state_epoch < before.state_epoch:
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
+        needs_snapshot = before.updates + 1 >= self._updates_per_snapshot
+        state = replace(before, records=dict(before.records)) if needs_snapshot else before
+        epochs = (state.leader_epoch, state.delivery_complete)
+        state.leader_epoch, state.delivery_complete = update.leader_epoch, update.delivery_complete
+        records = [update_record(key, state, update.start_offset, update.batches)]
+        if needs_snapshot:
+            state.put(update.start_offset, update.delivery_complete, update.batches)
             state.updates = 0
             state.snapshot_epoch += 1
             state.written_ms = self._clock()
-            self._append(key, snapshot_record(key, state))
+            records.append(snapshot_record(key, state))
+        try:
+            pending = self._append(key, *records)
+        except KafkaError:
+            state.leader_epoch, state.delivery_complete = epochs
+            raise
+        if needs_snapshot:
+            self._shard(key)[1].states[key] = state
+        else:
+            state.put(update.start_offset, update.delivery_complete, update.batches)
+            state.updates += 1
+        return pending
 
-    def delete(self, keys: Iterable[ShareKey]) -> None:
-        for key in keys:
-            if self.get(key) is None:
-                continue
-            states = self._shard(key)[1].states
-            state = states.pop(key)
-            try:
-                self._append(key, tombstone(key))
-            except KafkaError:
-                states[key] = state
-                raise
+    def delete(self, key: ShareKey) -> Awaitable[None] | None:
+        """What is not kept is deleted already."""
+        partition, shard = self._shard(key)
+        state = shard.states.pop(key, None)
+        if state is None:
+            return self._committed(partition)
+        try:
+            return self._append(key, tombstone(key))
+        except KafkaError:
+            shard.states[key] = state
+            raise
 
-    def delete_topics(self, topic_ids: set[bytes]) -> None:
-        self.delete([key for key in self._all_keys() if key.topic_id in topic_ids])
+    def delete_topics(self, topic_ids: set[bytes]) -> list[Awaitable[None]]:
+        """What is kept here of them; others do the same with what they keep."""
+        gone = [
+            key
+            for shard in self._shards.values()
+            if not shard.loading
+            for key in shard.states
+            if key.topic_id in topic_ids
+        ]
+        return [pending for key in gone if (pending := self.delete(key)) is not None]
 
-    def _append(self, key: ShareKey, record: KeyValue) -> None:
+    # Steps
+
+    def _partition_of(self, key: ShareKey) -> int:
+        if not self.partition_count:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return partition_of(key, self.partition_count)
+
+    def _shard(self, key: ShareKey) -> tuple[int, _Shard]:
+        partition = self._partition_of(key)
+        shard = self._shards.get(partition)
+        if shard is None:
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR,
+                f"Another broker keeps the state of this share-partition (__share_group_state-{partition}).",
+            )
+        if shard.loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return partition, shard
+
+    def _check(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        state = self.get(key)
+        if 0 <= leader_epoch < state.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        return state
+
+    def _append(self, key: ShareKey, *records: KeyValue) -> Awaitable[None] | None:
         partition, shard = self._shard(key)
         try:
-            self._log.append(partition, [record], self._clock())
-            if record[0][:2] == SNAPSHOT_KEY:
-                end = self._log.end_offset(partition)
-                shard.snapshot_at(key, end - 1)
-                self._log.delete_before(partition, min(shard.snapshots.values(), default=end))
+            pending = self._log.append(partition, records, self._clock())
+            offset = self._log.end_offset(partition) - 1
         except KafkaError as error:
             raise KafkaError(append_error(error.code), error.message) from error
+        is_snapshot = records[-1][0][:2] == SNAPSHOT_KEY
+        if pending is not None:
+            return self._appended(pending, partition, shard, key, offset if is_snapshot else -1)
+        if is_snapshot:
+            self._prune(partition, shard, key, offset)
+        return None
+
+    async def _appended(
+        self, pending: Awaitable[None], partition: int, shard: _Shard, key: ShareKey, snapshot: int
+    ) -> None:
+        await _translated(pending)
+        if snapshot >= 0 and self._shards.get(partition) is shard:
+            self._prune(partition, shard, key, snapshot)
+
+    def _prune(self, partition: int, shard: _Shard, key: ShareKey, offset: int) -> None:
+        """A snapshot is committed: nobody needs what lies before the latest one of every share-partition."""
+        shard.snapshot_at(key, offset)
+        try:
+            self._log.delete_before(partition, min(shard.snapshots.values(), default=offset + 1))
+        except KafkaError as error:
+            log.info("__share_group_state-%d was not shortened: %s", partition, error)
+
+    def _committed(self, partition: int) -> Awaitable[None] | None:
+        """What is answered is what any later coordinator will know."""
+        try:
+            pending = self._log.wait_committed(partition)
+        except KafkaError as error:
+            raise KafkaError(append_error(error.code), error.message) from error
+        return None if pending is None else _translated(pending)
+
+    async def _when_committed(self, pending: Awaitable[None], key: ShareKey) -> ShareState:
+        await pending
+        return self.get(key)
+
+
+async def _translated(pending: Awaitable[None]) -> None:
+    try:
+        await pending
+    except KafkaError as error:
+        raise KafkaError(append_error(error.code), error.message) from error
+
+
+def partition_of(key: ShareKey, partitions: int) -> int:
+    """The partition of `__share_group_state` that keeps a share-partition."""
+    topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
+    return partition_for(coordinator_key(key, topic_id), partitions)

@@ -1,56 +1,182 @@
-"""Share groups of a member of a cluster: what was accepted stays so when the member comes back."""
+"""Share groups of a real cluster: leaders, group coordinators and share coordinators are spread over the brokers."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer, ShareConsumer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka import AcknowledgeType, Message
 
+from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
+from tests.cluster.share_groups import (
+    CONFIG,
+    GROUP,
+    PARTITIONS,
+    SESSION_SECONDS,
+    STATE_TOPIC,
+    coordinator,
+    lags,
+    produce,
+    read,
+    share_coordinator,
+)
+from tests.cluster.share_workers import Jobs, Workers, begin_at_the_beginning, poll, share_consumer
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
-def produce(cluster: Cluster, numbers: range) -> set[bytes]:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    for number in numbers:
-        producer.produce("jobs", str(number))
-    assert producer.flush(30) == 0
-    return {str(number).encode() for number in numbers}
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3, config=CONFIG) as running:
+        yield running
 
 
-def work(cluster: Cluster, wanted: set[bytes]) -> list[bytes]:
-    """Take and accept records until all that are wanted have come; what came."""
-    consumer = ShareConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
-    seen: list[bytes] = []
+@pytest.fixture(autouse=True)
+def everybody_back(cluster: Cluster) -> Iterator[None]:
+    yield
+    for broker_id in cluster.ports:
+        if broker_id not in cluster.running():
+            cluster.restart(broker_id)
+
+
+def test_what_was_accepted_does_not_come_again_after_the_cluster_was_restarted(cluster: Cluster) -> None:
+    cluster.create_topic("restarted", PARTITIONS)
+    begin_at_the_beginning(cluster, "restarted")
+    for numbers in (range(30), range(30, 60)):
+        sent = produce(cluster, "restarted", numbers)
+        consumer = share_consumer(cluster, "restarted", "restarted", explicit=True)
+        try:
+            assert read(consumer, sent, AcknowledgeType.ACCEPT).keys() == sent
+        finally:
+            consumer.close()
+        for broker_id in cluster.ports:
+            cluster.restart(broker_id)
+
+
+KILLED = ["leader killed", "share coordinator killed", "group coordinator killed"]
+STRUCK = [*KILLED, "leader paused", "share coordinator paused", "leader stopped"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "faults"),
+    [
+        ("killed", KILLED),
+        pytest.param("struck", STRUCK * 2, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
+    ids=["killed", "struck"],
+)
+def test_every_record_comes_and_none_that_was_accepted_comes_again(
+    cluster: Cluster, topic: str, faults: list[str]
+) -> None:
+    cluster.create_topic(topic, PARTITIONS)
+    begin_at_the_beginning(cluster, topic)
+
+    def advance(jobs: Jobs, workers: Workers) -> None:
+        """Until records that are written from now on have been accepted in every partition."""
+        since = len(jobs.written)
+
+        def accepted() -> bool:
+            fresh = [int(value) for value in list(workers.accepted) if int(value) >= since]
+            return len({number % PARTITIONS for number in fresh}) == PARTITIONS
+
+        cluster.wait_until(accepted, "records of every partition are accepted", 90)
+
+    with (
+        Jobs(cluster, topic, PARTITIONS, per_second=60) as jobs,
+        Workers(cluster, topic, topic, 3) as workers,
+    ):
+        advance(jobs, workers)
+        for turn, fault in enumerate(faults):
+            with struck(cluster, fault, topic, turn % PARTITIONS):
+                advance(jobs, workers)
+            for each in range(PARTITIONS):
+                cluster.wait_for_isr(STATE_TOPIC, cluster.ports, each, 60)
+                cluster.wait_for_isr(topic, cluster.ports, each, 60)
+        jobs.stop()
+        cluster.wait_until(lambda: jobs.written <= workers.delivered(), "every record has come", 60)
+        # A broker may have been killed when a record was accepted and the member not told: no lag tells of those too.
+        cluster.wait_until(lambda: set(lags(cluster, topic)) == {0}, "every record is done", 60)
+        last = jobs.write_more(5 * PARTITIONS)
+        cluster.wait_until(lambda: last <= set(workers.accepted), "the last ones are accepted", 60)
+        assert workers.after_acceptance() == []
+        assert not workers.accepted_again
+        assert {delivery.value for delivery in workers.deliveries} == jobs.written
+    assert lags(cluster, topic) == [0] * PARTITIONS
+
+
+@contextmanager
+def struck(cluster: Cluster, fault: str, topic: str, partition: int) -> Iterator[None]:
+    """The group has the name of its topic."""
+    whom, _, what = fault.rpartition(" ")
+    if whom == "leader":
+        broker = cluster.wait_for_leader(topic, partition)
+    elif whom == "share coordinator":
+        broker = share_coordinator(cluster, topic, topic, partition)
+    else:
+        broker = coordinator(cluster, topic, GROUP)
+    if what == "paused":
+        # Others take over when its session has ended. Then it goes on, and does not know.
+        cluster.pause(broker)
+        time.sleep(1.5 * SESSION_SECONDS)
+        cluster.resume(broker)
+        yield
+        return
+    if what == "killed":
+        cluster.kill(broker)
+    else:
+        cluster.stop(broker)
+    yield
+    cluster.restart(broker)
+
+
+def test_delivery_counts_outlive_the_leader_and_the_share_coordinator(cluster: Cluster) -> None:
+    cluster.create_topic("counted", 1)
+    begin_at_the_beginning(cluster, "counted")
+    [bad] = produce(cluster, "counted", range(1))
+    consumer = share_consumer(cluster, "counted", "counted", explicit=True)
     try:
-        consumer.subscribe(["jobs"])
-        deadline = time.monotonic() + 40
-        while not wanted <= set(seen):
-            assert time.monotonic() < deadline, f"{len(wanted - set(seen))} records did not come"
-            for message in consumer.poll(0.5):
-                assert message.error() is None, message.error()
-                seen.append(message.value())
-        consumer.commit_sync()
+        for count in range(1, 6):
+            message = read(consumer, {bad}, AcknowledgeType.RELEASE)[bad]
+            assert message.delivery_count() == count
+            if count % 2:
+                killed = cluster.wait_for_leader("counted")
+            else:
+                killed = share_coordinator(cluster, "counted", "counted", 0)
+            cluster.kill(killed)
+            cluster.restart(killed)
+        # It was given up after five deliveries, which is Kafka's limit.
+        [good] = produce(cluster, "counted", range(PARTITIONS, PARTITIONS + 1))
+        assert read(consumer, {good}, AcknowledgeType.ACCEPT).keys() == {good}
     finally:
         consumer.close()
-    return seen
 
 
-def test_what_was_accepted_does_not_come_again_after_a_restart() -> None:
-    with Cluster(1) as cluster:
-        cluster.create_topic("jobs", replication_factor=1)
-        entry = ConfigEntry(
-            "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
-        )
-        resource = ConfigResource(ConfigResource.Type.GROUP, "g", incremental_configs=[entry])
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result()
-        first = produce(cluster, range(20))
-        assert set(work(cluster, first)) == first
-        cluster.restart(0)
-        second = produce(cluster, range(20, 40))
-        assert set(work(cluster, second)) == second
+def test_what_cannot_be_replicated_is_refused_and_comes_again(cluster: Cluster) -> None:
+    cluster.create_topic("alone", 1)
+    begin_at_the_beginning(cluster, "alone")
+    [first] = produce(cluster, "alone", range(1))
+    consumer = share_consumer(cluster, "alone", "alone", explicit=True)
+    try:
+        read(consumer, {first}, AcknowledgeType.ACCEPT)
+        second = produce(cluster, "alone", range(PARTITIONS, PARTITIONS + 1))
+        messages: list[Message] = []
+        cluster.wait_until(lambda: bool(messages.extend(poll(consumer, 0.5)) or messages), "the record comes")
+        leader = cluster.wait_for_leader("alone")
+        others = [broker for broker in cluster.ports if broker != leader]
+        for broker in others:
+            cluster.kill(broker)
+        consumer.acknowledge(messages[0], AcknowledgeType.ACCEPT)
+        [error] = consumer.commit_sync(60).values()
+        assert error is not None
+        assert error.args[0].code() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for broker in others:
+            cluster.restart(broker)
+        again = read(consumer, second, AcknowledgeType.ACCEPT)
+        assert again.keys() == second
+        [third] = produce(cluster, "alone", range(2 * PARTITIONS, 2 * PARTITIONS + 1))
+        assert read(consumer, {third}, AcknowledgeType.ACCEPT).keys() == {third}
+    finally:
+        consumer.close()

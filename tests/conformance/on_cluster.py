@@ -1,7 +1,6 @@
 """Run the conformance suite against a cluster of three brokers: python -m tests.conformance.on_cluster [PYTEST OPTIONS]
 
-Without options it runs the cases of the clients from PyPI, except those of share groups: their state is not spread over
-several brokers yet.
+Without options it runs the cases of the clients from PyPI.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ottla.testing import Cluster
 from .settings import QUICK
 
 HERE = Path(__file__).parent
-DEFAULT = ["-m", "not peers", "--ignore", str(HERE / "test_share_groups.py"), "-n", "2"]
+DEFAULT = ["-m", "not peers", "-n", "2"]
 
 
 def main(options: list[str]) -> int:

@@ -11,6 +11,7 @@ from ottla.coordinator.consumer_state import ConsumerGroupState
 from ottla.coordinator.effects import TimerKey, TimerKind
 from ottla.coordinator.share_group import ShareGroup
 from ottla.coordinator.share_records import ShareGroupState, apply_share
+from ottla.coordinator.share_state import ShareKey
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_machine import FakeTopics, partitions
 
@@ -51,11 +52,36 @@ def test_members_share_the_partitions() -> None:
 
 def test_state_is_kept_of_what_is_subscribed_to_and_of_new_partitions() -> None:
     machine = Machine()
+    topic = FakeTopics.id_of("t")
+    join = HeartbeatRequest("a", 0, client_id="c", client_host="/h", topics=("t",))
+    machine.group.check(join, 1_000)
+    assert machine.group.unshared(join) == [(topic, 0), (topic, 1)]
     machine.heartbeat("a", 0, topics=("t",))
-    assert machine.group.fresh == [(FakeTopics.id_of("t"), 0), (FakeTopics.id_of("t"), 1)]
+    stay = HeartbeatRequest("a", 2, client_id="c", client_host="/h")
+    assert machine.group.unshared(stay) == []
     machine.topics.set("t", 3)
+    assert machine.group.unshared(stay) == [(topic, 2)]
     machine.heartbeat("a", 2)
-    assert machine.group.fresh == [(FakeTopics.id_of("t"), 2)]
+    assert machine.group.unshared(stay) == []
+    assert machine.group.shared() == [ShareKey("g", topic, partition) for partition in range(3)]
+
+
+def test_who_is_refused_makes_nobody_keep_state() -> None:
+    machine = Machine()
+    stranger = HeartbeatRequest("x", 7, client_id="c", client_host="/h", topics=("t",))
+    with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
+        machine.group.check(stranger, 1_000)
+    assert machine.group.members == {}
+
+
+def test_offsets_that_are_set_begin_a_new_epoch() -> None:
+    machine = Machine()
+    machine.heartbeat("a", 0, topics=("t",))
+    machine.heartbeat("a", -1)
+    before = machine.group.epoch
+    records, _ = machine.group.set_initialized(FakeTopics.id_of("t"), "t", frozenset((0,)))
+    machine.store(records)
+    assert machine.group.epoch == before + 1
 
 
 @pytest.mark.parametrize(("epoch", "error"), [(9, "FENCED_MEMBER_EPOCH"), (1, "FENCED_MEMBER_EPOCH")])

@@ -11,6 +11,7 @@ from ottla.coordinator.share_partition import (
     Acknowledgement,
     AcknowledgeType,
     AcquiredBatch,
+    Change,
     DeliveryState,
     SharePartition,
     StateBatch,
@@ -31,6 +32,12 @@ def say(first: int, last: int, *types: int) -> Acknowledgement:
     return Acknowledgement(first, last, types)
 
 
+def settle(share: SharePartition, change: Change) -> None:
+    """It is written."""
+    change.commit()
+    share.settle()
+
+
 def test_a_record_goes_to_one_member_only() -> None:
     share = SharePartition(0)
     assert share.acquire("a", 0, 4, 3, 100) == [AcquiredBatch(0, 2, 1)]
@@ -44,13 +51,14 @@ def test_what_is_released_comes_again_with_a_higher_count() -> None:
     share = SharePartition(0)
     share.acquire("a", 0, 4, 10, 100)
     changed = share.acknowledge("a", [say(0, 1, ACCEPT), say(2, 2, RELEASE), say(3, 3, REJECT)], LIMIT, 0)
-    assert changed == [
+    assert changed.batches == [
         StateBatch(0, 1, DeliveryState.ACKNOWLEDGED, 1),
         StateBatch(2, 2, DeliveryState.AVAILABLE, 1),
         StateBatch(3, 3, DeliveryState.ARCHIVED, 1),
     ]
-    assert (share.start_offset, share.delivery_complete) == (0, 3)
-    share.settle()
+    assert (share.start_offset, changed.done) == (0, 3)
+    assert share.next_offset == 5, "what is released is not free before it is written"
+    settle(share, changed)
     assert share.start_offset == 2
     assert share.acquire("b", 2, 4, 10, 100) == [AcquiredBatch(2, 2, 2)]
 
@@ -59,18 +67,19 @@ def test_who_released_too_often_is_not_asked_again() -> None:
     share = SharePartition(0)
     for _ in range(LIMIT):
         assert share.acquire("a", 0, 0, 1, 100)
-        share.acknowledge("a", [say(0, 0, RELEASE)], LIMIT, 0)
-        share.settle()
+        settle(share, share.acknowledge("a", [say(0, 0, RELEASE)], LIMIT, 0))
     assert share.start_offset == share.next_offset == 1
 
 
 def test_locks_time_out_and_can_be_renewed() -> None:
     share = SharePartition(0)
     share.acquire("a", 0, 1, 10, 100)
-    assert share.acknowledge("a", [say(1, 1, RENEW)], LIMIT, 200) == []
+    assert not share.acknowledge("a", [say(1, 1, RENEW)], LIMIT, 200)
     assert share.next_deadline() == 100
-    assert share.expire(100, LIMIT) == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
+    expired = share.expire(100, LIMIT)
+    assert expired.batches == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
     assert share.next_deadline() == 200
+    settle(share, expired)
     assert share.acquire("b", 0, 1, 10, 300) == [AcquiredBatch(0, 0, 2)]
 
 
@@ -78,8 +87,23 @@ def test_a_member_that_goes_frees_its_own() -> None:
     share = SharePartition(0)
     share.acquire("a", 0, 0, 1, 100)
     share.acquire("b", 0, 1, 1, 100)
-    assert share.release("a", LIMIT) == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
+    released = share.release("a", LIMIT)
+    assert released.batches == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
+    settle(share, released)
     assert share.locked == 1
+
+
+def test_what_could_not_be_written_is_still_locked_and_can_be_said_again() -> None:
+    share = SharePartition(0)
+    share.acquire("a", 0, 1, 10, 100)
+    accepted = share.acknowledge("a", [say(0, 0, ACCEPT)], LIMIT, 0)
+    with pytest.raises(KafkaError, match="INVALID_RECORD_STATE"):
+        share.acknowledge("a", [say(0, 0, RELEASE)], LIMIT, 0)
+    assert share.expire(100, LIMIT).batches == [StateBatch(1, 1, DeliveryState.AVAILABLE, 1)]
+    accepted.roll_back()
+    assert share.next_deadline() == 100
+    settle(share, share.acknowledge("a", [say(0, 0, ACCEPT)], LIMIT, 0))
+    assert share.start_offset == 1
 
 
 def test_all_or_nothing() -> None:
@@ -92,7 +116,7 @@ def test_all_or_nothing() -> None:
 
 def test_what_is_done_already_may_be_acknowledged_again() -> None:
     share = SharePartition(5)
-    assert share.acknowledge("a", [say(0, 4, ACCEPT)], LIMIT, 0) == []
+    assert not share.acknowledge("a", [say(0, 4, ACCEPT)], LIMIT, 0)
 
 
 def test_records_that_are_deleted_are_not_waited_for() -> None:
@@ -111,8 +135,7 @@ def test_gaps_are_skipped_however_wide_they_are() -> None:
     assert share.skip_to(10**12 + 5)
     assert share.acquire("a", 10**12 + 1, 10**12 + 5, 9, 100) == [AcquiredBatch(10**12 + 5, 10**12 + 5, 1)]
     assert not share.skip_to(2 * 10**12), "not while something is in flight"
-    share.acknowledge("a", [say(10**12, 10**12, ACCEPT)], LIMIT, 0)
-    share.settle()
+    settle(share, share.acknowledge("a", [say(10**12, 10**12, ACCEPT)], LIMIT, 0))
     assert share.start_offset == 10**12 + 5
     share.log_starts_at(3 * 10**12)
     assert share.next_offset == 3 * 10**12
@@ -148,16 +171,16 @@ class ShareMachine(RuleBasedStateMachine):
         self.now = 0
         self.highest_start = 0
 
-    def write(self, changed: list[StateBatch]) -> None:
-        if changed:
+    def write(self, change: Change) -> None:
+        if change:
             self.stored_start = self.share.start_offset
-        for first, last, state, count in changed:
+        for first, last, state, count in change.batches:
             for offset in range(first, last + 1):
                 self.stored[offset] = (state, count)
                 self.held.pop(offset, None)
                 if state != DeliveryState.AVAILABLE:
                     self.done.add(offset)
-        self.share.settle()
+        settle(self.share, change)
 
     @rule(member=st.sampled_from("abc"), most=st.integers(1, 9))
     def take(self, member: str, most: int) -> None:
@@ -175,6 +198,12 @@ class ShareMachine(RuleBasedStateMachine):
     def acknowledge(self, data: st.DataObject, kind: int) -> None:
         offset = data.draw(st.sampled_from(sorted(self.held)))
         self.write(self.share.acknowledge(self.held[offset], [say(offset, offset, kind)], LIMIT, 0))
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data(), kind=st.sampled_from([0, 1, 2, 3]))
+    def fail_to_write(self, data: st.DataObject, kind: int) -> None:
+        offset = data.draw(st.sampled_from(sorted(self.held)))
+        self.share.acknowledge(self.held[offset], [say(offset, offset, kind)], LIMIT, 0).roll_back()
 
     @rule(ms=st.integers(1, 12))
     def time_passes(self, ms: int) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 
 from ottla.coordinator.share_partition import DeliveryState, StateBatch
 from ottla.coordinator.share_records import ShareGroupState, apply_share, share_difference, share_tombstones
 from ottla.coordinator.share_state import ShareKey, ShareState, apply, snapshot_record, update_record
-from ottla.coordinator.share_state_store import ShareStateStore
+from ottla.coordinator.share_state_store import ShareStateStore, ShareUpdate
 from ottla.coordinator.state_log import KeyValue
 from ottla.protocol.batch_header import BatchHeader
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -62,8 +64,8 @@ def test_an_update_is_written_as_kafka_writes_it() -> None:
 def test_what_kafka_wrote_is_read() -> None:
     states: dict[ShareKey, ShareState] = {}
     apply(states, bytes.fromhex(SNAPSHOT_KEY), bytes.fromhex(CREATED))
-    for update in UPDATES:
-        apply(states, bytes.fromhex(UPDATE_KEY), bytes.fromhex(update))
+    for each in UPDATES:
+        apply(states, bytes.fromhex(UPDATE_KEY), bytes.fromhex(each))
     state = states[KEY]
     assert (state.state_epoch, state.start_offset, state.delivery_complete, state.updates) == (2, 2, 2, 2)
     assert state.batches() == [
@@ -90,12 +92,34 @@ def test_a_share_group_that_kafka_wrote_is_read_and_written_byte_for_byte() -> N
 
 
 class MemoryLog:
-    def __init__(self) -> None:
+    """Replicated at once, or, while `slow`, when `replicate` is called."""
+
+    def __init__(self, *, slow: bool = False) -> None:
+        self.slow = slow
         self.records: list[tuple[int, KeyValue]] = []
         self.starts: dict[int, int] = {}
+        self.waiting: list[asyncio.Future[None]] = []
 
-    def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> None:
+    def append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> asyncio.Future[None] | None:
         self.records += [(partition, record) for record in records]
+        return self.wait_committed(partition)
+
+    def append_transactional(self, *_: object) -> None:
+        raise NotImplementedError
+
+    def wait_committed(self, partition: int) -> asyncio.Future[None] | None:
+        if not self.slow:
+            return None
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return self.waiting[-1]
+
+    def replicate(self, error: KafkaError | None = None) -> None:
+        waiting, self.waiting = self.waiting, []
+        for future in waiting:
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
 
     def end_offset(self, partition: int) -> int:
         return sum(p == partition for p, _ in self.records)
@@ -116,6 +140,11 @@ def leading(log: MemoryLog, *partitions: int, of: int = 3) -> ShareStateStore:
     return store
 
 
+def update(offset: int, *, state_epoch: int = 2, leader_epoch: int = 0) -> ShareUpdate:
+    batches = [StateBatch(offset, offset, DeliveryState.ACKNOWLEDGED, 1)]
+    return ShareUpdate(state_epoch, leader_epoch, offset, 1, batches)
+
+
 def test_what_another_broker_keeps_is_neither_known_nor_begun_anew() -> None:
     log = MemoryLog()
     store = leading(log, 0, 1, 2)
@@ -124,34 +153,107 @@ def test_what_another_broker_keeps_is_neither_known_nor_begun_anew() -> None:
     others = [each for each in range(3) if each != partition]
     for elsewhere in (leading(log, *others), store):
         elsewhere.resign(partition)
-        assert elsewhere.get(KEY) is None
-        assert elsewhere.keys(GROUP) == []
-        with pytest.raises(KafkaError, match="Another broker keeps the state") as refused:
-            elsewhere.initialize(KEY, 3)
-        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        with pytest.raises(KafkaError):
-            elsewhere.write(KEY, 0, 1, 1, [])
+        for refused in (
+            partial(elsewhere.get, KEY),
+            partial(elsewhere.initialize, KEY, 3, 0),
+            partial(elsewhere.read, KEY, 1),
+            partial(elsewhere.write, KEY, update(1)),
+            partial(elsewhere.delete, KEY),
+            partial(elsewhere.summary, KEY, -1),
+        ):
+            with pytest.raises(KafkaError, match="Another broker keeps the state") as error:
+                refused()
+            assert error.value.code is ErrorCode.NOT_COORDINATOR
     assert len(log.records) == 1
     asyncio.run(store.become_leader(partition, 2))
-    state = store.get(KEY)
-    assert state is not None
-    assert state.start_offset == 5
+    assert store.get(KEY).start_offset == 5
 
 
 def test_a_store_reads_back_what_it_wrote_and_begins_anew_with_a_snapshot() -> None:
     log = MemoryLog()
     store = leading(log, 0, 1, 2)
-    store.initialize(KEY, 2)
+    store.initialize(KEY, 2, -1)
     for offset in range(5):
-        store.write(KEY, 0, offset, 1, [StateBatch(offset, offset, DeliveryState.ACKNOWLEDGED, 1)])
+        store.write(KEY, update(offset))
     kinds = [int.from_bytes(key[:2], "big") for _, (key, _) in log.records]
     assert kinds == [0, 1, 1, 0, 1, 1, 0, 1]
     assert list(log.starts.values()) == [6], "only the last snapshot and what follows is needed"
     again = leading(log, 0, 1, 2)
     assert again.get(KEY) == store.get(KEY)
-    assert again.keys(GROUP) == [KEY]
     again.delete_topics({TOPIC})
-    assert again.get(KEY) is None
+    assert again.summary(KEY, -1) is None
+
+
+def test_what_was_never_initialized_is_neither_read_nor_written() -> None:
+    store = leading(MemoryLog(), 0, 1, 2)
+    for refused in (partial(store.read, KEY, 0), partial(store.write, KEY, update(0))):
+        with pytest.raises(KafkaError, match="INVALID_REQUEST"):
+            refused()
+    assert store.summary(KEY, -1) is None
+    assert store.delete(KEY) is None
+
+
+def test_the_leader_that_read_last_fences_those_before_it_and_the_next_coordinator_knows() -> None:
+    log = MemoryLog()
+    store = leading(log, 0, 1, 2)
+    store.initialize(KEY, 2, 0)
+    store.write(KEY, update(0, leader_epoch=4))
+    store.read(KEY, 5)
+    for keeper in (store, leading(log, 0, 1, 2)):
+        written = len(log.records)
+        for refused in (partial(keeper.write, KEY, update(1, leader_epoch=4)), partial(keeper.read, KEY, 4)):
+            with pytest.raises(KafkaError, match="FENCED_LEADER_EPOCH"):
+                refused()
+        assert len(log.records) == written
+        keeper.write(KEY, update(1, leader_epoch=5))
+
+
+def test_a_leader_that_knows_what_was_before_the_offsets_were_set_is_fenced() -> None:
+    store = leading(MemoryLog(), 0, 1, 2)
+    store.initialize(KEY, 2, -1)
+    store.initialize(KEY, 3, 7)
+    with pytest.raises(KafkaError, match="FENCED_STATE_EPOCH"):
+        store.write(KEY, update(0, state_epoch=2))
+    with pytest.raises(KafkaError, match="FENCED_STATE_EPOCH"):
+        store.initialize(KEY, 2, -1)
+    assert store.get(KEY).start_offset == 7
+
+
+def test_who_asks_twice_to_begin_does_not_undo_what_was_read_in_between() -> None:
+    store = leading(MemoryLog(), 0, 1, 2)
+    store.initialize(KEY, 2, -1)
+    store.write(KEY, update(3))
+    store.initialize(KEY, 2, -1)
+    assert store.get(KEY).start_offset == 3
+
+
+def test_nothing_is_answered_before_it_is_replicated_and_nothing_deleted_that_is_needed() -> None:
+    log = MemoryLog()
+    store = leading(log, 0, 1, 2)
+
+    async def replicated(pending: Any, error: KafkaError | None = None) -> Any:
+        task = asyncio.ensure_future(pending)
+        await asyncio.sleep(0)
+        assert not task.done()
+        log.replicate(error)
+        return await task
+
+    async def run() -> None:
+        log.slow = True
+        await replicated(store.initialize(KEY, 2, 0))
+        await replicated(store.write(KEY, update(0)))
+        log.starts.clear()
+        failed = store.write(KEY, update(1))  # with a snapshot
+        assert log.starts == {}, "the older snapshot is needed while the newer one is not replicated"
+        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+            await replicated(failed, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        assert log.starts == {}
+        assert (await replicated(store.read(KEY, 0))).start_offset == 1
+        await replicated(store.write(KEY, update(2)))
+        await replicated(store.write(KEY, update(3)))
+        assert list(log.starts.values()) == [6]
+
+    asyncio.run(run())
 
 
 def test_a_delivery_state_that_is_not_known_is_refused() -> None:

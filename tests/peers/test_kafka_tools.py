@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, ShareConsumer
 
 from bench.apache_kafka import Unavailable, kafka_jars, run_tool
 from ottla.log.producer_state import ProducerEntry, encode_snapshot
@@ -384,6 +385,40 @@ def test_both_dump_the_same(tmp_path):
             r"Non-consecutive offsets in .*\n  -1 is followed by \d+\n", "", kafka.stderr
         )
         assert ottla.returncode == kafka.returncode
+
+
+def test_both_dump_the_same_of_consumer_groups_and_share_groups(tmp_path):
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic("t")
+        address = {"bootstrap.servers": broker.bootstrap_servers}
+        consumers = [
+            Consumer({**address, "group.id": "g", "group.protocol": "consumer", "client.id": "c"}),
+            ShareConsumer({**address, "group.id": "s", "client.id": "c"}),
+        ]
+        for consumer, topic in zip(consumers, ("^t.*", "t"), strict=True):
+            consumer.subscribe([topic])
+        shared = []
+        deadline = time.monotonic() + 30
+        while not shared or not consumers[0].assignment():
+            assert time.monotonic() < deadline, "nothing is assigned"
+            broker.produce("t", b"value")
+            consumers[0].poll(0.1)
+            shared += consumers[1].poll(0.1)
+        for consumer in consumers:
+            consumer.close()
+    for topic, decoder, words in (
+        (
+            "__consumer_offsets",
+            "--offsets-decoder",
+            ["regularExpression", "initializedTopics", "memberEpoch"],
+        ),
+        ("__share_group_state", "--share-group-state-decoder", ["stateEpoch", "deliveryState"]),
+    ):
+        files = [path for path in sorted(tmp_path.glob(f"{topic}-*/*.log")) if path.stat().st_size]
+        args = ["--files", ",".join(map(str, files)), decoder]
+        kafka, ottla = theirs(None, "dump-log", *args), ours(None, "dump-log", *args)
+        assert ottla.stdout == kafka.stdout
+        assert all(word in ottla.stdout for word in words)
 
 
 def test_kafkas_own_files_are_dumped_alike(tmp_path):

@@ -4,7 +4,10 @@ Behaviour
 - Records are locked for the member until it acknowledges them or the lock times out; whole batches are sent, and
   `acquired_records` says which of their records are the member's.
 - Acknowledgements are applied first, each partition's all or nothing, and written before they are answered.
-- Where nothing is free the request waits; an append or a lock that ends wakes it. Nothing polls.
+- Where nothing is free the request waits; an append, a lock that ends or a share-partition that has been read from its
+  coordinator wakes it. Nothing polls.
+- Who asks a broker that does not lead a partition any more is told who does. The new leader reads the state anew: what
+  was locked is free.
 - Never more records than `max_records`, in either acquire mode.
 - A session lives as long as its connection; when it ends, its locks are released.
 
@@ -15,16 +18,19 @@ Version notes
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.share_acknowledgements import acknowledge, named
-from ottla.broker.share_partitions import LiveSharePartition
+from ottla.broker.leader_hints import LeaderHints
+from ottla.broker.live_share_partition import LiveSharePartition
+from ottla.broker.share_acknowledgements import Outcomes, acknowledge, named
 from ottla.broker.share_sessions import FINAL_EPOCH, OPEN_EPOCH, SharedPartition, ShareSession
 from ottla.cluster.partition import Partition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_fetch import (
     AcquiredRecords,
     LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
     ShareFetchableTopicResponse,
     ShareFetchRequest,
@@ -38,39 +44,39 @@ if TYPE_CHECKING:
 
 def handle(
     broker: Broker, request: ShareFetchRequest, context: RequestContext
-) -> ShareFetchResponse | asyncio.Future[ShareFetchResponse]:
+) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
     group_id, member_id = named(request.group_id, request.member_id)
-    acknowledged = {
+    said = {
         (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
         for topic in request.topics
         for partition in topic.partitions
     }
     sessions = broker.sharing.sessions
     if request.share_session_epoch == OPEN_EPOCH:
-        if any(acknowledged.values()):
+        if any(said.values()):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         session = sessions.open(group_id, member_id, context.connection)
     else:
         session = sessions.next(group_id, member_id, request.share_session_epoch)
-    is_final = request.share_session_epoch == FINAL_EPOCH
-    if not is_final:
+    if request.share_session_epoch != FINAL_EPOCH:
         forgotten = [(t.topic_id, p) for t in request.forgotten_topics_data for p in t.partitions]
-        session.change(acknowledged, forgotten)
-    fetch = _ShareFetch(broker, request, session, group_id, member_id)
-    for partition, batches in acknowledged.items():
-        if batches:
-            fetch.acknowledged[partition] = acknowledge(
-                broker, group_id, member_id, partition, batches, may_renew=context.version >= 2
-            )
-    if is_final:
-        sessions.end(group_id, member_id)
-        return fetch.response()
-    if request.max_records <= 0 or request.is_renew_ack:
-        return fetch.response()
-    fetch.read()
-    if fetch.is_satisfied or request.max_wait_ms <= 0 or not session.partitions:
-        return fetch.response()
-    return fetch.wait(request.max_wait_ms / 1000)
+        session.change(said, forgotten)
+    fetch = _ShareFetch(broker, request, context, session, group_id, member_id)
+    outcomes = acknowledge(
+        broker,
+        group_id,
+        member_id,
+        {partition: batches for partition, batches in said.items() if batches},
+        may_renew=context.version >= 2,
+    )
+    if isinstance(outcomes, dict):
+        return fetch.proceed(outcomes)
+    return _proceed(fetch, outcomes)
+
+
+async def _proceed(fetch: _ShareFetch, pending: Awaitable[Outcomes]) -> ShareFetchResponse:
+    answer = fetch.proceed(await pending)
+    return answer if isinstance(answer, ShareFetchResponse) else await answer
 
 
 class _ShareFetch:
@@ -80,39 +86,56 @@ class _ShareFetch:
         self,
         broker: Broker,
         request: ShareFetchRequest,
+        context: RequestContext,
         session: ShareSession,
         group_id: str,
         member_id: str,
     ) -> None:
         self._broker = broker
+        self._request = request
         self._session = session
         self._group_id = group_id
         self._member_id = member_id
-        self._is_full = request.share_session_epoch == OPEN_EPOCH
-        self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
-        self._max_records = request.max_records
-        self.acknowledged: dict[SharedPartition, KafkaError | None] = {}
+        self._acknowledged: Outcomes = {}
         self._answers: dict[SharedPartition, PartitionData] = {}
+        self._unread: dict[SharedPartition, KafkaError] = {}  # what could not be loaded
+        self._loading: set[asyncio.Future[LiveSharePartition]] = set()
         self._live: list[LiveSharePartition] = []
-        self._watched: list[LiveSharePartition] = []
+        self._watched: set[LiveSharePartition] = set()
         self._served: list[SharedPartition] = []
         self._failed = False
         self._lock_ms = broker.config.get_int("group.share.record.lock.duration.ms")
+        self._hints = LeaderHints(broker, context.listener)
         self._future: asyncio.Future[ShareFetchResponse] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
 
-    @property
-    def is_satisfied(self) -> bool:
-        return self._failed or bool(self._served) or bool(self.acknowledged)
+    def proceed(self, acknowledged: Outcomes) -> ShareFetchResponse | asyncio.Future[ShareFetchResponse]:
+        """What was acknowledged is written, or refused."""
+        self._acknowledged = acknowledged
+        request = self._request
+        if request.share_session_epoch == FINAL_EPOCH:
+            self._broker.sharing.sessions.end(self._group_id, self._member_id)
+            return self._response()
+        if request.max_records <= 0 or request.is_renew_ack:
+            return self._response()
+        self._read()
+        satisfied = self._failed or bool(self._served) or bool(acknowledged)
+        if satisfied or request.max_wait_ms <= 0 or not self._session.partitions:
+            return self._response()
+        return self._wait(request.max_wait_ms / 1000)
 
-    def read(self) -> None:
-        bytes_left, records_left = self._max_bytes, self._max_records
+    def _read(self) -> None:
+        request = self._request
+        bytes_left = min(request.max_bytes, self._broker.fetch_max_bytes)
+        records_left = request.max_records
         self._live = []
         for topic_id, index in self._session.partitions:
             answer = PartitionData(partition_index=index, records=b"")
             try:
-                live = self._broker.sharing.partitions.get(self._group_id, topic_id, index)
+                live = self._find((topic_id, index))
+                if live is None:
+                    continue
                 self._live.append(live)
                 handed = live.hand_out(self._member_id, bytes_left, records_left, min_one=not self._served)
             except KafkaError as error:
@@ -135,19 +158,45 @@ class _ShareFetch:
                 self._served.append((topic_id, index))
             self._answers[topic_id, index] = answer
 
+    def _find(self, partition: SharedPartition) -> LiveSharePartition | None:
+        """None while it is being loaded, which wakes this request."""
+        error = self._unread.pop(partition, None)
+        if error is not None:
+            raise error
+        live = self._broker.sharing.partitions.get(self._group_id, *partition)
+        if isinstance(live, LiveSharePartition):
+            return live
+        if live not in self._loading:
+            self._loading.add(live)
+            live.add_done_callback(lambda done: self._loaded(partition, done))
+        return None
+
+    def _loaded(self, partition: SharedPartition, done: asyncio.Future[LiveSharePartition]) -> None:
+        self._loading.discard(done)
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, KafkaError):
+            self._unread[partition] = error
+        elif error is not None:
+            self._unread[partition] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        self._wake()
+
     # Waiting
 
-    def wait(self, seconds: float) -> asyncio.Future[ShareFetchResponse]:
+    def _wait(self, seconds: float) -> asyncio.Future[ShareFetchResponse]:
         loop = self._broker.loop
         self._future = loop.create_future()
         self._future.add_done_callback(self._stop_waiting)
         self._deadline = loop.time() + seconds
         self._timer = loop.call_at(self._deadline, self._complete)
-        self._watched = list(self._live)
-        for live in self._watched:
-            live.waiters.add(self)
-            live.partition.add_waiter(self)
+        self._watch()
         return self._future
+
+    def _watch(self) -> None:
+        for live in self._live:
+            if live not in self._watched:
+                self._watched.add(live)
+                live.waiters.add(self)
+                live.partition.add_waiter(self)
 
     def grew(self, partition: Partition, count: int) -> None:
         self._wake()
@@ -168,38 +217,54 @@ class _ShareFetch:
         assert self._future is not None
         if self._future.done():
             return
-        self.read()
+        self._timer = None
+        try:
+            self._read()
+        except Exception as error:
+            self._future.set_exception(error)  # nobody else would tell the client
+            return
         loop = self._broker.loop
         if self._served or self._failed or loop.time() >= self._deadline:
-            self._future.set_result(self.response())
+            self._future.set_result(self._response())
         else:
-            # Somebody else was faster.
+            # Somebody else was faster, or what was loaded has nothing yet.
             self._timer = loop.call_at(self._deadline, self._complete)
+            self._watch()
 
     def _stop_waiting(self, _: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         for live in self._watched:
             live.waiters.discard(self)
             live.partition.remove_waiter(self)
 
     # Answering
 
-    def response(self) -> ShareFetchResponse:
+    def _response(self) -> ShareFetchResponse:
         response = ShareFetchResponse(acquisition_lock_timeout_ms=self._lock_ms)
+        is_full = self._request.share_session_epoch == OPEN_EPOCH
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
-        for partition in {**self._answers, **dict.fromkeys(self.acknowledged)}:
+        for partition in {**self._answers, **dict.fromkeys(self._acknowledged)}:
             topic_id, index = partition
             answer = self._answers.get(partition) or PartitionData(partition_index=index, records=b"")
-            error = self.acknowledged.get(partition)
+            error = self._acknowledged.get(partition)
             if error is not None:
                 answer.acknowledge_error_code = error.code
                 answer.acknowledge_error_message = error.message
-            has_news = answer.error_code or answer.acquired_records or partition in self.acknowledged
-            if self._is_full or has_news:
+            for code in (answer.error_code, answer.acknowledge_error_code):
+                leader = self._hints.leader(topic_id, index, code)
+                if leader is not None:
+                    answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+            has_news = answer.error_code or answer.acquired_records or partition in self._acknowledged
+            if is_full or has_news:
                 if topic_id not in topics:
                     topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
                     response.responses.append(topics[topic_id])
                 topics[topic_id].partitions.append(answer)
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in self._hints.nodes
+        ]
         self._session.rotate(self._served)
         return response

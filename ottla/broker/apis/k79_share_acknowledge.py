@@ -1,7 +1,9 @@
 """ShareAcknowledge, key 79: say what came of records, without asking for more (KIP-932).
 
 Behaviour
-- Each partition's acknowledgements are applied all or nothing, and written before they are answered.
+- Each partition's acknowledgements are applied all or nothing, and written by the share coordinator before they are
+  answered. While there is none, it is looked for; COORDINATOR_NOT_AVAILABLE after a while.
+- Who asks a broker that does not lead a partition any more is told who does.
 - Needs a session; the final epoch (-1) ends it and releases what is still locked.
 
 Version notes
@@ -10,12 +12,16 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.share_acknowledgements import acknowledge, named
+from ottla.broker.leader_hints import LeaderHints
+from ottla.broker.share_acknowledgements import Outcomes, acknowledge, named
 from ottla.broker.share_sessions import FINAL_EPOCH, OPEN_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_acknowledge import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -29,32 +35,50 @@ if TYPE_CHECKING:
 
 def handle(
     broker: Broker, request: ShareAcknowledgeRequest, context: RequestContext
-) -> ShareAcknowledgeResponse:
+) -> ShareAcknowledgeResponse | Awaitable[ShareAcknowledgeResponse]:
     group_id, member_id = named(request.group_id, request.member_id)
     if request.share_session_epoch == OPEN_EPOCH:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-    sessions = broker.sharing.sessions
-    sessions.next(group_id, member_id, request.share_session_epoch)
+    broker.sharing.sessions.next(group_id, member_id, request.share_session_epoch)
+    said = {
+        (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    outcomes = acknowledge(broker, group_id, member_id, said, may_renew=context.version >= 2)
+    if isinstance(outcomes, dict):
+        return _respond(broker, request, context, outcomes)
+    return _wait(broker, request, context, outcomes)
+
+
+async def _wait(
+    broker: Broker, request: ShareAcknowledgeRequest, context: RequestContext, pending: Awaitable[Outcomes]
+) -> ShareAcknowledgeResponse:
+    return _respond(broker, request, context, await pending)
+
+
+def _respond(
+    broker: Broker, request: ShareAcknowledgeRequest, context: RequestContext, outcomes: Outcomes
+) -> ShareAcknowledgeResponse:
+    if request.share_session_epoch == FINAL_EPOCH:
+        broker.sharing.sessions.end(*named(request.group_id, request.member_id))
     response = ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=broker.config.get_int("group.share.record.lock.duration.ms")
     )
-    for topic in request.topics:
-        answered = ShareAcknowledgeTopicResponse(topic_id=topic.topic_id)
-        response.responses.append(answered)
-        for partition in topic.partitions:
-            where = (topic.topic_id, partition.partition_index)
-            error = acknowledge(
-                broker,
-                group_id,
-                member_id,
-                where,
-                partition.acknowledgement_batches,
-                may_renew=context.version >= 2,
-            )
-            answer = PartitionData(partition_index=partition.partition_index)
-            if error is not None:
-                answer.error_code, answer.error_message = error.code, error.message
-            answered.partitions.append(answer)
-    if request.share_session_epoch == FINAL_EPOCH:
-        sessions.end(group_id, member_id)
+    hints = LeaderHints(broker, context.listener)
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for (topic_id, index), error in outcomes.items():
+        answer = PartitionData(partition_index=index)
+        if error is not None:
+            answer.error_code, answer.error_message = error.code, error.message
+            leader = hints.leader(topic_id, index, error.code)
+            if leader is not None:
+                answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+        if topic_id not in topics:
+            topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)
+        topics[topic_id].partitions.append(answer)
+    response.responses = list(topics.values())
+    response.node_endpoints = [
+        NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in hints.nodes
+    ]
     return response

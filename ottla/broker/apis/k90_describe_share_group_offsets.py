@@ -2,7 +2,8 @@
 
 Behaviour
 - The start offset is the one that was last written; -1 where nothing has been acknowledged yet.
-- The lag counts what is neither acknowledged nor archived.
+- The lag counts what is neither acknowledged nor archived. The share coordinators of the partitions and their leaders
+  are asked, wherever they are.
 
 Version notes
 - 1 the lag (KIP-1226).
@@ -12,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.remote_offsets import end_offsets
+from ottla.broker.share_state_rpcs import SUMMARIZE
 from ottla.coordinator.share_state import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_share_group_offsets import (
@@ -22,58 +25,78 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
+from ottla.protocol.messages.read_share_group_state_summary import PartitionData
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
 
-def handle(
+async def handle(
     broker: Broker, request: DescribeShareGroupOffsetsRequest, context: RequestContext
 ) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(groups=[_group(broker, group) for group in request.groups])
+    return DescribeShareGroupOffsetsResponse(groups=[await _group(broker, each) for each in request.groups])
 
 
-def _group(
+async def _group(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
     try:
-        broker.groups.share_group(asked.group_id)
+        _, group = broker.groups.share_group(asked.group_id)
     except KafkaError as error:
         answer.error_code, answer.error_message = error.code, error.message
         return answer
     if asked.topics is None:
         wanted: dict[str, list[int]] = {}
-        for key in broker.sharing.states.keys(asked.group_id):
+        for key in group.shared():
             known = broker.image.topics_by_id.get(key.topic_id)
             if known is not None:
                 wanted.setdefault(known.name, []).append(key.partition)
     else:
         wanted = {topic.topic_name: list(topic.partitions) for topic in asked.topics}
-    answer.topics = [_topic(broker, asked.group_id, name, indexes) for name, indexes in wanted.items()]
+    answer.topics = [await _topic(broker, asked.group_id, name, indexes) for name, indexes in wanted.items()]
     return answer
 
 
-def _topic(
+async def _topic(
     broker: Broker, group_id: str, name: str, indexes: list[int]
 ) -> DescribeShareGroupOffsetsResponseTopic:
+    answer = DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=UNINITIALIZED)
+            for index in indexes
+        ],
+    )
     topic = broker.image.topics.get(name)
-    answer = DescribeShareGroupOffsetsResponseTopic(topic_name=name)
-    if topic is not None:
-        answer.topic_id = topic.topic_id
-    for index in indexes:
-        partition = DescribeShareGroupOffsetsResponsePartition(partition_index=index, start_offset=-1)
-        answer.partitions.append(partition)
-        if topic is None or index not in topic.partitions:
+    if topic is None:
+        for partition in answer.partitions:
             partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return answer
+    answer.topic_id = topic.topic_id
+    asked = {
+        ShareKey(group_id, topic.topic_id, index): PartitionData(leader_epoch=-1)
+        for index in indexes
+        if index in topic.partitions
+    }
+    states = await broker.sharing.states.ask_all(SUMMARIZE, asked)
+    ends = await end_offsets(broker, name, [key.partition for key in asked])
+    for partition in answer.partitions:
+        found = states.get(
+            ShareKey(group_id, topic.topic_id, partition.partition_index),
+            KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        )
+        if isinstance(found, KafkaError):
+            partition.error_code, partition.error_message = found.code, found.message
             continue
-        state = broker.sharing.states.get(ShareKey(group_id, topic.topic_id, index))
-        if state is None:
+        partition.start_offset = found.start_offset
+        partition.leader_epoch = found.leader_epoch
+        end = ends[partition.partition_index]
+        if found.start_offset == UNINITIALIZED:
             continue
-        partition.start_offset = state.start_offset
-        partition.leader_epoch = state.leader_epoch
-        if state.start_offset != UNINITIALIZED:
-            end = broker.replicas.leader(name, index).high_watermark
-            partition.lag = max(end - state.start_offset - max(state.delivery_complete, 0), 0)
+        if isinstance(end, KafkaError):
+            partition.error_code, partition.error_message = end.code, end.message
+        else:
+            partition.lag = max(end - found.start_offset - max(found.delivery_complete_count, 0), 0)
     return answer

@@ -2,6 +2,8 @@
 
 Behaviour
 - Only for groups without members (NON_EMPTY_GROUP). What was locked, released or counted is forgotten.
+- The share coordinators of the partitions are asked, wherever they are, with a new state epoch: who still leads with
+  what was known before is fenced.
 
 Version notes
 - 0 is the only one.
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _UNKNOWN = "This server does not host this topic-partition."
 
 
-def handle(
+async def handle(
     broker: Broker, request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> AlterShareGroupOffsetsResponse:
     broker.groups.check_empty(request.group_id)
@@ -37,19 +39,18 @@ def handle(
         response.responses.append(answered)
         if topic is not None:
             answered.topic_id = topic.topic_id
-        starts = []
+        starts: dict[int, int] = {}
         for partition in asked.partitions:
             answer = AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
             answered.partitions.append(answer)
             if topic is None or partition.partition_index not in topic.partitions:
                 answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN
             else:
-                starts.append((partition.partition_index, partition.start_offset))
+                starts[partition.partition_index] = partition.start_offset
         if topic is not None and starts:
             try:
-                broker.groups.alter_share_offsets(request.group_id, topic.topic_id, topic.name, starts)
+                await broker.groups.alter_share_offsets(request.group_id, topic.topic_id, topic.name, starts)
             except KafkaError as error:
                 for answer in answered.partitions:
                     answer.error_code = answer.error_code or error.code
-            broker.sharing.partitions.forget(request.group_id, topic.topic_id)
     return response

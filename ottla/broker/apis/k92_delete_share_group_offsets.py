@@ -2,6 +2,7 @@
 
 Behaviour
 - Only for groups without members (NON_EMPTY_GROUP). Who subscribes again begins by `share.auto.offset.reset`.
+- The share coordinators of the partitions are asked, wherever they are.
 
 Version notes
 - 0 is the only one.
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _UNKNOWN = "This server does not host this topic-partition."
 
 
-def handle(
+async def handle(
     broker: Broker, request: DeleteShareGroupOffsetsRequest, context: RequestContext
 ) -> DeleteShareGroupOffsetsResponse:
     broker.groups.check_empty(request.group_id)
@@ -39,8 +40,7 @@ def handle(
             continue
         answer.topic_id = topic.topic_id
         try:
-            broker.groups.delete_share_offsets(request.group_id, topic.topic_id, topic.name)
+            await broker.groups.delete_share_offsets(request.group_id, topic.topic_id, topic.name)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
-        broker.sharing.partitions.forget(request.group_id, topic.topic_id)
     return response

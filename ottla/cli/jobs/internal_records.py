@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` and `__transaction_state`, as JSON in Kafka's words."""
+"""The records of `__consumer_offsets`, `__transaction_state` and `__share_group_state`, as JSON in Kafka's words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from ottla.cli.jobs.group_records import GROUPS, SHARE_STATES
 from ottla.protocol.codec import (
     Data,
     MalformedMessage,
@@ -92,6 +93,7 @@ _OFFSETS_TOPIC: dict[int, tuple[type[Data], type[Data]]] = {
     0: (OffsetCommitKey, OffsetCommitValue),
     1: (OffsetCommitKey, OffsetCommitValue),
     2: (GroupMetadataKey, GroupMetadataValue),
+    **GROUPS,
 }
 _TRANSACTION_TOPIC: dict[int, tuple[type[Data], type[Data]]] = {0: (TransactionLogKey, TransactionLogValue)}
 
@@ -108,6 +110,11 @@ def decode_transactions(key: bytes | None, value: bytes | None) -> tuple[str | N
     return _decode(_TRANSACTION_TOPIC, key, value)
 
 
+def decode_share_states(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+    """Key and value as `kafka-dump-log --share-group-state-decoder` prints them."""
+    return _decode(SHARE_STATES, key, value)
+
+
 def _decode(
     kinds: dict[int, tuple[type[Data], type[Data]]], key: bytes | None, value: bytes | None
 ) -> tuple[str | None, str | None]:
@@ -117,7 +124,9 @@ def _decode(
     if kind not in kinds:
         return _dumps({"type": str(kind), "data": "unknown"}), None
     key_type, value_type = kinds[kind]
-    shown = _dumps({"type": str(kind), "data": to_json(key_type.decode(key, kind, 2), kind, _protocol)})
+    key_version = min(kind, key_type.versions[1])
+    data = to_json(key_type.decode(key, key_version, 2), key_version, _protocol)
+    shown = _dumps({"type": str(kind), "data": data})
     if value is None:
         return shown, "<DELETE>"
     version = int.from_bytes(value[:2], "big", signed=True)
@@ -146,13 +155,13 @@ def as_json(key: bytes | None, value: bytes | None, kinds: tuple[int, ...]) -> b
 
 
 def to_json(struct: Struct, version: int, nested: Nested) -> dict[str, Any]:
-    """As Kafka's generated converters do: the fields of this version, tagged ones only if they are set."""
+    """As Kafka's generated converters do: the fields of this version, tagged ones only if set or structures."""
     document: dict[str, Any] = {}
     for name, field in type(struct).fields.items():
         if not field.versions[0] <= version <= field.versions[1]:
             continue
         value = getattr(struct, name)
-        if field.tag is not None and value == field.default:
+        if field.tag is not None and value == field.default and field.struct is None:
             continue
         document[_camel(name)] = _plain(name, value, version, nested)
     return document

@@ -63,6 +63,7 @@ def _parser() -> tool.Parser:
     parser.add_argument("--max-message-size", type=int, default=5 * 1024 * 1024, help=argparse.SUPPRESS)
     parser.add_flag("--offsets-decoder", help="read the records as those of __consumer_offsets")
     parser.add_flag("--transaction-log-decoder", help="read the records as those of __transaction_state")
+    parser.add_flag("--share-group-state-decoder", help="read the records as those of __share_group_state")
     parser.add_flag("--verify-index-only", help="check indexes without printing them")
     parser.add_flag("--index-sanity-check", help="check that indexes can be used")
     parser.add_argument("--key-decoder-class", nargs="?", help=argparse.SUPPRESS)
@@ -71,7 +72,7 @@ def _parser() -> tool.Parser:
 
 
 def _options(args: argparse.Namespace) -> Options:
-    from ottla.cli.jobs.internal_records import decode_offsets, decode_transactions
+    from ottla.cli.jobs.internal_records import decode_offsets, decode_share_states, decode_transactions
     from ottla.cli.kafka.dump_records import Decoder, Options, decode_text
 
     decode: Decoder = decode_text
@@ -79,7 +80,9 @@ def _options(args: argparse.Namespace) -> Options:
         decode = decode_offsets
     elif args.transaction_log_decoder:
         decode = decode_transactions
-    data = args.print_data_log or args.offsets_decoder or args.transaction_log_decoder
+    elif args.share_group_state_decoder:
+        decode = decode_share_states
+    data = args.print_data_log or decode is not decode_text
     return Options(
         records=data or args.deep_iteration,
         data=data,

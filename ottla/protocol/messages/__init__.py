@@ -1,4 +1,4 @@
-"""Every client-facing message of Kafka, one module per API, and the table that finds them by key."""
+"""The messages of Kafka's clients, and of brokers to coordinators: one module per API, and a table by key."""
 
 from __future__ import annotations
 
@@ -70,6 +70,11 @@ API_NAMES = {
     77: "ShareGroupDescribe",
     78: "ShareFetch",
     79: "ShareAcknowledge",
+    83: "InitializeShareGroupState",
+    84: "ReadShareGroupState",
+    85: "WriteShareGroupState",
+    86: "DeleteShareGroupState",
+    87: "ReadShareGroupStateSummary",
     90: "DescribeShareGroupOffsets",
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",

@@ -1,0 +1,32 @@
+"""InitializeShareGroupState, key 83: begin to keep the state of share-partitions (KIP-932).
+
+Behaviour
+- Sent by group coordinators to the leader of the partition of `__share_group_state` that keeps a share-partition.
+- Answered when the state is on every in-sync replica.
+- What was known before is forgotten, unless it is of a later state epoch: then FENCED_STATE_EPOCH. Who asks again in
+  the same epoch without a start offset changes nothing.
+
+Version notes
+- 0 is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.share_state_rpcs import INITIALIZE, serve
+from ottla.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: InitializeShareGroupStateRequest, context: RequestContext
+) -> InitializeShareGroupStateResponse:
+    response: InitializeShareGroupStateResponse = await serve(broker, INITIALIZE, request)
+    return response

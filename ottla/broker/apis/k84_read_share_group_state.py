@@ -1,0 +1,30 @@
+"""ReadShareGroupState, key 84: what is known of share-partitions, for their leaders (KIP-932).
+
+Behaviour
+- A leader epoch that is higher than any before is written down: from then on earlier leaders get FENCED_LEADER_EPOCH.
+- What is not on every in-sync replica yet is waited for. INVALID_REQUEST for what was never initialized.
+
+Version notes
+- 0 is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.share_state_rpcs import READ, serve
+from ottla.protocol.messages.read_share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: ReadShareGroupStateRequest, context: RequestContext
+) -> ReadShareGroupStateResponse:
+    response: ReadShareGroupStateResponse = await serve(broker, READ, request)
+    return response

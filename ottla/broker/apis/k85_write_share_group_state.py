@@ -1,0 +1,31 @@
+"""WriteShareGroupState, key 85: keep what has become of records (KIP-932).
+
+Behaviour
+- Sent by the leaders of share-partitions, and answered when it is on every in-sync replica.
+- A leader of an earlier epoch gets FENCED_LEADER_EPOCH, one that has not read the state since it was set anew
+  FENCED_STATE_EPOCH. INVALID_REQUEST for what was never initialized.
+
+Version notes
+- 1 how many records from the start offset on are done (KIP-1226).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.share_state_rpcs import WRITE, serve
+from ottla.protocol.messages.write_share_group_state import (
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: WriteShareGroupStateRequest, context: RequestContext
+) -> WriteShareGroupStateResponse:
+    response: WriteShareGroupStateResponse = await serve(broker, WRITE, request)
+    return response

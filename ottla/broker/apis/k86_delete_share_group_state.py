@@ -1,0 +1,29 @@
+"""DeleteShareGroupState, key 86: forget share-partitions (KIP-932).
+
+Behaviour
+- Sent by group coordinators when a group is deleted, or its offsets. What is not known is deleted already.
+
+Version notes
+- 0 is the only one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.share_state_rpcs import DELETE, serve
+from ottla.protocol.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteShareGroupStateResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: DeleteShareGroupStateRequest, context: RequestContext
+) -> DeleteShareGroupStateResponse:
+    response: DeleteShareGroupStateResponse = await serve(broker, DELETE, request)
+    return response

@@ -1,0 +1,30 @@
+"""ReadShareGroupStateSummary, key 87: where share groups stand in partitions (KIP-932).
+
+Behaviour
+- As ReadShareGroupState, but without records, and it fences nobody: group coordinators ask to describe a group.
+- The start offset of what was never initialized is -1.
+
+Version notes
+- 1 how many records from the start offset on are done (KIP-1226).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.share_state_rpcs import SUMMARIZE, serve
+from ottla.protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: ReadShareGroupStateSummaryRequest, context: RequestContext
+) -> ReadShareGroupStateSummaryResponse:
+    response: ReadShareGroupStateSummaryResponse = await serve(broker, SUMMARIZE, request)
+    return response

@@ -1,0 +1,165 @@
+"""Consumers of a share group that work in threads, and a note of all that happens to each record."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import NamedTuple, Self
+
+from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from ottla.testing import Cluster
+
+
+class Delivery(NamedTuple):
+    value: bytes
+    count: int
+    polled: float  # when the poll that brought it began
+
+
+def begin_at_the_beginning(cluster: Cluster, group: str) -> None:
+    entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result()
+
+
+def share_consumer(cluster: Cluster, topic: str, group: str, *, explicit: bool) -> ShareConsumer:
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "log_level": 2,
+            "group.id": group,
+            "share.acknowledgement.mode": "explicit" if explicit else "implicit",
+        }
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+def poll(consumer: ShareConsumer, timeout: float) -> list[Message]:
+    return [message for message in consumer.poll(timeout) if message.error() is None]
+
+
+def commit(consumer: ShareConsumer) -> set[tuple[str, int]]:
+    """The partitions for which the broker has confirmed what was acknowledged."""
+    try:
+        answered = consumer.commit_sync(60) or {}
+    except KafkaException:
+        return set()
+    return {(where.topic, where.partition) for where, error in answered.items() if error is None}
+
+
+class Workers:
+    """Each accepts what it is given; `accepted` has the time of the broker's word for it."""
+
+    def __init__(self, cluster: Cluster, topic: str, group: str, count: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._group = group
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self.deliveries: list[Delivery] = []
+        self.accepted: dict[bytes, float] = {}
+        self.accepted_again: Counter[bytes] = Counter()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join(90)
+
+    def _work(self) -> None:
+        consumer = share_consumer(self._cluster, self._topic, self._group, explicit=True)
+        try:
+            while not self._stopping.is_set():
+                begun = time.monotonic()
+                self._accept(consumer, poll(consumer, 0.2), begun)
+        finally:
+            consumer.close()
+
+    def _accept(self, consumer: ShareConsumer, messages: list[Message], begun: float) -> None:
+        if not messages:
+            return
+        with self._lock:
+            self.deliveries += [Delivery(m.value(), m.delivery_count(), begun) for m in messages]
+        for message in messages:
+            consumer.acknowledge(message, AcknowledgeType.ACCEPT)
+        confirmed = commit(consumer)
+        now = time.monotonic()
+        with self._lock:
+            for message in messages:
+                if (message.topic(), message.partition()) not in confirmed:
+                    continue
+                if message.value() in self.accepted:
+                    self.accepted_again[message.value()] += 1
+                self.accepted.setdefault(message.value(), now)
+
+    def delivered(self) -> set[bytes]:
+        with self._lock:
+            return {delivery.value for delivery in self.deliveries}
+
+    def after_acceptance(self) -> list[Delivery]:
+        """What was asked for and came although the broker had said that it is done."""
+        with self._lock:
+            return [d for d in self.deliveries if d.polled > self.accepted.get(d.value, float("inf"))]
+
+
+class Jobs:
+    """Writes numbers to all partitions in turn, until it is stopped."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int, per_second: float) -> None:
+        self._producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 2}
+        )
+        self._topic = topic
+        self._partitions = partitions
+        self._pause = 1 / per_second
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self.written: set[bytes] = set()
+        self._failed: list[object] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _write(self) -> None:
+        while not self._stopping.wait(self._pause):
+            self.write_one()
+            self._producer.poll(0)
+
+    def write_one(self) -> bytes:
+        number = len(self.written)
+        value = str(number).encode()
+        self.written.add(value)
+        self._producer.produce(
+            self._topic,
+            value,
+            partition=number % self._partitions,
+            on_delivery=lambda error, _: error and self._failed.append(error),
+        )
+        return value
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+        assert not self._failed, self._failed
+
+    def write_more(self, count: int) -> set[bytes]:
+        """After it was stopped."""
+        more = {self.write_one() for _ in range(count)}
+        assert self._producer.flush(60) == 0
+        return more
