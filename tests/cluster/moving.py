@@ -119,12 +119,26 @@ def end_offsets(cluster: Cluster, topic: str, partitions: int) -> list[int]:
         consumer.close()
 
 
-def tool(cluster: Cluster, file: Path, *args: str) -> str:
+def run_tool(cluster: Cluster, file: Path, *args: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla.cli.kafka.reassign_partitions"]
     command += ["--bootstrap-server", cluster.bootstrap_servers, "--reassignment-json-file", str(file), *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def tool(cluster: Cluster, file: Path, *args: str) -> str:
+    done = run_tool(cluster, file, *args)
     assert done.returncode == 0, (done.stdout, done.stderr)
     return done.stdout
+
+
+def cancel(cluster: Cluster, file: Path) -> None:
+    """What arrives between the tool's question and its request makes it complain, as Kafka's does: then ask again."""
+    done = run_tool(cluster, file, "--cancel")
+    if done.returncode:
+        assert "No partition reassignment is in progress." in done.stdout, (done.stdout, done.stderr)
+        tool(cluster, file, "--cancel")
+    else:
+        assert "Successfully cancelled partition reassignment" in done.stdout
 
 
 def written(file: Path, topic: str, wanted: Mapping[int, Sequence[int]]) -> Path:

@@ -178,7 +178,7 @@ def _leader_after(now: PartitionNow, replicas: tuple[int, ...]) -> int | None:
 def _loads(
     now: ClusterNow, placed: Mapping[Partition, tuple[tuple[int, ...], int | None]]
 ) -> dict[int, Load]:
-    brokers = {*now.racks, *(broker for replicas, _ in placed.values() for broker in replicas)}
+    brokers = {*now.racks, *(broker for each in now.partitions.values() for broker in each.replicas)}
     counts = {broker: [0, 0, 0] for broker in sorted(brokers)}
     for name, (replicas, leader) in placed.items():
         for broker in replicas:
