@@ -52,6 +52,8 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
                 continue
             logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
             directory.delete_log(name, index)
+            for other in directories:
+                other.delete_future(name, index)
 
 
 def out_of_reach(
