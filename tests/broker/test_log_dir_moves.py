@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -341,3 +344,35 @@ def test_a_full_disk_is_waited_for(tmp_path, here, monkeypatch, caplog):
         disk.broken = False
         assert soon(lambda: places(client) == {target.name: False})
         assert read(broker, 1000) == list(range(1000))
+
+
+def test_the_tool_moves_a_replica_and_takes_it_back(tmp_path, here):
+    def tool(*args: str) -> str:
+        command = [sys.executable, "-m", "ottla.cli.kafka.reassign_partitions"]
+        command += [
+            "--bootstrap-server",
+            broker.bootstrap_servers,
+            "--reassignment-json-file",
+            str(file),
+            *args,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return done.stdout
+
+    with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        broker.create_topic("t", 1)
+        fill(broker, 1000)
+        source, target = here(client)
+        file = tmp_path / "wanted.json"
+        partition = {"topic": "t", "partition": 0, "replicas": [0], "log_dirs": [str(target)]}
+        file.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+        said = tool("--execute", "--replica-alter-log-dirs-throttle", "50000")
+        assert f"Successfully started moving log directory to {target} for replica t-0 with broker 0" in said
+        assert "Reassignment of replica t-0-0 is still in progress." in tool("--verify")
+        said = tool("--cancel")
+        assert f"Successfully started moving log directory to {source} for replica t-0 with broker 0" in said
+        assert places(client) == {source.name: False}
+        tool("--execute")
+        assert soon(lambda: places(client) == {target.name: False})
+        assert "Reassignment of replica t-0-0 completed successfully." in tool("--verify")
