@@ -147,7 +147,7 @@ class ClusterMember:
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
             if (partition.topic, partition.partition) in self._broker.replicas.offline:
-                return elections.without_data(partition, self._id, live)
+                return elections.give_up(partition, self._id, live)
             return elections.without(partition, self._id, live) or elections.lead_again(
                 partition, self._id, live
             )

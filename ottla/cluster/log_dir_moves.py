@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
@@ -114,7 +113,7 @@ class LogDirMoves:
 
     def _directory(self, path: str) -> LogDirectory:
         for directory in self._replicas.log_directories:
-            if os.path.isabs(path) and os.path.normpath(path) == os.fspath(directory.path):
+            if path == str(directory.path):
                 return directory
         raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of log.dirs")
 

@@ -32,16 +32,20 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
+    wanted = {  # the last directory that is named for a replica counts
+        (topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for directory in request.dirs:
-        for topic in directory.topics:
-            for index in topic.partitions:
-                result = AlterReplicaLogDirPartitionResult(partition_index=index)
-                try:
-                    await broker.replicas.log_dir_moves.move(topic.name, index, directory.path)
-                except KafkaError as error:
-                    result.error_code = error.code
-                results.setdefault(topic.name, []).append(result)
+    for (name, index), path in wanted.items():
+        result = AlterReplicaLogDirPartitionResult(partition_index=index)
+        try:
+            await broker.replicas.log_dir_moves.move(name, index, path)
+        except KafkaError as error:
+            result.error_code = error.code
+        results.setdefault(name, []).append(result)
     return AlterReplicaLogDirsResponse(
         results=[
             AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
