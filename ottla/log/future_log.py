@@ -38,11 +38,9 @@ def parse_future_name(name: str) -> TopicPartition | None:
 
 def align(future: PartitionLog, log: PartitionLog) -> None:
     """Cut off what the log does not have (any more), and begin where it begins."""
-    end = _common_end(future, log)
-    if end < log.log_start_offset or future.log_end_offset < log.log_start_offset:
+    future.truncate_to(_common_end(future, log))  # where a batch goes as a whole, it may end earlier
+    if future.log_end_offset < log.log_start_offset:
         future.truncate_fully_and_start_at(log.log_start_offset)
-    elif end < future.log_end_offset:
-        future.truncate_to(end)
 
 
 def _common_end(future: PartitionLog, log: PartitionLog) -> int:
