@@ -15,7 +15,14 @@ class Load:
     """Sends numbered records with acks=all from a thread of its own, in order, until it is stopped."""
 
     def __init__(
-        self, servers: str, topic: str, partition: int = 0, *, per_second: int = 500, **settings: Any
+        self,
+        servers: str,
+        topic: str,
+        partition: int = 0,
+        *,
+        per_second: int = 500,
+        record_size: int = 0,
+        **settings: Any,
     ) -> None:
         self._producer = confluent_kafka.Producer(
             {
@@ -28,6 +35,7 @@ class Load:
         )
         self._topic = topic
         self.partition = partition
+        self._record_size = record_size  # at least
         self._pause = 1 / per_second
         self.acknowledged: list[int] = []
         self.times: list[float] = []
@@ -40,7 +48,7 @@ class Load:
         while not self._stopping.is_set():
             self._producer.produce(
                 self._topic,
-                str(number).encode(),
+                str(number).encode().ljust(self._record_size),
                 partition=self.partition,
                 on_delivery=self._delivered(number),
             )

@@ -190,3 +190,32 @@ def test_a_setting_of_all_brokers_holds_for_what_they_lead(cluster: Cluster) -> 
     cluster.wait_until(lambda: all(refused(each) for each in range(3)), "nobody takes it")
     kafka(cluster, "configs", *everybody, "--delete-config", "message.max.bytes")
     cluster.wait_until(lambda: not any(refused(each) for each in range(3)), "everybody takes it again")
+
+
+def test_nothing_is_lost_when_leaders_die_while_their_replicas_move_between_disks(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    create(cluster, "shaken", [[0, 1, 2]])
+    with Load(cluster.bootstrap_servers, "shaken", record_size=2000) as load:
+        load.wait_for(1500)
+        targets = [other(cluster, "shaken", broker) for broker in range(3)]
+        file = wanted(tmp_path / "wanted.json", "shaken", [0, 1, 2], [str(each) for each in targets])
+        tool(cluster, file, "--execute", "--replica-alter-log-dirs-throttle", "1000")
+        for _ in range(2):
+            leader = cluster.leader("shaken")
+            cluster.kill(leader)
+            cluster.wait_for_leader("shaken", other_than=leader)
+            load.wait_for(200)
+            cluster.restart(leader)
+            cluster.wait_for_isr("shaken", {0, 1, 2}, seconds=60)
+        assert [each["isFuture"] for each in places(cluster, "shaken").values()].count(True) == 3
+        tool(cluster, file, "--execute", "--replica-alter-log-dirs-throttle", "100000000")
+        there = {(broker, target.name) for broker, target in enumerate(targets)}
+        cluster.wait_until(lambda: set(places(cluster, "shaken")) == there, "all have moved", 60)
+        tool(cluster, file, "--verify")
+        for broker in range(3):  # each of them has everything
+            cluster.wait_for_isr("shaken", {0, 1, 2}, seconds=60)
+            cluster.stop(broker)
+            load.wait_for(100)
+            cluster.restart(broker)
+    check_nothing_lost(cluster, "shaken", load)
