@@ -29,7 +29,7 @@ class Housekeeping:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
-        self._marks: dict[tuple[str, int], int] = {}
+        self._marks: dict[LogDirectory, dict[tuple[str, int], int]] = {}  # as they are written down
         self._told: set[str] = set()  # what failed, until it works again
 
     def start(self) -> None:
@@ -125,16 +125,12 @@ class Housekeeping:
 
     async def _checkpoint_high_watermarks(self) -> None:
         marks = {(p.topic, p.index): p.high_watermark for p in self._broker.replicas.partitions()}
-        if marks == self._marks:
-            return
-        written = True
         for directory in self._broker.replicas.log_directories:
             of_directory = {name: mark for name, mark in marks.items() if name in directory.logs}
-            written &= await self._try_directory(
+            if of_directory != self._marks.get(directory, {}) and await self._try_directory(
                 directory, directory.checkpoint_high_watermarks, of_directory
-            )
-        if written:
-            self._marks = marks
+            ):
+                self._marks[directory] = of_directory
 
     async def _check_in_sync(self) -> None:
         self._broker.replicas.check_in_sync()

@@ -67,7 +67,8 @@ class LogDirMoves:
         self._moves: dict[TopicPartition, _Move] = {}
         self._preferred: dict[TopicPartition, LogDirectory] = {}  # for replicas that are not here yet
         self._throttle = ReplicationThrottle(LOG_DIR_RATE, "", broker_id, config, image)
-        # As many at a time as there are directories, as in Kafka.
+        self._asking = asyncio.Lock()  # one copy is begun at a time
+        # As many are made at a time as there are directories, as in Kafka.
         self._turn = asyncio.Semaphore(max(1, len(replicas.log_directories)))
         # While a log is being compacted it stays where it is.
         self.is_busy: Callable[[TopicPartition], bool] = lambda name: False
@@ -88,6 +89,11 @@ class LogDirMoves:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._preferred[name] = directory
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
+        async with self._asking:
+            await self._begin(partition, directory)
+
+    async def _begin(self, partition: Partition, directory: LogDirectory) -> None:
+        topic, index = name = (partition.topic, partition.index)
         going = self._moves.get(name)
         if going is not None and going.directory is directory:
             return
@@ -106,8 +112,8 @@ class LogDirMoves:
         except StorageError:
             self._target_failed(directory)
             raise
-        if name in self._moves or self._replicas.topic(topic).get(index) is not partition:
-            directory.delete_future(topic, index)  # somebody else asked meanwhile, or it is gone
+        if self._replicas.topic(topic).get(index) is not partition:
+            directory.delete_future(topic, index)  # it has gone meanwhile
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
         self._start(_Move(partition, directory, future))
 

@@ -65,7 +65,7 @@ def copy(region: FileRegion, future: PartitionLog) -> int:
 
 
 def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) -> None:
-    """Know what the log knows and batches do not tell. Both have the same batches."""
+    """Know what the log knows and batches do not tell, and be as safe on disk. Both have the same batches."""
     if log.log_start_offset > future.log_start_offset:
         future.advance_log_start_offset(log.log_start_offset)
     for epoch, start_offset in log.epochs.entries:
@@ -73,6 +73,8 @@ def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) ->
     future.producers.take_over(log.producers)
     future.config = log.config
     future.first_dirty_offset = min(first_dirty_offset, log.first_dirty_offset)
+    if log.recovery_point > future.recovery_point:
+        future.flush()
 
 
 def settle_copies(directories: Sequence[LogDirectory]) -> None:

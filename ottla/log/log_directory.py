@@ -21,11 +21,12 @@ from ottla.log.checkpoint import (
     TopicPartition,
     read_offsets,
     replace_file,
+    sync_path,
     write_offsets,
 )
 from ottla.log.config import LogConfig
 from ottla.log.directory_lock import DirectoryLock
-from ottla.log.errors import LogDirectoryError, StorageError, UnusableDirectoryError
+from ottla.log.errors import LogDirectoryError, StorageError, UnusableDirectoryError, storage_error
 from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
@@ -286,6 +287,10 @@ class LogDirectory:
         name = (topic, partition)
         future, log = self.future_logs[name], source.logs[name]
         future.rename(self._file(f"{topic}-{partition}"))
+        try:
+            sync_path(self._directory)  # a power failure must not bring back the copy and take away the log
+        except OSError as error:
+            raise storage_error(f"cannot write {self._directory}", error) from error
         self.logs[name] = self.future_logs.pop(name)
         del source.logs[name]
         source._forget_offsets(name)
