@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,13 +27,6 @@ from tests.cluster.moving import (
 )
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(240)]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Internal topics are small here: tests are about their own."""
-    with Cluster(3) as running:
-        yield running
 
 
 def command(cluster: Cluster, *args: object) -> list[str]:
