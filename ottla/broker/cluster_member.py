@@ -52,6 +52,8 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
                 continue
             logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
             directory.delete_log(name, index)
+            for other in directories:
+                other.delete_future(name, index)
 
 
 def out_of_reach(
@@ -145,7 +147,7 @@ class ClusterMember:
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
             if (partition.topic, partition.partition) in self._broker.replicas.offline:
-                return elections.without_data(partition, self._id, live)
+                return elections.give_up(partition, self._id, live)
             return elections.without(partition, self._id, live) or elections.lead_again(
                 partition, self._id, live
             )

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.log.log_directory import LogDirectory
+from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.cluster.partition import Partition
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Housekeeping:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
-        self._marks: dict[tuple[str, int], int] = {}
+        self._marks: dict[LogDirectory, dict[tuple[str, int], int]] = {}  # as they are written down
         self._told: set[str] = set()  # what failed, until it works again
 
     def start(self) -> None:
@@ -66,24 +66,24 @@ class Housekeeping:
 
     # Trying
 
-    def _try(self, duty: str, partition: Partition, work: Callable[..., Any], *arguments: Any) -> None:
-        """Do it now, for one partition."""
-        name = f"{duty} of {partition.topic}-{partition.index}"
+    def _try(self, duty: str, log: PartitionLog, work: Callable[..., Any], *arguments: Any) -> None:
+        """Do it now, for one log."""
+        name = f"{duty} of {log.topic}-{log.partition}"
         try:
             work(*arguments)
         except (OSError, KafkaError) as error:
-            self._failed(name, partition, error)
+            self._failed(name, log, error)
         else:
             self._told.discard(name)
 
     async def _try_in_thread(
-        self, duty: str, partition: Partition, work: Callable[..., Any], *arguments: Any
+        self, duty: str, log: PartitionLog, work: Callable[..., Any], *arguments: Any
     ) -> None:
-        name = f"{duty} of {partition.topic}-{partition.index}"
+        name = f"{duty} of {log.topic}-{log.partition}"
         try:
             await asyncio.to_thread(work, *arguments)
         except (OSError, KafkaError) as error:
-            self._failed(name, partition, error)
+            self._failed(name, log, error)
         else:
             self._told.discard(name)
 
@@ -99,8 +99,8 @@ class Housekeeping:
             return False
         return True
 
-    def _failed(self, name: str, partition: Partition, error: Exception) -> None:
-        if not self._broker.replicas.storage_failed(partition.log, error) and name not in self._told:
+    def _failed(self, name: str, log: PartitionLog, error: Exception) -> None:
+        if not self._broker.replicas.storage_failed(log, error) and name not in self._told:
             self._told.add(name)
             logger.error("The %s failed and will be tried again: %s", name, error)
 
@@ -109,32 +109,28 @@ class Housekeeping:
     async def _delete_old_segments(self) -> None:
         now_ms = self._broker.now_ms()
         for partition in list(self._broker.replicas.partitions()):
-            self._try(
-                "retention", partition, partition.log.delete_old_segments, now_ms, partition.high_watermark
-            )
+            log = partition.log
+            self._try("retention", log, log.delete_old_segments, now_ms, partition.high_watermark)
             await asyncio.sleep(0)  # renames are quick, thousands of them are not
 
     async def _checkpoint(self) -> None:
         """Sync what was written since, off the loop, and note from where a recovery would have to begin."""
         for partition in list(self._broker.replicas.partitions()):
-            sealed = partition.log.active.base_offset
-            if partition.log.recovery_point < sealed:
-                await self._try_in_thread("flush", partition, partition.log.flush, sealed)
+            log = partition.log
+            sealed = log.active.base_offset
+            if log.recovery_point < sealed:
+                await self._try_in_thread("flush", log, log.flush, sealed)
         for directory in self._broker.replicas.log_directories:
             await self._try_directory(directory, directory.checkpoint)
 
     async def _checkpoint_high_watermarks(self) -> None:
         marks = {(p.topic, p.index): p.high_watermark for p in self._broker.replicas.partitions()}
-        if marks == self._marks:
-            return
-        written = True
         for directory in self._broker.replicas.log_directories:
             of_directory = {name: mark for name, mark in marks.items() if name in directory.logs}
-            written &= await self._try_directory(
+            if of_directory != self._marks.get(directory, {}) and await self._try_directory(
                 directory, directory.checkpoint_high_watermarks, of_directory
-            )
-        if written:
-            self._marks = marks
+            ):
+                self._marks[directory] = of_directory
 
     async def _check_in_sync(self) -> None:
         self._broker.replicas.check_in_sync()
@@ -148,8 +144,9 @@ class Housekeeping:
     async def _flush(self) -> None:
         now_ms = self._broker.now_ms()
         for partition in list(self._broker.replicas.partitions()):
-            if partition.log.flush_due(now_ms):
-                await self._try_in_thread("flush", partition, partition.log.flush)
+            log = partition.log
+            if log.flush_due(now_ms):
+                await self._try_in_thread("flush", log, log.flush)
 
     async def _remove_deleted(self) -> None:
         now_ms = self._broker.now_ms()

@@ -24,6 +24,7 @@ from ottla.cluster.replicas import Replicas
 from ottla.cluster.topic_admin import TopicAdmin
 from ottla.log.config import LogConfig
 from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
+from ottla.log.future_log import settle_copies
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.cluster_image import ClusterImage
@@ -112,6 +113,7 @@ class Server:
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         broker.cleaner = log_cleaner(broker)
+        broker.replicas.log_dir_moves.is_busy = broker.cleaner.status.running.__contains__
         broker.cleaner.start()
         for listener in self._listeners:
             listener.open(broker.dispatcher)
@@ -237,6 +239,7 @@ class Server:
                     reason,
                 )
                 directory.fail(reason)
+        settle_copies(self._directories)
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""

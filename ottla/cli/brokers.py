@@ -53,6 +53,14 @@ class Brokers:
                 raise failure
         return self._bootstrap
 
+    def forget(self) -> None:
+        """Who leads or is there may have changed: connect anew when next asked."""
+        for connection in (self._bootstrap, *self._connections.values()):
+            if connection is not None:
+                connection.close()
+        self._bootstrap, self._nodes, self._controller = None, None, -1
+        self._connections.clear()
+
     def nodes(self) -> dict[int, Node]:
         if self._nodes is None:
             self.metadata([])

@@ -21,6 +21,7 @@ COMMANDS = {
     "consume": "ottla.cli.consume:consume",
     "groups": "ottla.cli.groups:groups",
     "configs": "ottla.cli.configs:configs",
+    "cluster": "ottla.cli.cluster:cluster",
     "config": "ottla.cli.config:config",
     "sql": "ottla.cli.sql:sql",
     "pipeline": "ottla.cli.pipeline:pipeline",

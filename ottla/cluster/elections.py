@@ -46,11 +46,14 @@ def without(partition: PartitionImage, broker: int, live: Collection[int]) -> Pa
 def give_up(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
     """A broker cannot use its log: it leaves the ISR and leads no more, also where those who can are away.
 
-    Where it is the last in sync nothing changes: nobody else can be trusted with what it has.
+    Where it is the last in sync it stays in the ISR, because nobody else can be trusted with what it has. Nobody leads
+    until it can.
     """
     others = tuple(replica for replica in partition.isr if replica != broker)
-    if not others or others == partition.isr:
+    if others == partition.isr:
         return None
+    if not others:
+        return _lead(partition, NO_LEADER, partition.isr) if partition.leader == broker else None
     if partition.leader not in (broker, NO_LEADER):
         return partition._replace(isr=others)
     leader = _first(partition.replicas, others, live)
@@ -63,13 +66,6 @@ def lead_again(partition: PartitionImage, broker: int, live: Collection[int]) ->
         return None
     isr = tuple(replica for replica in partition.isr if replica == broker or replica in live)
     return _lead(partition, broker, isr)
-
-
-def without_data(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
-    """The same for a broker that cannot reach its log: where it is the last in sync nobody leads until it can."""
-    if partition.leader != broker:
-        return without(partition, broker, live)
-    return without(partition, broker, live) or _lead(partition, NO_LEADER, partition.isr)
 
 
 def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:

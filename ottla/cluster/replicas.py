@@ -9,6 +9,7 @@ from time import monotonic
 
 from ottla.cluster.leader_state import Surroundings
 from ottla.cluster.log_config import log_config
+from ottla.cluster.log_dir_moves import LogDirMoves
 from ottla.cluster.partition import NO_LEADER, Partition
 from ottla.cluster.replica_fetchers import ReplicaFetchers
 from ottla.cluster.replication_throttle import ReplicationThrottle
@@ -52,6 +53,7 @@ class Replicas:
         )
         self.fetchers = ReplicaFetchers(broker_id, config, image)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
+        self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
 
     # Looking up
@@ -136,6 +138,8 @@ class Replicas:
             for directory, index in self._strange_logs(topic, leaving):
                 logger.info("The log of %s-%d is deleted: it is not for this broker", topic.name, index)
                 await asyncio.to_thread(directory.delete_log, topic.name, index)
+                for other in self.log_directories:
+                    await asyncio.to_thread(other.delete_future, topic.name, index)
         if missing:
             current = self._image.topics.get(topic.name)
             if current is not None and current.topic_id == topic.topic_id:
@@ -178,6 +182,7 @@ class Replicas:
 
     def _stop(self, partition: Partition) -> None:
         """Serve it no longer."""
+        self.log_dir_moves.stop((partition.topic, partition.index))
         self._topics.get(partition.topic, {}).pop(partition.index, None)
         if not self._topics.get(partition.topic):
             self._topics.pop(partition.topic, None)
@@ -197,7 +202,8 @@ class Replicas:
                 self.fetchers.show(partition)
 
     async def close(self) -> None:
-        """Follow nobody any more."""
+        """Follow nobody any more, and move nothing."""
+        await self.log_dir_moves.close()
         await self.fetchers.close()
         for task in list(self.surroundings.tasks):
             task.cancel()
@@ -265,7 +271,8 @@ class Replicas:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is left")
         name = (topic, index)
         having = (each for each in online if name in each.logs or name in each.offline_logs)
-        return next(having, None) or min(online, key=lambda directory: len(directory.logs))
+        wanted = next(having, None) or self.log_dir_moves.preferred(name)
+        return wanted or min(online, key=lambda directory: len(directory.logs))
 
     def adopt(self, topic: TopicImage, index: int, log: PartitionLog) -> None:
         """Serve a log that is open, in the role that the newest image of the topic gives it."""
@@ -291,6 +298,7 @@ class Replicas:
         partitions[index] = partition
         self._by_id[topic.topic_id] = partitions
         self._assume(partition, state)
+        self.log_dir_moves.resume(partition)
 
     async def delete_topic(self, name: str) -> None:
         for partition in list(self._topics.get(name, {}).values()):
@@ -311,6 +319,9 @@ class Replicas:
             for topic, index in [*directory.logs, *directory.offline_logs]:
                 if topic == name:
                     directory.delete_log(topic, index)
+            for topic, index in list(directory.future_logs):
+                if topic == name:
+                    directory.delete_future(topic, index)
 
     def config_changed(self, topic: TopicImage) -> None:
         config = log_config(self._config, topic.configs)

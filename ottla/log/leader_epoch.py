@@ -39,6 +39,10 @@ class LeaderEpochCache:
             self.assign(epoch, start)
         self._written = self._entries.copy()
 
+    def moved_to(self, directory: str) -> None:
+        with self._lock:
+            self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+
     @property
     def latest(self) -> int:
         return self._entries[-1][0] if self._entries else UNDEFINED_EPOCH

@@ -21,11 +21,13 @@ from ottla.log.checkpoint import (
     TopicPartition,
     read_offsets,
     replace_file,
+    sync_path,
     write_offsets,
 )
 from ottla.log.config import LogConfig
 from ottla.log.directory_lock import DirectoryLock
-from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
+from ottla.log.errors import LogDirectoryError, StorageError, UnusableDirectoryError, storage_error
+from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
 from ottla.log.partition_metadata import ZERO_UUID, read_partition_metadata
@@ -37,14 +39,15 @@ CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 _PROBE_FILE = ".ottla-probe"
 _PROBE_BYTES = 256 * 1024
-_FOREIGN_SUFFIXES = ("-future", "-stray")
+_FOREIGN_SUFFIXES = (FUTURE_SUFFIX, "-stray")
 _NAME_MAX = 255
 _THREADS = 4
 
 
 class LogDirectory:
     """Invariant: while open, this process alone uses the directory; `logs` has every log that can be served,
-    `offline_logs` the reason for every one that cannot; the clean-shutdown mark is there only while closed.
+    `offline_logs` the reason for every one that cannot, `future_logs` the copies of logs that are to move here; none of
+    them has a name of another. The clean-shutdown mark is there only while closed.
 
     Owner: the event loop. Opening, loading, creating, deleting, checkpoints and closing block; they may run
     in a thread, one at a time.
@@ -57,6 +60,8 @@ class LogDirectory:
         self._loaded = False
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline_logs: dict[TopicPartition, str] = {}
+        self.future_logs: dict[TopicPartition, PartitionLog] = {}
+        self._retired: list[PartitionLog] = []  # moved away; somebody may still read them
         self._directory = path
         self._lock = lock
         self._doomed: list[str] = []
@@ -152,7 +157,7 @@ class LogDirectory:
                 if entry.name.endswith(DELETE_SUFFIX):
                     self._doomed.append(entry.path)
                     continue
-                name = parse_directory_name(entry.name)
+                name = parse_directory_name(entry.name) or parse_future_name(entry.name)
                 if name is None:
                     logger.warning("%s is not the directory of a partition and is left alone", entry.path)
                 else:
@@ -168,8 +173,9 @@ class LogDirectory:
         self._loaded = True
 
     def _load(self, name: TopicPartition, path: str, config: LogConfig, clean: bool) -> None:
+        is_future = path.endswith(FUTURE_SUFFIX)
         try:
-            self.logs[name] = PartitionLog.open(
+            log = PartitionLog.open(
                 path,
                 *name,
                 config,
@@ -178,11 +184,20 @@ class LogDirectory:
                 recovery_point=self._recovery_points.get(name, 0),
                 clean_shutdown=clean,
             )
-            self.logs[name].first_dirty_offset = self._first_dirty.get(name, 0)
         except (KafkaError, LogDirectoryError, OSError) as error:
             reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
+            if is_future:  # it can be made again
+                logger.warning("The copy of %s-%d that was begun here cannot be used: %s", *name, reason)
+                self._doom(path, *name)
+                return
             logger.error("%s-%d is offline: %s", *name, reason)
             self.offline_logs[name] = reason
+            return
+        if is_future:
+            self.future_logs[name] = log
+        else:
+            log.first_dirty_offset = self._first_dirty.get(name, 0)
+            self.logs[name] = log
 
     # Logs that come and go
 
@@ -210,20 +225,84 @@ class LogDirectory:
         if log is not None:
             log.abandon()
         self.offline_logs.pop(name, None)
+        self._forget_offsets(name)
+        self._doom(self._file(f"{topic}-{partition}"), topic, partition)
+
+    def _forget_offsets(self, name: TopicPartition) -> None:
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self._first_dirty):
             offsets.pop(name, None)
+
+    def _doomed_path(self, topic: str, partition: int) -> str:
         suffix = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
-        doomed = self._file(topic[: _NAME_MAX - len(suffix)] + suffix)
-        os.rename(self._file(f"{topic}-{partition}"), doomed)
+        return self._file(topic[: _NAME_MAX - len(suffix)] + suffix)
+
+    def _doom(self, path: str, topic: str, partition: int) -> None:
+        doomed = self._doomed_path(topic, partition)
+        os.rename(path, doomed)
         self._doomed.append(doomed)
 
     def remove_deleted(self, now_ms: int) -> None:
         """Unlink what was deleted: whole logs, and segments whose file.delete.delay.ms has passed."""
         doomed, self._doomed = self._doomed, []
+        retired, self._retired = self._retired, []
+        for log in retired:
+            log.abandon()
         for path in doomed:
             shutil.rmtree(path, ignore_errors=True)
         for log in list(self.logs.values()):
             log.unlink_deleted(now_ms)
+
+    # Logs that move here from another directory
+
+    def create_future(
+        self, topic: str, partition: int, *, topic_id: bytes, config: LogConfig, start_offset: int
+    ) -> PartitionLog:
+        """Begin a copy, empty."""
+        path = self._file(future_name(topic, partition))
+        try:
+            log = PartitionLog.open(
+                path,
+                topic,
+                partition,
+                config,
+                topic_id=topic_id,
+                log_start_offset=start_offset,
+                clean_shutdown=False,
+            )
+        except KafkaError:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        self.future_logs[topic, partition] = log
+        return log
+
+    def delete_future(self, topic: str, partition: int) -> None:
+        log = self.future_logs.pop((topic, partition), None)
+        if log is not None:
+            log.abandon()
+            self._forget_offsets((topic, partition))
+            self._doom(os.fspath(log.path), topic, partition)
+
+    def take_over(self, topic: str, partition: int, source: LogDirectory) -> PartitionLog:
+        """Let the copy here take the place of the log in another directory, which goes with `remove_deleted`."""
+        name = (topic, partition)
+        future, log = self.future_logs[name], source.logs[name]
+        future.rename(self._file(f"{topic}-{partition}"))
+        try:
+            sync_path(self._directory)  # a power failure must not bring back the copy and take away the log
+        except OSError as error:
+            raise storage_error(f"cannot write {self._directory}", error) from error
+        self.logs[name] = self.future_logs.pop(name)
+        del source.logs[name]
+        source._forget_offsets(name)
+        doomed = source._doomed_path(topic, partition)
+        log.retire(f"{topic}-{partition} was moved to {self.path}")
+        source._retired.append(log)
+        try:
+            log.rename(doomed)
+            source._doomed.append(doomed)
+        except StorageError as error:  # with two of them, the next start keeps the longer one
+            logger.warning("The old log of %s-%d could not be taken away: %s", topic, partition, error)
+        return future
 
     # Failing
 
@@ -238,7 +317,10 @@ class LogDirectory:
         for name, log in self.logs.items():
             log.abandon()
             self.offline_logs[name] = reason
+        for log in self.future_logs.values():
+            log.abandon()
         self.logs.clear()
+        self.future_logs.clear()
 
     def fail_log(self, topic: str, partition: int, reason: str) -> None:
         """One log cannot be used any more, the others can."""
@@ -255,7 +337,7 @@ class LogDirectory:
             self._checkpoint()
 
     def _checkpoint(self) -> None:
-        logs = self.logs.copy()
+        logs = self.logs | self.future_logs
         recovery_points = {name: log.recovery_point for name, log in logs.items()}
         recovery_points.update(
             dict.fromkeys(self.offline_logs, 0)
@@ -289,7 +371,7 @@ class LogDirectory:
             return
         try:
             with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-close") as pool:
-                closed = all(list(pool.map(self._close, list(self.logs.values()))))
+                closed = all(list(pool.map(self._close, [*self.logs.values(), *self.future_logs.values()])))
             self.checkpoint()
             self.checkpoint_cleaner()
             if closed:
@@ -312,7 +394,7 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go of everything as a crash would: no checkpoint, no mark."""
-        for log in self.logs.values():
+        for log in (*self.logs.values(), *self.future_logs.values()):
             log.abandon()
         if self._lock is not None:
             self._lock.release()

@@ -8,6 +8,7 @@ import random
 import shutil
 import time
 from functools import partial
+from pathlib import Path
 from threading import Lock
 
 from crc32c import crc32c
@@ -413,6 +414,11 @@ class PartitionLog(ReadableLog):
         logger.error("%s", self.offline_reason)
         raise StorageError(self.offline_reason, error) from error
 
+    def skip_to(self, offset: int) -> None:
+        """Go on at a later offset: compaction has left nothing of what lies between."""
+        self._roll_for_append(offset)
+        self.log_end_offset = offset
+
     def advance_log_start_offset(self, offset: int) -> None:
         """Delete the records below `offset`; segments that are wholly below go with them."""
         if offset > self.log_end_offset:
@@ -530,6 +536,22 @@ class PartitionLog(ReadableLog):
         self._recent.clear()
         self._closed = True  # another log may get the same path: nothing may be opened by name any more
         self.offline_reason = self.offline_reason or f"{self.path} is closed"
+
+    def rename(self, path: str) -> None:
+        """Give the directory another name. Who reads meanwhile notices nothing."""
+        try:
+            os.rename(self.path, path)
+        except OSError as error:
+            raise storage_error(f"cannot rename {self.path} to {path}", error) from error
+        self.path = Path(path)
+        self.segments.moved_to(path)
+        self.epochs.moved_to(path)
+        self.producers.moved_to(path)
+        self._entry_synced = False
+
+    def retire(self, reason: str) -> None:
+        """Take no more appends; what is being read is read to its end."""
+        self.offline_reason = reason
 
     def delete(self) -> None:
         """Close without keeping anything, and remove the directory."""

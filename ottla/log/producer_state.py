@@ -277,6 +277,16 @@ class ProducerStates:
 
     # Snapshots. They carry a checksum, so a torn one is noticed and needs no fsync.
 
+    def moved_to(self, directory: str) -> None:
+        self._directory = directory
+
+    def take_over(self, other: ProducerStates) -> None:
+        """Know what another log knows that has the same batches: more than can be read off them."""
+        self.producers = other.producers
+        self.open_transactions = other.open_transactions
+        self.ended_transactions = other.ended_transactions
+        self.markers = other.markers
+
     def _path(self, offset: int) -> str:
         return os.path.join(self._directory, f"{offset:020d}{SNAPSHOT_SUFFIX}")
 

@@ -372,6 +372,16 @@ class LogSegment:
             raise CorruptSegmentError(self.path, scan.invalid.position, scan.invalid.reason)
         return end_offset
 
+    def moved_to(self, directory: str) -> None:
+        """The directory has another name; the files in it are the same."""
+        self.directory = directory
+        self.offset_index.path = os.path.join(directory, os.path.basename(self.offset_index.path))
+        self.time_index.path = os.path.join(directory, os.path.basename(self.time_index.path))
+        self.transaction_index.path = os.path.join(directory, os.path.basename(self.transaction_index.path))
+        sealed_files.drop(self)
+        if self.file is not None:
+            self.file.path = self.path
+
     def rename_deleted(self) -> list[str]:
         """Take the files out of the log; they are unlinked later, when nobody is likely to read them."""
         sealed_files.drop(self)

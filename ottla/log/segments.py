@@ -98,6 +98,14 @@ class LogSegments:
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
+    def moved_to(self, directory: str) -> None:
+        for segment in self._segments:
+            segment.moved_to(directory)
+        self._deleted = [
+            (when, [os.path.join(directory, os.path.basename(path)) for path in files])
+            for when, files in self._deleted
+        ]
+
     def close(self) -> None:
         """Let go of every descriptor; regions that are being sent keep theirs."""
         for segment in self._segments:

@@ -44,6 +44,7 @@ CLIENT_COMMANDS = {
     ("configs", "describe"): ("topic", "t"),
     ("configs", "set"): ("topic", "t", "a=b"),
     ("configs", "delete"): ("topic", "t", "a"),
+    ("cluster", "rebalance"): (),
 }
 
 

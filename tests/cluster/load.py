@@ -14,7 +14,16 @@ import confluent_kafka
 class Load:
     """Sends numbered records with acks=all from a thread of its own, in order, until it is stopped."""
 
-    def __init__(self, servers: str, topic: str, *, per_second: int = 500, **settings: Any) -> None:
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        partition: int = 0,
+        *,
+        per_second: int = 500,
+        record_size: int = 0,
+        **settings: Any,
+    ) -> None:
         self._producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": servers,
@@ -25,6 +34,8 @@ class Load:
             }
         )
         self._topic = topic
+        self.partition = partition
+        self._record_size = record_size  # at least
         self._pause = 1 / per_second
         self.acknowledged: list[int] = []
         self.times: list[float] = []
@@ -36,7 +47,10 @@ class Load:
         number = 0
         while not self._stopping.is_set():
             self._producer.produce(
-                self._topic, str(number).encode(), partition=0, on_delivery=self._delivered(number)
+                self._topic,
+                str(number).encode().ljust(self._record_size),
+                partition=self.partition,
+                on_delivery=self._delivered(number),
             )
             number += 1
             self._producer.poll(0)
@@ -75,16 +89,16 @@ class Load:
         self._thread.join()
 
 
-def read_all(servers: str, topic: str, seconds: float = 30) -> list[int]:
-    """The numbers in the topic's only partition, up to where it ends now."""
+def read_all(servers: str, topic: str, seconds: float = 30, *, partition: int = 0) -> list[int]:
+    """The numbers in a partition of the topic, up to where it ends now."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False}
     )
     try:
-        partition = confluent_kafka.TopicPartition(topic, 0, 0)
-        consumer.assign([partition])
+        place = confluent_kafka.TopicPartition(topic, partition, 0)
+        consumer.assign([place])
         position, deadline = 0, time.monotonic() + seconds
-        end = _end(consumer, partition, deadline)
+        end = _end(consumer, place, deadline)
         found: list[int] = []
         while position < end:
             assert time.monotonic() < deadline, f"read {position} of {end}"

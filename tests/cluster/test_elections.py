@@ -135,6 +135,7 @@ def test_who_cannot_use_its_log_leaves_the_isr_and_leads_no_more() -> None:
     assert outcome(elections.give_up(partition(leader=-1), 1, {1, 3})) == (3, 6, (2, 3))
 
 
-def test_the_last_in_sync_stays_though_it_cannot_use_its_log() -> None:
-    assert elections.give_up(partition(isr=(1,)), 1, {1, 2, 3}) is None
+def test_the_last_in_sync_stays_in_the_isr_though_it_cannot_use_its_log() -> None:
+    assert outcome(elections.give_up(partition(isr=(1,)), 1, {1, 2, 3})) == (-1, 6, (1,))
+    assert elections.give_up(partition(isr=(1,), leader=-1), 1, {1, 2, 3}) is None
     assert elections.give_up(partition(isr=(2, 3), leader=2), 1, {1, 2, 3}) is None

@@ -146,7 +146,7 @@ async def test_a_log_that_is_not_open_yet_is_not_offline(tmp_path: Path) -> None
 
 def test_who_cannot_reach_its_log_leads_nothing() -> None:
     led = PartitionImage("t", 0, 0, 5, (0, 1), (0, 1), 3)
-    assert elections.without_data(led, 0, {1}) == led._replace(leader=1, leader_epoch=6, isr=(1,))
-    assert elections.without_data(led, 0, set()) == led._replace(leader=NO_LEADER, leader_epoch=6)
+    assert elections.give_up(led, 0, {1}) == led._replace(leader=1, leader_epoch=6, isr=(1,))
+    assert elections.give_up(led, 0, set()) == led._replace(leader=NO_LEADER, leader_epoch=6, isr=(1,))
     followed = led._replace(leader=1)
-    assert elections.without_data(followed, 0, {1}) == followed._replace(isr=(1,))
+    assert elections.give_up(followed, 0, {1}) == followed._replace(isr=(1,))

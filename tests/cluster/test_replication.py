@@ -8,14 +8,9 @@ from pathlib import Path
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.cluster.replicated import Brokers, batch, brokers, until, values_of
+from tests.cluster.replicated import batch, brokers, until, values_of
 
 
 async def test_what_the_leader_writes_arrives_at_the_followers_byte_for_byte(tmp_path: Path) -> None:
@@ -237,26 +232,6 @@ async def test_a_follower_that_is_behind_the_log_start_begins_anew_there(tmp_pat
         await until(lambda: cluster.held(2).high_watermark == 8)
 
 
-async def delete_records(cluster: Brokers, offset: int, timeout_ms: int) -> tuple[int, int]:
-    asked = DeleteRecordsPartition(partition_index=0, offset=offset)
-    topic = DeleteRecordsTopic(name="t", partitions=[asked])
-    response = await cluster.peer(0).request(DeleteRecordsRequest(topics=[topic], timeout_ms=timeout_ms), 2)
-    result = response.topics[0].partitions[0]
-    return result.error_code, result.low_watermark
-
-
-async def test_records_are_deleted_when_every_replica_that_is_there_has_deleted_them(tmp_path: Path) -> None:
-    async with brokers(tmp_path, replica_fetch_wait_max_ms="10000") as cluster:
-        await cluster.create("t")
-        await cluster.produce(0, "a", "b", "c")
-        assert await delete_records(cluster, 1, 9_000) == (0, 1)
-        assert [cluster.held(broker_id).log.log_start_offset for broker_id in range(3)] == [1, 1, 1]
-        cluster.pause(2)
-        assert await delete_records(cluster, 2, 300) == (ErrorCode.REQUEST_TIMED_OUT, 2)
-        await cluster.kill(2)
-        assert await delete_records(cluster, 3, 9_000) == (0, 3)
-
-
 async def test_a_follower_hears_again_what_crossed_its_request(tmp_path: Path) -> None:
     async with brokers(tmp_path) as cluster:
         await cluster.create("t", replicas=(0, 1))
@@ -270,28 +245,6 @@ async def test_a_follower_hears_again_what_crossed_its_request(tmp_path: Path) -
         assert fetcher._to_name
         cluster.held(0).delete_records(2)
         await until(lambda: cluster.held(1).log.log_start_offset == 2, "the log start", seconds=5)
-
-
-async def test_who_deletes_records_is_answered_in_the_next_epoch_of_the_same_leader(tmp_path: Path) -> None:
-    async with brokers(tmp_path) as cluster:
-        await cluster.create("t")
-        await cluster.produce(0, "a", "b", "c")
-        cluster.pause(2)
-        deleting = asyncio.create_task(delete_records(cluster, 2, 15_000))
-        await until(lambda: cluster.held(0).leading._deletions)
-        await cluster.elect("t", 0)  # where all follow anew
-        assert await deleting == (0, 2)
-
-
-async def test_who_deletes_records_is_answered_when_no_other_replica_is_left(tmp_path: Path) -> None:
-    async with brokers(tmp_path) as cluster:
-        await cluster.create("t")
-        await cluster.produce(0, "a", "b", "c")
-        cluster.pause(2)
-        deleting = asyncio.create_task(delete_records(cluster, 2, 15_000))
-        await until(lambda: cluster.held(0).leading._deletions)
-        await cluster.change("t", replicas=(0,), isr=(0,))
-        assert await deleting == (0, 2)
 
 
 async def test_a_follower_starts_at_a_log_start_in_the_middle_of_a_batch(tmp_path: Path) -> None:

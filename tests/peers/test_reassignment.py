@@ -223,3 +223,42 @@ def test_what_is_wrong_is_told_alike(bootstrap, tmp_path):
         "Error reassigning partition(s):",
         "wrong-0: The replication factor is changed from 2 to 3",
     ]
+
+
+def test_a_cluster_of_apache_kafka_is_rebalanced(bootstrap, tmp_path):
+    def rebalance(*args: object) -> str:
+        command = [sys.executable, "-m", "ottla.cli", "cluster", "rebalance", "-b", bootstrap, "-t", "heaped"]
+        done = subprocess.run([*command, *map(str, args)], capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        return done.stdout
+
+    ours(
+        bootstrap,
+        "topics",
+        "--create",
+        "--topic",
+        "heaped",
+        "--replica-assignment",
+        "1:2,1:2,1:2,1:2,1:2,1:2",
+    )
+    ours(bootstrap, "producer-perf-test", "--topic", "heaped", "--num-records", 3000, "--record-size", 1000)
+    proposed = json.loads(rebalance("--dry-run", "--json"))
+    assert [broker["after"]["replicas"] for broker in proposed["brokers"]] == [4, 4, 4]
+    assert [broker["after"]["leaders"] for broker in proposed["brokers"]] == [2, 2, 2]
+    assert proposed["bytes_to_copy"] > 500_000
+    (tmp_path / "plan.json").write_text(json.dumps(proposed))
+    verified = theirs(
+        bootstrap, "--verify", "--reassignment-json-file", tmp_path / "plan.json", "--preserve-throttles"
+    )
+    assert verified.count("There is no active reassignment of partition heaped-") == len(
+        proposed["partitions"]
+    )
+    rebalance("--yes", "--batch", 2, "--throttle", 5_000_000)
+    verified = theirs(bootstrap, "--verify", "--reassignment-json-file", tmp_path / "plan.json")
+    assert verified.count("is completed.") == len(proposed["partitions"])
+    assert "There is nothing to even out." in rebalance("--yes")
+    described = ours(bootstrap, "topics", "--describe", "--topic", "heaped")
+    assert sorted(described.count(f"Leader: {broker}\t") for broker in (1, 2, 3)) == [2, 2, 2]
+    assert "throttled" not in described
+    drained = json.loads(rebalance("--dry-run", "--json", "--drain", 3))
+    assert [broker["after"]["replicas"] for broker in drained["brokers"]] == [6, 6, 0]

@@ -35,16 +35,18 @@ _NO_WATERMARK = -1
 async def handle(
     broker: Broker, request: DeleteRecordsRequest, context: RequestContext
 ) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(broker, topic.name, partition) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
-    await _wait_for_replicas(broker, request, response)
+    response = DeleteRecordsResponse()
+    waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult] = {}
+    for topic in request.topics:
+        results = []
+        for asked in topic.partitions:
+            result, deleted = _delete(broker, topic.name, asked)
+            results.append(result)
+            if deleted is not None:
+                waiting[deleted] = result
+        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    if waiting:
+        await _wait(waiting, request.timeout_ms / 1000)
     # Answered when it is written down: what was deleted does not come back after a crash.
     for directory in broker.replicas.log_directories:
         if directory.online:
@@ -52,28 +54,21 @@ async def handle(
     return response
 
 
-async def _wait_for_replicas(
-    broker: Broker, request: DeleteRecordsRequest, response: DeleteRecordsResponse
-) -> None:
-    deadline = broker.loop.time() + request.timeout_ms / 1000
-    for topic in response.topics:
-        for result in topic.partitions:
-            partition = broker.replicas.topic(topic.name).get(result.partition_index)
-            if result.error_code or partition is None or partition.leading is None:
-                continue
-            waiting = partition.leading.wait_deleted(result.low_watermark)
-            if waiting is None:
-                continue
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await waiting
-            except TimeoutError:
-                result.error_code = ErrorCode.REQUEST_TIMED_OUT
-            except KafkaError as error:
-                result.error_code = error.code
+async def _wait(waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult], seconds: float) -> None:
+    """Until the other replicas have deleted it too, or another leads."""
+    await asyncio.wait(waiting, timeout=max(0.0, seconds))
+    for deleted, result in waiting.items():
+        if not deleted.done():
+            deleted.cancel()
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        elif isinstance(error := deleted.exception(), KafkaError):
+            result.error_code, result.low_watermark = error.code, _NO_WATERMARK
 
 
-def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(
+    broker: Broker, topic: str, asked: DeleteRecordsPartition
+) -> tuple[DeleteRecordsPartitionResult, asyncio.Future[None] | None]:
+    """What came of it, and what ends when the other replicas have done the same."""
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=_NO_WATERMARK)
     try:
         if topic in INTERNAL_TOPICS:
@@ -85,4 +80,6 @@ def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> Delete
         result.low_watermark = partition.delete_records(asked.offset)
     except KafkaError as error:
         result.error_code = error.code
-    return result
+        return result, None
+    leading = partition.leading
+    return result, None if leading is None else leading.wait_deleted(result.low_watermark)

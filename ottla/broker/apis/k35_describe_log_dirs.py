@@ -3,6 +3,8 @@
 Behaviour
 - Null topics mean all of them. What is asked for and not here is left out, as Kafka does: an answer is about
   directories, not about topics.
+- A copy that is to take the place of a log in another directory is listed as a future replica, with how many offsets it
+  is behind.
 - A directory that failed is listed with KAFKA_STORAGE_ERROR and nothing in it.
 
 Version notes
@@ -15,6 +17,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ottla.log.checkpoint import TopicPartition
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode
@@ -55,17 +58,27 @@ def _describe(
     if not directory.online:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return result
-    logs = directory.logs.items()
-    result.topics = _topics(log for name, log in logs if wanted is None or name in wanted)
+    lag = broker.replicas.log_dir_moves.lag
+    listed: list[tuple[TopicPartition, PartitionLog, int | None]] = [
+        (name, log, None) for name, log in directory.logs.items()
+    ]
+    listed += [(name, log, lag(log)) for name, log in directory.future_logs.items()]
+    result.topics = _topics((log, behind) for name, log, behind in listed if wanted is None or name in wanted)
     result.total_bytes = volume.f_frsize * volume.f_blocks
     result.usable_bytes = volume.f_frsize * volume.f_bavail
     return result
 
 
-def _topics(logs: Iterable[PartitionLog]) -> list[DescribeLogDirsTopic]:
+def _topics(logs: Iterable[tuple[PartitionLog, int | None]]) -> list[DescribeLogDirsTopic]:
+    """Logs, and how far behind those are that are copies."""
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for log in logs:
+    for log, behind in logs:
         topics.setdefault(log.topic, []).append(
-            DescribeLogDirsPartition(partition_index=log.partition, partition_size=log.size)
+            DescribeLogDirsPartition(
+                partition_index=log.partition,
+                partition_size=log.size,
+                offset_lag=behind or 0,
+                is_future_key=behind is not None,
+            )
         )
     return [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]

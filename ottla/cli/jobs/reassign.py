@@ -206,10 +206,6 @@ def move_replicas(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]
     started = set()
     for broker, directories in by_broker.items():
         connection = client.brokers.node(broker)
-        if AlterReplicaLogDirsRequest.api_key not in connection.versions:
-            own = {replica: path for replica, path in wanted.items() if replica[2] == broker}
-            started |= _already_there(client, own)
-            continue
         request = AlterReplicaLogDirsRequest(
             dirs=[
                 AlterReplicaLogDir(
@@ -230,16 +226,3 @@ def move_replicas(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]
                 elif result.error_code != ErrorCode.REPLICA_NOT_AVAILABLE:
                     raise JobError(f"Failed to alter dir for {name}: {ErrorCode(result.error_code).name}")
     return started
-
-
-def _already_there(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]:
-    """Of replicas on a broker that cannot move them: a file that says where they are asks for nothing."""
-    lies = places(client, sorted({topic for topic, _, _ in wanted}))
-    for (topic, number, broker), path in wanted.items():
-        place = lies.get((topic, number, broker))
-        if place is not None and place.current != path:
-            raise JobError(
-                f"Broker {broker} does not move replicas between log directories: {topic}-{number} stays in "
-                f"{place.current}."
-            )
-    return {replica for replica in wanted if replica in lies}

@@ -208,9 +208,7 @@ def test_what_was_printed_is_the_way_back(tools, kafka_broker, topic, move, tmp_
     assert verified[2] == f"Reassignment of replica {topic}-1-0 completed successfully."
     back.write_text(before.replace(str(kafka_broker.data), "/elsewhere"))
     failed = tools("reassign-partitions", "--execute", "--reassignment-json-file", back, code=1)
-    assert failed.lines[-1] == (
-        f"Error: Broker 0 does not move replicas between log directories: {topic}-1 stays in {kafka_broker.data}."
-    )
+    assert failed.lines[-1] == f"Error: Failed to alter dir for {topic}-1-0: LOG_DIR_NOT_FOUND"
 
 
 def test_what_cannot_be_moved_is_one_sentence(tools, topic, tmp_path):

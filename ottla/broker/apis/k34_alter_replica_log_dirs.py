@@ -1,0 +1,54 @@
+"""AlterReplicaLogDirs, key 34: move replicas between the log directories of this broker.
+
+Behaviour
+- Answered when the move has begun. A copy is made beside the log and takes its place when it has everything; clients
+  notice nothing. It goes on after a restart. DescribeLogDirs shows how far it is.
+- A replica that is asked to move where it is stays there, and what was copied elsewhere is thrown away.
+- A replica that is not here yet is made in the directory when it comes, and answered with REPLICA_NOT_AVAILABLE.
+- LOG_DIR_NOT_FOUND for what is not in log.dirs, KAFKA_STORAGE_ERROR where the directory or the log is offline.
+- `replica.alter.log.dirs.io.max.bytes.per.second` holds it back.
+
+Version notes
+- 1 the first; 2 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+async def handle(
+    broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> AlterReplicaLogDirsResponse:
+    wanted = {  # the last directory that is named for a replica counts
+        (topic.name, index): directory.path
+        for directory in request.dirs
+        for topic in directory.topics
+        for index in topic.partitions
+    }
+    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (name, index), path in wanted.items():
+        result = AlterReplicaLogDirPartitionResult(partition_index=index)
+        try:
+            await broker.replicas.log_dir_moves.move(name, index, path)
+        except KafkaError as error:
+            result.error_code = error.code
+        results.setdefault(name, []).append(result)
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions)
+            for name, partitions in results.items()
+        ]
+    )

@@ -1,0 +1,101 @@
+"""The copy of a log that is to take its place from another directory.
+
+Its directory is `topic-partition.<unique id>-future`, as in Kafka. It is written like the log of a follower whose
+leader is the log beside it. Once it has everything, two renames and an assignment make it the log. A crash between
+the renames leaves two whole logs, of which the longer one is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ottla.log.batch import BATCH_OVERHEAD, header_at
+from ottla.log.file_region import FileRegion
+
+if TYPE_CHECKING:
+    from ottla.log.checkpoint import TopicPartition
+    from ottla.log.log_directory import LogDirectory
+    from ottla.log.partition_log import PartitionLog
+
+logger = logging.getLogger(__name__)
+
+FUTURE_SUFFIX = "-future"
+_FUTURE_NAME = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}" + FUTURE_SUFFIX)
+
+
+def future_name(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}.{uuid.uuid4().hex}{FUTURE_SUFFIX}"
+
+
+def parse_future_name(name: str) -> TopicPartition | None:
+    found = _FUTURE_NAME.fullmatch(name)
+    return None if found is None else (found[1], int(found[2]))
+
+
+def align(future: PartitionLog, log: PartitionLog) -> None:
+    """Cut off what the log does not have (any more), and begin where it begins."""
+    future.truncate_to(_common_end(future, log))  # where a batch goes as a whole, it may end earlier
+    if future.log_end_offset < log.log_start_offset:
+        future.truncate_fully_and_start_at(log.log_start_offset)
+
+
+def _common_end(future: PartitionLog, log: PartitionLog) -> int:
+    """Up to where both have the same: they were written by the same leaders up to the end of an epoch both know."""
+    for epoch, _ in reversed(future.epochs.entries):
+        known, end = log.epoch_end_offset(epoch)
+        if known == epoch:
+            return min(end, future.epoch_end_offset(epoch)[1])
+    return min(future.log_end_offset, log.log_start_offset)
+
+
+def copy(region: FileRegion, future: PartitionLog) -> int:
+    """Write what was read of the log from the copy's end on; how many bytes were read. May run in a thread."""
+    data = memoryview(region.read())
+    if future.log_end_offset == future.log_start_offset and len(data) >= BATCH_OVERHEAD:
+        first = header_at(data)
+        if first.base_offset < future.log_end_offset <= first.last_offset:
+            # The log starts in the middle of a batch, because the records before it were deleted.
+            future.truncate_fully_and_start_at(first.base_offset)
+    future.append_as_follower(data)
+    return len(data)
+
+
+def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) -> None:
+    """Know what the log knows and batches do not tell, and be as safe on disk. Both have the same batches."""
+    if log.log_start_offset > future.log_start_offset:
+        future.advance_log_start_offset(log.log_start_offset)
+    for epoch, start_offset in log.epochs.entries:
+        future.start_epoch(epoch, start_offset)
+    future.producers.take_over(log.producers)
+    future.config = log.config
+    future.first_dirty_offset = min(first_dirty_offset, log.first_dirty_offset)
+    if log.recovery_point > future.recovery_point:
+        future.flush()
+
+
+def settle_copies(directories: Sequence[LogDirectory]) -> None:
+    """After a crash: of two logs of a partition one is kept, and a copy of nothing is none."""
+    kept: dict[TopicPartition, LogDirectory] = {}
+    for directory in directories:
+        for name, log in list(directory.logs.items()):
+            other = kept.setdefault(name, directory)
+            if other is directory:
+                continue
+            shorter = other if other.logs[name].log_end_offset < log.log_end_offset else directory
+            kept[name] = directory if shorter is other else other
+            logger.warning(
+                "%s-%d was being moved to another directory when the broker died: that in %s is kept, not that in %s",
+                *name,
+                kept[name].path,
+                shorter.path,
+            )
+            shorter.delete_log(*name)
+    if all(directory.online for directory in directories):
+        damaged = {name for directory in directories for name in directory.offline_logs}
+        for directory in directories:
+            for name in set(directory.future_logs) - kept.keys() - damaged:
+                directory.delete_future(*name)

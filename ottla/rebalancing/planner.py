@@ -1,0 +1,294 @@
+"""Which replicas move where, so that brokers carry the same.
+
+In this order, and never a later one at the expense of an earlier:
+
+1. brokers that are to be emptied are emptied,
+2. the replicas of a partition are spread over racks,
+3. every broker has the same number of replicas,
+4. and about the same number of bytes,
+5. and is the preferred leader of the same number of partitions.
+
+Every step makes something better, so it ends; where no step does, a second plan is empty.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from operator import itemgetter
+
+from ottla.rebalancing.layout import Layout, PartitionName, Placed
+
+Assignment = dict[PartitionName, tuple[int, ...]]
+
+TOLERANCE = 0.1
+# An exchange that evens out less than this part of what it copies is not worth it.
+_LEAST_GAIN = 0.05
+# How many bytes may be copied rather than leave one byte uneven a little longer.
+_WORTH = 4
+
+
+class TooFewBrokers(Exception):
+    """A partition has more replicas than there are brokers to have them."""
+
+    def __init__(self, name: PartitionName, replicas: int, brokers: int) -> None:
+        super().__init__(name, replicas, brokers)
+        self.name, self.replicas, self.brokers = name, replicas, brokers
+
+
+def plan(
+    partitions: Mapping[PartitionName, Placed],
+    racks: Mapping[int, str | None],
+    *,
+    drained: Collection[int] = (),
+    tolerance: float = TOLERANCE,
+    leaders_only: bool = False,
+) -> Assignment:
+    """The partitions that get other replicas, or the same in another order.
+
+    `racks` has the brokers that are there (id → rack). Sizes are even when no broker is further than `tolerance` from
+    the mean. The same input gives the same plan.
+    """
+    layout = Layout(partitions, racks, drained)
+    if not leaders_only:
+        _drain(layout)
+        _spread_over_racks(layout)
+        while _even_counts(layout) | _even_sizes(layout, tolerance):
+            pass
+    _even_leaders(layout)
+    return layout.changed()
+
+
+# -- emptying, and racks -------------------------------------------------------------------------------
+
+
+def _drain(layout: Layout) -> None:
+    """The largest first, each to who has least and makes the racks least crowded."""
+    for broker in layout.drained:
+        for name in sorted(layout.names[broker], key=lambda name: (-layout.partitions[name].size, name)):
+            replicas = layout.replicas[name]
+            targets = [target for target in layout.brokers if target not in replicas]
+            if not targets:
+                raise TooFewBrokers(name, len(replicas), len(layout.brokers))
+            layout.move(name, broker, _emptiest(layout, name, broker, targets))
+
+
+def _emptiest(layout: Layout, name: PartitionName, source: int, targets: list[int]) -> int:
+    return min(
+        targets,
+        key=lambda target: (
+            layout.crowding_after(name, source, target),
+            layout.count[target],
+            layout.size[target],
+            target,
+        ),
+    )
+
+
+def _spread_over_racks(layout: Layout) -> None:
+    for name, replicas in layout.replicas.items():
+        while layout.partitions[name].movable:
+            steps = [
+                (layout.crowding_after(name, source, target), -layout.count[source], source)
+                for source in replicas
+                for target in layout.brokers
+                if target not in replicas
+            ]
+            best = min(steps, default=None)
+            if best is None or best[0] >= layout.crowding(replicas):
+                break
+            source = best[2]
+            targets = [target for target in layout.brokers if target not in replicas]
+            layout.move(name, source, _emptiest(layout, name, source, targets))
+
+
+# -- the number of replicas ----------------------------------------------------------------------------
+
+
+def _even_counts(layout: Layout) -> bool:
+    """Whether anything was moved."""
+    before = False
+    while _move_one(layout) or _move_in_chain(layout):
+        before = True
+    return before
+
+
+def _unequal(layout: Layout, amount: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+    """Pairs of brokers of which the first has at least two more: the most unequal first."""
+    fullest = sorted(layout.brokers, key=lambda broker: (-amount[broker], broker))
+    for source in fullest:
+        for target in reversed(fullest):
+            if amount[source] - amount[target] < 2:
+                break
+            yield source, target
+
+
+def _move_one(layout: Layout) -> bool:
+    for source, target in _unequal(layout, layout.count):
+        name = _best_to_move(layout, source, target)
+        if name is not None:
+            layout.move(name, source, target)
+            return True
+    return False
+
+
+def _best_to_move(layout: Layout, source: int, target: int) -> PartitionName | None:
+    """One whose topic is spread better by it, and then one whose size makes the brokers most alike."""
+    wanted = max(0, (layout.size[source] - layout.size[target]) // 2)
+    return min(
+        (name for name in layout.movable(source) if layout.may_move(name, source, target)),
+        key=lambda name: (
+            layout.of_topic(name[0], target) - layout.of_topic(name[0], source),
+            abs(layout.partitions[name].size - wanted),
+            name,
+        ),
+        default=None,
+    )
+
+
+def _move_in_chain(layout: Layout) -> bool:
+    """Where nothing can go from a full broker to an empty one directly, others between them may pass theirs on."""
+
+    @cache
+    def next_to(broker: int) -> list[int]:
+        names = layout.movable(broker)
+        return [
+            target
+            for target in layout.brokers
+            if target != broker and any(layout.may_move(name, broker, target) for name in names)
+        ]
+
+    for source, target in _unequal(layout, layout.count):
+        chain = _path(source, target, next_to)
+        if chain and _move_along(layout, chain):
+            return True
+    return False
+
+
+def _move_along(layout: Layout, chain: list[int]) -> bool:
+    done: list[tuple[PartitionName, int, int]] = []
+    for source, target in pairwise(chain):
+        name = _best_to_move(layout, source, target)
+        if name is None:  # an earlier link took it
+            for undone in reversed(done):
+                layout.move(undone[0], undone[2], undone[1])
+            return False
+        layout.move(name, source, target)
+        done.append((name, source, target))
+    return True
+
+
+def _path(source: int, target: int, next_to: Callable[[int], Iterable[int]]) -> list[int]:
+    """The shortest one, or nothing."""
+    came_from = {source: source}
+    queue = deque([source])
+    while queue and target not in came_from:
+        broker = queue.popleft()
+        for neighbour in next_to(broker):
+            if neighbour not in came_from:
+                came_from[neighbour] = broker
+                queue.append(neighbour)
+    if target not in came_from:
+        return []
+    path = [target]
+    while path[-1] != source:
+        path.append(came_from[path[-1]])
+    return path[::-1]
+
+
+# -- bytes ---------------------------------------------------------------------------------------------
+
+
+def _even_sizes(layout: Layout, tolerance: float) -> bool:
+    mean = sum(layout.size[broker] for broker in layout.brokers) / max(1, len(layout.brokers))
+    done = False
+    while _exchange_one(layout, mean, tolerance * mean):
+        done = True
+    return done
+
+
+def _exchange_one(layout: Layout, mean: float, allowed: float) -> bool:
+    largest = sorted(layout.brokers, key=lambda broker: (-layout.size[broker], broker))
+    for source in largest:
+        for target in reversed(largest):
+            if layout.size[source] - mean <= allowed and mean - layout.size[target] <= allowed:
+                break  # neither is far from the mean, and those that follow are nearer
+            found = _best_exchange(layout, source, target)
+            if found is not None:
+                given, taken = found
+                layout.move(given, source, target)
+                if taken is not None:
+                    layout.move(taken, target, source)
+                return True
+    return False
+
+
+def _best_exchange(
+    layout: Layout, source: int, target: int
+) -> tuple[PartitionName, PartitionName | None] | None:
+    """A large replica against a small one, or against none where that leaves the numbers as uneven as they are."""
+    gap = layout.size[source] - layout.size[target]
+    if gap < 2:
+        return None
+    partitions = layout.partitions
+    back: list[tuple[int, PartitionName | None]] = [
+        (partitions[name].size, name)
+        for name in layout.movable(target)
+        if layout.may_move(name, target, source)
+    ]
+    back.sort()
+    if layout.count[source] > layout.count[target]:
+        back.insert(0, (0, None))
+    best: tuple[tuple[object, ...], PartitionName, PartitionName | None] | None = None
+    for given in layout.movable(source):
+        if not layout.may_move(given, source, target):
+            continue
+        size = partitions[given].size
+        nearest = bisect_left(back, size - gap // 2, key=itemgetter(0))
+        for at in {0, max(0, nearest - 1), nearest}:
+            if at >= len(back):
+                continue
+            taken = back[at][1]
+            moved = size - back[at][0]
+            gain = min(moved, gap - moved)
+            cost = layout.copied(given, source, target)
+            if taken is not None:
+                cost += layout.copied(taken, target, source)
+            if gain <= 0 or gain < _LEAST_GAIN * cost:
+                continue
+            key = (cost - _WORTH * gain, given, at)
+            if best is None or key < best[0]:
+                best = key, given, taken
+    return None if best is None else (best[1], best[2])
+
+
+# -- leaders -------------------------------------------------------------------------------------------
+
+
+def _even_leaders(layout: Layout) -> None:
+    """By the order of replicas alone, which copies nothing: leadership is handed on along the shortest chains."""
+
+    def led(broker: int) -> list[PartitionName]:
+        return sorted(name for name in layout.movable(broker) if layout.replicas[name][0] == broker)
+
+    def next_to(broker: int) -> list[int]:
+        others = {other for name in led(broker) for other in layout.replicas[name][1:]}
+        return [other for other in layout.brokers if other in others]
+
+    def step() -> bool:
+        next_to_now = cache(next_to)
+        for source, target in _unequal(layout, layout.leaders):
+            chain = _path(source, target, next_to_now)
+            if chain:
+                # From the end, so that no broker hands on what it has only just got.
+                for giver, taker in reversed(list(pairwise(chain))):
+                    name = next(name for name in led(giver) if taker in layout.replicas[name])
+                    layout.prefer(name, taker)
+                return True
+        return False
+
+    while step():
+        pass
