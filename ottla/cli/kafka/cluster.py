@@ -14,7 +14,9 @@ def run(argv: list[str]) -> int | None:
     commands = parser.add_subparsers(dest="command", parser_class=_Sub)
     for name, help_text in (("cluster-id", "the id of the cluster"), ("list-endpoints", "its brokers")):
         command = commands.add_parser(name, help=help_text)
-        command.add_argument("--bootstrap-server", "-b", metavar="HOST:PORT[,…]", required=True)
+        command.add_argument(
+            "--bootstrap-server", "--broker-list", "-b", metavar="HOST:PORT[,…]", required=True
+        )
         command.add_argument("--config", "-c", dest="command_config", metavar="FILE")
     args = parser.parse_args(argv)
     if args.command is None:
