@@ -5,22 +5,17 @@ Each line is handed to a shell, with `localhost:9092` standing for a broker that
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.broker_process import free_port
+from tests.shell import Shell, need_installed_commands, wait_until
 
-SCRIPTS = Path(sys.executable).parent
 COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -33,51 +28,14 @@ CUSTOMERS = 12_434
 pytestmark = pytest.mark.timeout(240)
 
 
-class Shell:
-    """`shell("kafka-topics --list …")` is what it printed; `shell.said` is its standard error."""
-
-    def __init__(self, directory: Path, port: int) -> None:
-        self.directory = directory
-        self.port = port
-        self.said = ""
-        self.environment = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"}
-
-    def line(self, line: str) -> str:
-        return line.replace("localhost:9092", f"127.0.0.1:{self.port}")
-
-    def __call__(self, line: str, *, code: int = 0, stdin: str = "") -> list[str]:
-        done = subprocess.run(
-            ["bash", "-c", self.line(line)], input=stdin, capture_output=True, text=True, timeout=120,
-            cwd=self.directory, env=self.environment,
-        )  # fmt: skip
-        self.said = done.stderr
-        assert done.returncode == code, (line, done.stdout, done.stderr)
-        return done.stdout.splitlines()
-
-    def start(self, line: str, output: Path) -> subprocess.Popen[bytes]:
-        """In the background, printing into a file."""
-        with open(output, "wb") as out, open(output.with_suffix(".err"), "wb") as err:
-            return subprocess.Popen(
-                ["bash", "-c", f"exec {self.line(line)}"], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                cwd=self.directory, env=self.environment,
-            )  # fmt: skip
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    if shutil.which("kafka-topics", path=str(SCRIPTS)) is None:
-        pytest.skip("Ottla is not installed beside this Python, so there are no commands to run")
+    need_installed_commands()
     directory = tmp_path_factory.mktemp("transcript")
-    shell = Shell(directory, free_port())
+    port = free_port()
+    shell = Shell(directory, {"localhost:9092": f"127.0.0.1:{port}"})
     (directory / "server.properties").write_text(
-        f"broker.id=0\nlisteners=PLAINTEXT://127.0.0.1:{shell.port}\nlog.dirs={directory / 'kafka-logs'}\n"
+        f"broker.id=0\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={directory / 'kafka-logs'}\n"
         "num.partitions=3\nlog.cleaner.backoff.ms=100\n"
     )
     output = directory / "server.out"
