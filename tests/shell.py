@@ -52,10 +52,15 @@ class Shell:
 
     def run(self, line: str, *, stdin: str = "", stderr: int) -> subprocess.CompletedProcess[str]:
         # The line is not among the shell's own arguments, where `pgrep -f` would find it.
-        return subprocess.run(
-            ["bash", "-c", 'eval "$LINE"'], input=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True,
-            timeout=120, cwd=self.directory, env={**self.environment, "LINE": self.line(line)},
-        )  # fmt: skip
+        try:
+            return subprocess.run(
+                ["bash", "-c", 'eval "$LINE"'], input=stdin, stdout=subprocess.PIPE, stderr=stderr, text=True,
+                timeout=90, cwd=self.directory, env={**self.environment, "LINE": self.line(line)},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as late:
+            pytest.fail(
+                f"$ {self.line(line)}\ndid not end. It printed {late.stdout!r} and said {late.stderr!r}."
+            )
 
     def start(self, line: str, output: Path) -> subprocess.Popen[bytes]:
         """In the background, printing into a file."""
