@@ -222,10 +222,7 @@ def _added(args: argparse.Namespace) -> dict[str, str]:
     if args.add_config_file is not None:
         from ottla.cli.properties import parse_properties
 
-        try:
-            return parse_properties(args.add_config_file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise JobError(f"{args.add_config_file} cannot be read: {error.strerror}.") from None
+        return parse_properties(tool.read_text(args.add_config_file))
     added: dict[str, str] = {}
     # A comma inside of [ ] belongs to the value.
     for pair in re.split(r",(?=[^\]]*(?:\[|$))", args.add_config or ""):

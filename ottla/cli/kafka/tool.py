@@ -112,6 +112,15 @@ def key_values(pairs: Sequence[str]) -> dict[str, str]:
     return parsed
 
 
+def read_text(path: Path) -> str:
+    """A file that was named on the command line."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise JobError(f"{path} cannot be read: {reason}.") from None
+
+
 def main(
     run: Callable[[list[str]], int | None], *, prefix: str = "", stream: Callable[[], IO[str]] | None = None
 ) -> NoReturn:
