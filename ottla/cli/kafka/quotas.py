@@ -86,13 +86,13 @@ def resolvable(host: str) -> bool:
 
 def _check_names(entity_type: str, names: list[str], what_for: str, shown: str) -> None:
     """Refuse what is neither a quota nor a credential; `shown` is how Java prints what they are in."""
+    known: tuple[str, ...] = _RATES
+    kind = "quota"
     if entity_type == "ips":
         kind, known = "connection quota", ("connection_creation_rate",)
         what_for, shown = "added", "{}"
     elif entity_type == "users":
         kind, known = "quota and SCRAM credential", (*_RATES, *credentials.MECHANISMS)
-    else:
-        kind, known = "quota", _RATES
     unknown = [name for name in names if name not in known]
     if unknown:
         raise tool.UsageError(
