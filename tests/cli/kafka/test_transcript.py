@@ -1,6 +1,35 @@
 """Promise: the sessions that Kafka people have in their fingers work as typed, with the commands that are installed.
 
 Each line is handed to a shell, with `localhost:9092` standing for a broker that `kafka-server-start` runs.
+
+Where each line of the sessions is tried (files beside this one unless a directory is named):
+
+zookeeper-server-start, -stop, four-letter words    test_zookeeper.py, test_transcript_cluster.py
+kafka-server-start [-daemon], kafka-server-stop     here, test_server.py, test_transcript_cluster.py
+keys of server.properties, unknown keys, bad values tests/cli/test_config.py, tests/metadata
+three brokers from server0 to 2.properties          test_transcript_cluster.py, test_tour.py
+lists with , ; and blanks, --broker-list            test_every_tool.py, test_transcript_cluster.py
+--zookeeper of topics, configs, consumer, reassign  test_transcript_cluster.py; unreachable: test_every_tool.py
+kafka-topics --create --list --describe --alter --delete --config
+                                                    here, test_topics.py; replicated: test_transcript_cluster.py
+kafka-configs --describe --add-config --delete-config
+                                                    here, test_configs.py
+kafka-console-producer, -consumer with keys, files, groups, codecs, Ctrl-C
+                                                    here, test_console.py
+--partition P --offset O                            here
+2 + 1 partitions for two consumers, 12,434 customers here; a third takes over: test_transcript_cluster.py
+kafka-consumer-groups --list --describe --reset-offsets in every way
+                                                    here, test_consumer_groups.py
+kafka-reassign-partitions, elections                here, test_reassign.py, test_transcript_cluster.py
+kafka-dump-log                                      here, test_dump_log.py
+kafka-log-dirs, -delete-records, -get-offsets, -broker-api-versions, -cluster
+                                                    here, test_operations.py
+perf tests, verifiable clients, end-to-end latency  here, test_measuring.py
+zookeeper-shell                                     test_zookeeper.py, test_transcript_cluster.py
+kafka-acls, kafka-mirror-maker, connect-*           test_every_tool.py: they say that they come later
+equal to Kafka's own tools                          tests/peers: test_kafka_tools*.py, test_reassignment.py
+wrong usage                                         test_wrong_usage.py, test_every_tool.py
+the third spelling, `ottla …`                       tests/cli
 """
 
 from __future__ import annotations
@@ -324,3 +353,35 @@ def test_offsets_leaders_and_reassignment(shell):
     segment = "kafka-logs/mytopic-0/00000000000000000000.log"
     dumped = shell(f"kafka-dump-log --files {segment} --print-data-log --deep-iteration")
     assert dumped[:2] == [f"Dumping {shell.line(segment)}", "Log starting offset: 0"]
+
+
+def test_the_other_operations(shell):
+    at = "--bootstrap-server localhost:9092"
+    shell(f"kafka-topics {at} --create --topic operated --partitions 1")
+    sent = shell(
+        f"kafka-producer-perf-test --topic operated --num-records 100 --record-size 10 --throughput -1 {at}"
+    )
+    assert re.match(r"100 records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), ", sent[-1])
+    columns, read = shell(f"kafka-consumer-perf-test {at} --topic operated --messages 100")
+    assert columns.startswith(
+        "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
+    )
+    assert int(read.split(", ")[4]) >= 100
+    verified = shell(f"kafka-verifiable-producer.sh {at} --topic operated --max-messages 3")
+    assert '"name":"tool_data"' in verified[-1]
+    (shell.directory / "offsets.json").write_text(
+        '{"partitions":[{"topic":"operated","partition":0,"offset":101}],"version":1}'
+    )
+    deleted = shell(f"kafka-delete-records {at} --offset-json-file offsets.json")
+    assert deleted[-1] == "partition: operated-0\tlow_watermark: 101"
+    assert shell(f"kafka-console-consumer {at} --topic operated --partition 0 --offset 101 --max-messages 2") == [
+        "1", "2",
+    ]  # fmt: skip
+    assert shell(f"kafka-log-dirs {at} --describe --topic-list operated")[:2] == [
+        "Querying brokers for log directories information",
+        "Received log directory information from brokers 0",
+    ]
+    [heading, *apis] = shell(f"kafka-broker-api-versions {at}")
+    assert heading == shell.line("localhost:9092 (id: 0 rack: null isFenced: false) -> (")
+    assert any(line.startswith("\tProduce(0): 0 to ") for line in apis)
+    assert shell(f"kafka-cluster cluster-id {at}")[0].startswith("Cluster ID: ")
