@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ottla.metadata.broker_config import BrokerConfig, ConfigError, refusal, single_broker_defaults
 from ottla.metadata.broker_configs import ALIASES, BROKER_CONFIGS, broker_config_def
+from ottla.metadata.broker_configs_unused import has_effect
 from ottla.metadata.config_defs import ConfigDef, InvalidValue, format_value, parse_value
 from ottla.metadata.properties import PropertiesError, decode_properties, parse_properties
 from ottla.metadata.topic_configs import TOPIC_SYNONYMS
@@ -30,6 +31,7 @@ class Setting:
     update_mode: str  # read-only, per-broker or cluster-wide
     documentation: str
     topic_settings: list[str]  # those that fall back on it
+    used: bool  # else it is known and makes no difference
     value: str | None
     source: str | None  # a file and line, or where else the value comes from; None if nobody asked
 
@@ -69,6 +71,7 @@ def _setting(name: str, definition: ConfigDef, config: BrokerConfig | None) -> S
         topic_settings=sorted(
             topic for topic, synonyms in TOPIC_SYNONYMS.items() if name in (each.name for each in synonyms)
         ),
+        used=has_effect(name),
         value=value,
         source=source,
     )
@@ -108,10 +111,23 @@ def check_file(path: Path) -> CheckedFile:
     try:
         config = BrokerConfig(sound, origins={name: f"{path}:{line}" for name, line in lines.items()})
         warnings += config.warnings
+        if (refused := refused_listener(config)) is not None and not errors:
+            errors.append(f"{path}:{lines['listeners']}: {refused}" if "listeners" in lines else refused)
     except ConfigError as error:
         if not errors:  # else it may follow from what was left out
             errors.append(str(error))
     return CheckedFile(errors, warnings)
+
+
+def refused_listener(config: BrokerConfig) -> str | None:
+    """What a broker says to a listener that it cannot serve."""
+    for listener in config.listeners:
+        if listener.security_protocol != "PLAINTEXT":
+            return (
+                f"Listener {listener.name} asks for {listener.security_protocol}, but only PLAINTEXT is "
+                "supported yet."
+            )
+    return None
 
 
 def _without_refused(properties: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
+from ottla.broker.configuration import refused_listener
 from ottla.broker.connection_limits import ConnectionLimits
 from ottla.broker.housekeeping import Housekeeping
 from ottla.broker.listener import Listener
@@ -95,12 +96,9 @@ class Server:
         for warning in config.warnings:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
+        if (refused := refused_listener(config)) is not None:
+            raise StartupError(refused)
         for endpoint in config.listeners:
-            if endpoint.security_protocol != "PLAINTEXT":
-                raise StartupError(
-                    f"Listener {endpoint.name} asks for {endpoint.security_protocol}, but only PLAINTEXT is "
-                    "supported yet."
-                )
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()

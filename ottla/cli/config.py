@@ -122,6 +122,8 @@ def _print(setting: Setting) -> None:
     line("Default", f"{_shown(setting.default)}{alone}")
     line("Valid", setting.valid)
     line("Dynamic", f"yes, {setting.update_mode}" if setting.dynamic else "no, it is read at the start")
+    if not setting.used:
+        line("Effect", "none: Ottla does not use it")
     if setting.topic_settings:
         line("Topics", f"the default of {', '.join(setting.topic_settings)}")
     if setting.source is not None:

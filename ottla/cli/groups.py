@@ -10,7 +10,7 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.completion import complete_groups, complete_topics
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, confirm_or_exit, json_option, yes_option
+from ottla.cli.options import client_options, confirm_or_exit, json_option, watch_option, yes_option
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.reset import Target
@@ -60,6 +60,7 @@ def list_(client: Client, states: tuple[str, ...], as_json: bool) -> None:
 
 
 @groups.command()
+@watch_option
 @click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
 @click.option("--members", is_flag=True, help="Show the members and what each has been assigned.")
 @click.option("--state", is_flag=True, help="Show coordinator, assignor, state and number of members.")
@@ -72,6 +73,7 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
     Examples:
       ottla groups describe billing
       ottla groups describe billing --members
+      ottla groups describe billing --watch
       ottla groups describe --json
     """
     from ottla.cli.jobs.groups import describe_group, group_lag, list_groups

@@ -31,6 +31,23 @@ COMMANDS = {
     "completion": "ottla.cli.completion:completion",
 }
 
+# Kafka's tools whose job has no command of our own, with Kafka's options: `ottla get-offsets` is `kafka-get-offsets`.
+KAFKA_TOOLS = (
+    "broker-api-versions",
+    "consumer-perf-test",
+    "delete-records",
+    "dump-log",
+    "e2e-latency",
+    "get-offsets",
+    "leader-election",
+    "log-dirs",
+    "preferred-replica-election",
+    "producer-perf-test",
+    "reassign-partitions",
+    "verifiable-consumer",
+    "verifiable-producer",
+)
+
 
 class LazyGroup(click.Group):
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -50,7 +67,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            close = get_close_matches(args[0], COMMANDS, n=1)
+            close = get_close_matches(args[0], (*COMMANDS, *KAFKA_TOOLS), n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
             context.fail(f"There is no command '{args[0]}'.{hint}")
         return super().resolve_command(context, args)
@@ -73,7 +90,8 @@ def cli(context: click.Context) -> None:
       ottla demo
 
     `ottla COMMAND --help` tells more about each. The cluster is localhost:9092 unless
-    --bootstrap-server or OTTLA_BOOTSTRAP_SERVER says otherwise.
+    --bootstrap-server or OTTLA_BOOTSTRAP_SERVER says otherwise. Kafka's other tools are commands too, with
+    Kafka's options: `ottla reassign-partitions` is `kafka-reassign-partitions`.
     """
     if os.environ.get("NO_COLOR"):
         context.color = False
@@ -85,6 +103,10 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def run(args: Sequence[str] | None = None) -> int:
+    words = sys.argv[1:] if args is None else list(args)
+    if words and words[0] in KAFKA_TOOLS:
+        sys.argv = [f"kafka-{words[0]}", *words[1:]]
+        importlib.import_module(f"ottla.cli.kafka.{words[0].replace('-', '_')}").main()
     try:
         code = cli.main(args=args, prog_name="ottla", standalone_mode=False)
         return code if isinstance(code, int) else 0

@@ -11,6 +11,8 @@ import click
 
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, DEFAULT_TIMEOUT, Client
 
+_WATCH_SECONDS = 2.0
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -63,6 +65,31 @@ def make_client(bootstrap_server: str, command_config: Path | None, timeout: flo
 
 def json_option(help_text: str = "Print JSON instead of a table.") -> Callable[[Command], Command]:
     return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+def watch_option(command: Command) -> Command:
+    """Outermost, so that every look begins with a client of its own and sees brokers that are new."""
+
+    @functools.wraps(command)
+    def watching(*args: Any, watch: bool, **kwargs: Any) -> None:
+        import sys
+        import time
+
+        if not watch:
+            command(*args, **kwargs)
+            return
+        try:
+            while True:
+                if sys.stdout.isatty():
+                    click.clear()
+                command(*args, **kwargs)
+                sys.stdout.flush()
+                time.sleep(_WATCH_SECONDS)
+        except KeyboardInterrupt:
+            return
+
+    described = click.option("--watch", "-w", is_flag=True, help="Show it again and again until Ctrl-C.")
+    return described(watching)  # type: ignore[return-value]
 
 
 def yes_option(command: Command) -> Command:

@@ -8,7 +8,14 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.completion import complete_topics
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, confirm_or_exit, json_option, key_value_pairs, yes_option
+from ottla.cli.options import (
+    client_options,
+    confirm_or_exit,
+    json_option,
+    key_value_pairs,
+    watch_option,
+    yes_option,
+)
 
 
 @click.group(short_help="List, describe, create, alter and delete topics.")
@@ -42,6 +49,7 @@ def list_(client: Client, internal: bool, as_json: bool) -> None:
 
 
 @topics.command()
+@watch_option
 @click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
 @click.option("--internal", is_flag=True, help="Without a topic: describe Kafka's own topics too.")
 @json_option()
@@ -51,7 +59,7 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
 
     \b
     Examples:
-      ottla topics describe orders
+      ottla topics describe orders --watch
       ottla topics describe --json orders payments
     """
     from ottla.cli.jobs.topics import describe_topics, topic_names

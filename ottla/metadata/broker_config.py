@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla.metadata.broker_configs import ALIASES, BROKER_CONFIGS, broker_config_def, is_unused
+from ottla.metadata.broker_configs import ALIASES, BROKER_CONFIGS, broker_config_def
+from ottla.metadata.broker_configs_unused import has_effect, is_unused
 from ottla.metadata.config_defs import ConfigDef, InvalidValue, Value, parse_value
 from ottla.metadata.listeners import (
     Listener,
@@ -135,6 +136,8 @@ class BrokerConfig(TypedValues):
             return ALIASES[name]
         if broker_config_def(name) is None:
             self.warnings.append(f"{self._where(name)}{_unknown(name)}")
+        elif not has_effect(name):
+            self.warnings.append(f"{self._where(name)}{_unused(name)}")
         return name
 
     def _parse_static(self, name: str, definition: ConfigDef, text: str) -> Value:
@@ -303,9 +306,13 @@ def _read_overrides(overrides: Overrides) -> dict[str, str]:
     return properties
 
 
+def _unused(name: str) -> str:
+    return f"{name} is a setting of Kafka that Ottla does not use; it is ignored."
+
+
 def _unknown(name: str) -> str:
     if is_unused(name):
-        return f"{name} is a setting of Kafka that Ottla does not use; it is ignored."
+        return _unused(name)
     if name in TOPIC_SYNONYMS:
         return f"{name} is a setting of topics and is ignored; did you mean {TOPIC_SYNONYMS[name][0].name}?"
     import difflib  # only a typing error pays for it

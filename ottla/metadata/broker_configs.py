@@ -1,4 +1,4 @@
-"""Every broker configuration that Ottla knows, and the names it knows but has no use for."""
+"""Every broker configuration that Ottla knows."""
 
 from __future__ import annotations
 
@@ -15,43 +15,6 @@ BROKER_CONFIGS: dict[str, ConfigDef] = by_name(SERVER_CONFIGS, LOG_CONFIGS, GROU
 # Names people write that are not Kafka's, read as the ones they mean.
 ALIASES = {"log.segment.ms": "log.roll.ms"}
 
-# Kafka's own, without a meaning here: KRaft's, tiered storage's, those of Java plugins and of older versions.
-_UNUSED_PREFIXES = (
-    "config.providers",
-    "confluent.",
-    "controller.",
-    "group.streams.",
-    "internal.",
-    "kafka.metrics.",
-    "metadata.",
-    "password.encoder.",
-    "remote.",
-    "sasl.kerberos.",
-    "sasl.login.",
-    "sasl.oauthbearer.",
-    "unstable.",
-    "zookeeper.ssl.",
-)
-_UNUSED_NAMES = frozenset(
-    {
-        "auto.include.jmx.reporter",
-        "broker.heartbeat.interval.ms",
-        "broker.session.timeout.ms",
-        "cordoned.log.dirs",
-        "early.start.listeners",
-        "follower.fetch.last.tiered.offset.enable",
-        "group.coordinator.background.threads",
-        "initial.broker.registration.timeout.ms",
-        "inter.broker.protocol.version",
-        "log.message.downconversion.enable",
-        "log.message.format.version",
-        "log.message.timestamp.difference.max.ms",
-        "process.roles",
-        "sasl.client.callback.handler.class",
-        "sasl.mechanism.controller.protocol",
-    }
-)
-
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
@@ -62,8 +25,3 @@ def broker_config_def(name: str) -> ConfigDef | None:
         base = prefixed[1]
         definition = BROKER_CONFIGS.get(base) or BROKER_CONFIGS.get(base.partition(".")[2])
     return definition
-
-
-def is_unused(name: str) -> bool:
-    """Whether Kafka knows the name and Ottla does not need it."""
-    return name in _UNUSED_NAMES or name.startswith(_UNUSED_PREFIXES)

@@ -24,10 +24,8 @@ T = TypeVar("T")
 DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
-    "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.share.assignment.interval.ms": "0",
-    "group.share.min.heartbeat.interval.ms": "100",
     "group.share.heartbeat.interval.ms": "500",
     "offsets.topic.num.partitions": "5",
     "share.coordinator.state.topic.num.partitions": "5",

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer, ThrottleEvent
 
 from ottla.broker.client_quotas import _Quota
 from ottla.metadata.client_quotas import PRODUCER_BYTE_RATE, entity
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -21,6 +22,10 @@ from ottla.protocol.messages.alter_client_quotas import (
 )
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from ottla.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -318,3 +323,10 @@ def test_real_clients_honour_the_throttle(broker, client):
         seen.append(int(message.value()[:5]))
     consumer.close()
     assert seen == list(range(60))
+
+
+def test_nobody_has_credentials_which_tools_ask_for_beside_the_quotas(client: WireClient) -> None:
+    everybody = client.call(DescribeUserScramCredentialsRequest(users=None))
+    assert (everybody.error_code, everybody.results) == (0, [])
+    [ann] = client.call(DescribeUserScramCredentialsRequest(users=[UserName(name="ann")])).results
+    assert (ann.user, ErrorCode(ann.error_code)) == ("ann", ErrorCode.RESOURCE_NOT_FOUND)

@@ -1,6 +1,7 @@
 """What holds for every command: it starts fast, helps, and fails with a sentence."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import click
 import pytest
 
 from ottla import __version__
-from ottla.cli.main import COMMANDS, cli
+from ottla.cli.main import COMMANDS, KAFKA_TOOLS, cli
 
 
 def every_command():
@@ -138,3 +139,33 @@ def test_help_starts_in_under_half_a_second_of_work(args):
 
 def test_pipes_get_no_colours(ottla, topic):
     assert b"\x1b" not in ottla("topics", "describe", topic).out
+
+
+@pytest.mark.parametrize("tool", KAFKA_TOOLS)
+def test_kafkas_tools_are_commands_too(alone, tool):
+    assert alone(tool, "--help").text.startswith(f"usage: kafka-{tool}")
+    assert alone(tool, "--no-such-option", check=False).code == 1
+
+
+def test_a_tool_of_kafka_works_as_a_command(ottla, bootstrap, topic):
+    offsets = ottla("get-offsets", "--bootstrap-server", bootstrap, "--topic", topic)
+    assert offsets.lines == [f"{topic}:{partition}:0" for partition in range(3)]
+
+
+@pytest.mark.parametrize("what", [("topics", "describe"), ("groups", "describe")], ids=" ".join)
+def test_it_is_watched_until_ctrl_c(ottla, topic, group, what):
+    ottla("groups", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
+    name = topic if what[0] == "topics" else group
+    process = ottla.start(*what, name, "--watch")
+    try:
+        seen = b""
+        while seen.count(b"PARTITION") < 2:  # the second look
+            line = process.stdout.readline()
+            assert line, process.stderr.read()
+            seen += line
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    assert b"Traceback" not in seen

@@ -28,6 +28,7 @@ def test_every_setting_is_explained(alone):
         "update_mode": "cluster-wide",
         "documentation": BROKER_CONFIGS["log.cleanup.policy"].documentation,
         "topic_settings": ["cleanup.policy"],
+        "used": True,
         "value": None,
         "source": None,
     }
@@ -64,6 +65,44 @@ def test_a_value_comes_from_a_line_of_the_file_or_is_a_default(alone, tmp_path):
     assert clustered["offsets.topic.replication.factor"]["source"] == "default"
 
 
+# What runbooks and courses set.
+COMMON = [
+    "broker.id",
+    "listeners",
+    "advertised.listeners",
+    "log.dirs",
+    "zookeeper.connect",
+    "num.partitions",
+    "default.replication.factor",
+    "log.retention.hours",
+    "log.retention.minutes",
+    "log.retention.ms",
+    "log.retention.bytes",
+    "log.segment.bytes",
+    "log.roll.ms",
+    "log.cleanup.policy",
+    "log.cleaner.backoff.ms",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+    "auto.create.topics.enable",
+    "delete.topic.enable",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
+    "group.initial.rebalance.delay.ms",
+    "broker.rack",
+    "replica.lag.time.max.ms",
+    "message.max.bytes",
+    "log.message.timestamp.type",
+]
+
+
+def test_what_everybody_sets_has_an_effect_and_what_has_none_says_so(alone):
+    known = settings(alone)
+    assert [name for name in COMMON if not known[name]["used"]] == []
+    assert "  Effect   none: Ottla does not use it" in alone("config", "explain", "num.io.threads").lines
+
+
 def test_an_unknown_key_is_answered_with_the_nearest(alone):
     failed = alone("config", "explain", "log.retention.hour", check=False)
     assert (
@@ -93,6 +132,10 @@ def test_a_file_is_checked_whole(alone, tmp_path):
     ("text", "sentence"),
     [
         ("listeners=PLAINTEXT://:9092,PLAINTEXT://:9092\n", "listeners cannot be"),
+        (
+            "listeners=SASL_SSL://:9092\n",
+            "Listener SASL_SSL asks for SASL_SSL, but only PLAINTEXT is supported yet.",
+        ),
         ("broker.id=1\nnode.id=2\n", "node.id is 2 but broker.id is 1; set one of them."),
         ("num.partitions=\\u12\n", "\\u needs four hexadecimal digits."),
         ("log.retention.ms=0\n", "log.retention.ms must be unlimited (-1) or, equal or greater than 1."),

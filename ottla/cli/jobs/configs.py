@@ -11,9 +11,9 @@ from ottla.cli.errors import JobError, from_code
 if TYPE_CHECKING:
     from ottla.cli.client import Client
 
-Kind = Literal["topic", "broker", "broker-logger", "client-metrics", "group"]
+Kind = Literal["topic", "broker", "broker-logger", "client-metric", "group"]
 
-_TYPES: dict[Kind, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+_TYPES: dict[Kind, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metric": 16, "group": 32}
 _SET, _DELETE = 0, 1
 
 # Kafka's numbers for where a value comes from.
@@ -64,6 +64,23 @@ class ConfigEntry:
     @property
     def is_default(self) -> bool:
         return self.source == "DEFAULT_CONFIG"
+
+
+def resource_names(client: Client, kind: Kind) -> list[str]:
+    """Those of a kind that have settings; older brokers know of client metrics only, or of none."""
+    from ottla.protocol.messages.list_config_resources import (
+        ListConfigResourcesRequest,
+        ListConfigResourcesResponse,
+    )
+
+    _, newest = client.brokers.any().versions.get(ListConfigResourcesRequest.api_key, (0, -1))
+    if newest < (0 if kind == "client-metric" else 1):
+        return []
+    request = ListConfigResourcesRequest(resource_types=[_TYPES[kind]] if newest else [])
+    answer = client.brokers.request(request, ListConfigResourcesResponse)
+    if answer.error_code:
+        raise from_code(answer.error_code, None, "The list of resources")
+    return [each.resource_name for each in answer.config_resources]
 
 
 def describe_configs(client: Client, resource: Resource, *, synonyms: bool = True) -> list[ConfigEntry]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ottla.cli.kafka import tool
 
 
@@ -14,8 +16,10 @@ def run(argv: list[str]) -> int | None:
     commands = parser.add_subparsers(dest="command", parser_class=_Sub)
     for name, help_text in (("cluster-id", "the id of the cluster"), ("list-endpoints", "its brokers")):
         command = commands.add_parser(name, help=help_text)
-        command.add_argument("--bootstrap-server", "-b", metavar="HOST:PORT[,…]", required=True)
-        command.add_argument("--config", "-c", dest="command_config", metavar="FILE")
+        command.add_argument(
+            "--bootstrap-server", "--broker-list", "-b", metavar="HOST:PORT[,…]", required=True
+        )
+        command.add_argument("--config", "-c", dest="command_config", type=Path, metavar="FILE")
     args = parser.parse_args(argv)
     if args.command is None:
         raise tool.UsageError("Say what to do: cluster-id or list-endpoints.")

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.errors import JobError
 from ottla.cli.kafka import quotas, tool
 
 if TYPE_CHECKING:
@@ -21,13 +20,13 @@ _KINDS: dict[str, Kind] = {
     "brokers": "broker",
     "groups": "group",
     "broker-loggers": "broker-logger",
-    "client-metrics": "client-metrics",
+    "client-metrics": "client-metric",
 }
 _DYNAMIC = {
     "topic": ("DYNAMIC_TOPIC_CONFIG",),
     "group": ("DYNAMIC_GROUP_CONFIG",),
     "broker-logger": ("DYNAMIC_BROKER_LOGGER_CONFIG",),
-    "client-metrics": ("DYNAMIC_CLIENT_METRICS_CONFIG",),
+    "client-metric": ("DYNAMIC_CLIENT_METRICS_CONFIG",),
 }
 
 
@@ -132,6 +131,17 @@ def _entities(args: argparse.Namespace) -> list[tuple[str, str | None]]:
             )
         if args.add_config and args.add_config_file:
             raise tool.UsageError("Only one of --add-config or --add-config-file must be specified")
+    for kind, name in entities:
+        if kind == "brokers" and name and not name.removeprefix("-").isdecimal():
+            raise tool.UsageError(
+                f"The entity name for brokers must be a valid integer broker id, but it is: {name}"
+            )
+        if kind == "broker-loggers" and name is None:
+            raise tool.UsageError("An entity name must be specified with --describe of broker-loggers")
+        if kind == "ips" and name and not quotas.resolvable(name):
+            raise tool.UsageError(
+                f"The entity name for ips must be a valid IP or resolvable host, but it is: {name}"
+            )
     if any(name == "" and kind not in ("brokers", *quotas.KINDS) for kind, name in entities):
         raise tool.UsageError(f"There is no default of all {entities[0][0]}.")
     return [(kind or "", name) for kind, name in entities]
@@ -185,6 +195,8 @@ def _line(entry: ConfigEntry) -> str:
 
 
 def _known(client: Client, kind: Kind) -> list[str]:
+    from ottla.cli.jobs.configs import resource_names
+
     if kind == "topic":
         from ottla.cli.jobs.topics import topic_names
 
@@ -194,20 +206,26 @@ def _known(client: Client, kind: Kind) -> list[str]:
     if kind == "group":
         from ottla.cli.jobs.groups import list_groups
 
-        return [listing.group for listing in list_groups(client)]
-    raise JobError(f"Settings of {kind} are not supported yet.")
+        known = [*(listing.group for listing in list_groups(client)), *resource_names(client, kind)]
+        return sorted(set(known))
+    return resource_names(client, kind)
 
 
 # -- alter ---------------------------------------------------------------------------------------------
 
 
 def _alter(client: Client, entity: tuple[str, str | None], args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.configs import Resource, alter_configs
+    from ottla.cli.jobs.configs import Resource, alter_configs, describe_configs
 
     entity_type, name = entity
     resource = Resource(_KINDS[entity_type], name or "")
-    added = _added(args)
-    alter_configs(client, resource, set_=added, delete=_deleted(args))
+    added, deleted = _added(args), _deleted(args)
+    if resource.kind == "broker-logger":
+        loggers = {entry.name for entry in describe_configs(client, resource)}
+        unknown = [name for name in (*added, *deleted) if name not in loggers]
+        if unknown:
+            raise tool.UsageError(f"Invalid broker logger(s): {','.join(unknown)}")
+    alter_configs(client, resource, set_=added, delete=deleted)
     if resource.name:
         print(f"Completed updating config for {resource.kind} {resource.name}.")
     else:
@@ -222,10 +240,7 @@ def _added(args: argparse.Namespace) -> dict[str, str]:
     if args.add_config_file is not None:
         from ottla.cli.properties import parse_properties
 
-        try:
-            return parse_properties(args.add_config_file.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise JobError(f"{args.add_config_file} cannot be read: {error.strerror}.") from None
+        return parse_properties(tool.read_text(args.add_config_file))
     added: dict[str, str] = {}
     # A comma inside of [ ] belongs to the value.
     for pair in re.split(r",(?=[^\]]*(?:\[|$))", args.add_config or ""):

@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int | None:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser("kafka-console-producer", "Send each line of the standard input as a message.")
-    parser.add_servers(broker_list=True)
+    parser.add_servers()
     parser.add_argument("--topic", help="the topic to produce to")
     parser.add_argument(
         "--compression-codec", nargs="?", const="gzip", default="none", help=f"one of {', '.join(_CODECS)}"

@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int | None:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser("kafka-consumer-perf-test", "Measure how fast records can be consumed.")
-    parser.add_servers(broker_list=True)
+    parser.add_servers()
     parser.add_argument("--topic", help="the topic to consume")
     parser.add_argument("--include", metavar="REGEX", help="the topics to consume")
     parser.add_argument(

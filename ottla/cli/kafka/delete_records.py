@@ -61,9 +61,7 @@ def run(argv: list[str]) -> int | None:
 
 def _read(path: Path) -> dict[tuple[str, int], int]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise JobError(f"{path} cannot be read: {error.strerror}.") from None
+        document = json.loads(tool.read_text(path))
     except ValueError:
         raise JobError("The input string is not a valid JSON") from None
     if not isinstance(document, dict) or document.get("version", 1) != 1:

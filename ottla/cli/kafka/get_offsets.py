@@ -30,7 +30,7 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-get-offsets", "Show the offsets of partitions at a point in time.")
-    parser.add_servers(broker_list=True)
+    parser.add_servers()
     parser.add_command_config()
     parser.add_argument("--topic", help="only topics that match this regular expression")
     parser.add_argument("--partitions", metavar="0,1", help="only these partitions")

@@ -83,10 +83,8 @@ def elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -
 
 def read_partitions(path: Path) -> list[tuple[str, int]]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(tool.read_text(path))
         return [(str(entry["topic"]), int(entry["partition"])) for entry in document["partitions"]]
-    except OSError as error:
-        raise JobError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
         raise JobError(
             f'{path} is not of the form {{"partitions": [{{"topic": "foo", "partition": 1}}]}}.'

@@ -15,7 +15,7 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-log-dirs", "Show what lies in the log directories of brokers.")
-    parser.add_servers()
+    parser.add_servers(broker_list=False)
     parser.add_command_config()
     parser.add_flag("--describe", help="describe the log directories of brokers")
     parser.add_argument("--topic-list", default="", metavar="T1,T2", help="only these topics")

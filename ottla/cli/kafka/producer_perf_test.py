@@ -105,10 +105,7 @@ def _payload(args: argparse.Namespace) -> Callable[[int], bytes]:
         return lambda number: str(number).encode()
     if args.payload_file is not None:
         delimiter = args.payload_delimiter.encode().decode("unicode_escape")
-        try:
-            choices = [line.encode() for line in args.payload_file.read_text().split(delimiter) if line]
-        except OSError as error:
-            raise JobError(f"{args.payload_file} cannot be read: {error.strerror}.") from None
+        choices = [line.encode() for line in tool.read_text(args.payload_file).split(delimiter) if line]
         if not choices:
             raise JobError(f"File does not exist or empty file provided: {args.payload_file}")
         return lambda number: random.choice(choices)

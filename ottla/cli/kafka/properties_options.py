@@ -36,8 +36,7 @@ def open_client(
     """
     properties = to_librdkafka({**read_file(args.command_config), **tool.key_values(list(pairs))})
     named = properties.pop("bootstrap.servers", None)
-    if not args.bootstrap_server and not getattr(args, "broker_list", None):
-        args.bootstrap_server = named
+    args.bootstrap_server = args.bootstrap_server or named
     args.command_config = None  # read here
     reaching = {key: value for key, value in properties.items() if key.startswith(_REACHING)}
     client = tool.connect(args, client_id=properties.pop("client.id", client_id), extra=reaching)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
-from ottla.cli.errors import JobError
+from ottla.cli.kafka import credentials, tool
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
 
 KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
+_RATES = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 _WORDS = {"user": "user-principal", "client-id": "client-id", "ip": "ip"}
 
 Entities = list[tuple[str, str | None]]
@@ -31,28 +33,72 @@ def describe(client: Client, entities: Entities) -> None:
         )
         values = ", ".join(f"{key}={java_double(value)}" for key, value in quota.values.items())
         print(f"Quota configs for {who} are {values}")
+    [first, *others] = entities
+    if first[0] == "users" and first[1] != "" and not others:
+        credentials.describe(client, first[1])
 
 
 def alter(client: Client, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
     from ottla.cli.jobs.quotas import alter_quotas
 
-    if any(key.startswith("SCRAM-") for key in (*added, *deleted)):
-        raise JobError("Credentials of users are not supported yet.")
-    try:
-        values = {key: float(value) for key, value in added.items()}
-    except ValueError:
-        raise JobError("The value of a quota is a number.") from None
+    first, name = entities[0]
+    _check_names(first, list(added), "added", "Set({})")
+    _check_names(first, deleted, "deleted", "ArrayBuffer({})")
+    secret = [key in credentials.MECHANISMS for key in (*added, *deleted)]
+    if any(secret):
+        if not all(secret):
+            raise tool.UsageError(
+                "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using "
+                "--bootstrap-server."
+            )
+        if len(entities) > 1 or not name:
+            raise tool.UsageError(
+                "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials using "
+                "--bootstrap-server."
+            )
+        credentials.alter(client, name, added, deleted)
+        return
+    values = {}
+    for key, value in added.items():
+        try:
+            values[key] = float(value)
+        except ValueError:
+            raise tool.UsageError(f"Cannot parse quota configuration value for {key}: {value}") from None
     alter_quotas(
         client,
         {KINDS[entity_type]: name or None for entity_type, name in entities},
         set_=values,
         delete=deleted,
     )
-    first, name = entities[0]
     if name:
         print(f"Completed updating config for {first.removesuffix('s')} {name}.")
     else:
         print(f"Completed updating default config for {first} in the cluster.")
+
+
+def resolvable(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        return False
+    return True
+
+
+def _check_names(entity_type: str, names: list[str], what_for: str, shown: str) -> None:
+    """Refuse what is neither a quota nor a credential; `shown` is how Java prints what they are in."""
+    known: tuple[str, ...] = _RATES
+    kind = "quota"
+    if entity_type == "ips":
+        kind, known = "connection quota", ("connection_creation_rate",)
+        what_for, shown = "added", "{}"
+    elif entity_type == "users":
+        kind, known = "quota and SCRAM credential", (*_RATES, *credentials.MECHANISMS)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise tool.UsageError(
+            f"Only {kind} configs can be {what_for} for '{entity_type}' using --bootstrap-server. "
+            f"Unexpected config names: {shown.format(', '.join(unknown))}"
+        )
 
 
 def java_double(value: float) -> str:

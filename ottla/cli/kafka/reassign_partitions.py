@@ -80,7 +80,7 @@ def run(argv: list[str]) -> int | None:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser("kafka-reassign-partitions", "Move partitions between brokers and log directories.")
-    parser.add_servers(zookeeper=True)
+    parser.add_servers(broker_list=False, zookeeper=True)
     parser.add_command_config()
     parser.add_argument("--bootstrap-controller", help=argparse.SUPPRESS)
     parser.add_flag("--generate", help="propose an assignment, without executing it")

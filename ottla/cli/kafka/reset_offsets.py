@@ -6,6 +6,7 @@ import argparse
 import csv
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import GroupNotEmpty, JobError
@@ -126,22 +127,18 @@ def _target(args: argparse.Namespace) -> Target:
 def _read(path: str, groups: list[str]) -> dict[str, dict[Partition, int]]:
     """TOPIC,PARTITION,OFFSET for one group, GROUP,TOPIC,PARTITION,OFFSET for several."""
     offsets: dict[str, dict[Partition, int]] = {}
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            for number, row in enumerate(csv.reader(file), 1):
-                if not row:
-                    continue
-                if len(row) == 3 and len(groups) == 1:
-                    row = [groups[0], *row]
-                try:
-                    group, topic, partition, offset = row
-                    offsets.setdefault(group, {})[topic, int(partition)] = int(offset)
-                except ValueError:
-                    raise JobError(
-                        f"line {number} of {path} is not of the form [GROUP,]TOPIC,PARTITION,OFFSET."
-                    ) from None
-    except OSError as error:
-        raise JobError(f"{path} cannot be read: {error.strerror}.") from None
+    for number, row in enumerate(csv.reader(tool.read_text(Path(path)).splitlines()), 1):
+        if not row:
+            continue
+        if len(row) == 3 and len(groups) == 1:
+            row = [groups[0], *row]
+        try:
+            group, topic, partition, offset = row
+            offsets.setdefault(group, {})[topic, int(partition)] = int(offset)
+        except ValueError:
+            raise JobError(
+                f"line {number} of {path} is not of the form [GROUP,]TOPIC,PARTITION,OFFSET."
+            ) from None
     return {group: offsets[group] for group in offsets if not groups or group in groups}
 
 

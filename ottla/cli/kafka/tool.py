@@ -29,12 +29,15 @@ class Parser(argparse.ArgumentParser):
 
     # -- options that many tools have ------------------------------------------------------------------
 
-    def add_servers(self, *, broker_list: bool = False, zookeeper: bool = False) -> None:
+    def add_servers(self, *, broker_list: bool = True, zookeeper: bool = False) -> None:
+        """--broker-list is the older word for them, except where it is a list of broker ids."""
+        names = ("--bootstrap-server", "--broker-list") if broker_list else ("--bootstrap-server",)
         self.add_argument(
-            "--bootstrap-server", metavar="HOST:PORT[,…]", help="the brokers to connect to first"
+            *names,
+            dest="bootstrap_server",
+            metavar="HOST:PORT[,…]",
+            help="the brokers to connect to first",
         )
-        if broker_list:
-            self.add_argument("--broker-list", metavar="HOST:PORT[,…]", help="the same, as older tools say")
         if zookeeper:
             self.add_argument(
                 "--zookeeper",
@@ -75,7 +78,7 @@ def connect(
     """The cluster that the options name; `extra` are properties that win over the file."""
     from ottla.cli.client import DEFAULT_TIMEOUT, Client
 
-    servers = args.bootstrap_server or getattr(args, "broker_list", None)
+    servers = args.bootstrap_server
     if not servers and getattr(args, "zookeeper", None):
         from ottla.cli.kafka.zookeeper import brokers_of
 
@@ -107,6 +110,15 @@ def key_values(pairs: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"Invalid command line properties: {pair}")
         parsed[key.strip()] = value
     return parsed
+
+
+def read_text(path: Path) -> str:
+    """A file that was named on the command line."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise JobError(f"{path} cannot be read: {reason}.") from None
 
 
 def main(

@@ -57,7 +57,7 @@ def run(argv: list[str]) -> int | None:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser("kafka-topics", "Create, list, describe, alter and delete topics.")
-    parser.add_servers(broker_list=True, zookeeper=True)
+    parser.add_servers(zookeeper=True)
     parser.add_command_config()
     parser.add_flag("--list", help="list all available topics")
     parser.add_flag("--describe", help="list details of the given topics")

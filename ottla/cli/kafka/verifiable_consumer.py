@@ -22,7 +22,7 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-verifiable-consumer", "Consume as a member of a group and tell what happens.")
-    parser.add_servers(broker_list=True)
+    parser.add_servers()
     parser.add_argument("--topic", help="the topic to consume")
     parser.add_argument("--group-id", help="the consumer group")
     parser.add_argument("--group-instance-id", metavar="ID", help="the name of a static member")

@@ -20,7 +20,7 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-verifiable-producer", "Produce counted values and tell what became of each.")
-    parser.add_servers(broker_list=True)
+    parser.add_servers()
     parser.add_argument("--topic", help="the topic to produce to")
     parser.add_argument("--max-messages", type=int, default=-1, metavar="N", help="how many; -1 for no end")
     parser.add_argument("--throughput", type=float, default=-1, metavar="N", help="messages per second")

@@ -30,6 +30,7 @@ def run(argv: list[str]) -> int | None:
     args = parser.parse_args(argv)
     if not args.properties.is_file():
         raise JobError(f"There is no file {args.properties}: name the zookeeper.properties of the server.")
+    _check(args.properties)
     if args.daemon:
         foreground = [argument for argument in argv if argument != "-daemon"]
         module = "ottla.cli.kafka.zookeeper_server_start"
@@ -40,6 +41,20 @@ def run(argv: list[str]) -> int | None:
         raise JobError(str(error)) from None
     # Nothing is left to do here: signals and the exit code are the server's own.
     os.execv(words[0], words)
+
+
+def _check(path: Path) -> None:
+    """What the server cannot do without, said in a sentence before it says it in a stack trace."""
+    from ottla.cli.properties import parse_properties
+
+    settings = parse_properties(tool.read_text(path))
+    elsewhere = any(key.startswith(("server.", "secureClientPort")) for key in settings)
+    for name, example in (("dataDir", "/tmp/zookeeper"), ("clientPort", "2181")):
+        if not settings.get(name) and not (name == "clientPort" and elsewhere):
+            raise JobError(f"{path} has no {name}: add a line such as {name}={example}.")
+    port = settings.get("clientPort", "2181")
+    if not port.isdecimal() or int(port) > 65535:
+        raise JobError(f"{path}: clientPort cannot be '{port}'; give the number of a port.")
 
 
 if __name__ == "__main__":

@@ -1,26 +1,52 @@
 """Promise: the sessions that Kafka people have in their fingers work as typed, with the commands that are installed.
 
 Each line is handed to a shell, with `localhost:9092` standing for a broker that `kafka-server-start` runs.
+
+Where each line of the sessions is tried (files beside this one unless a directory is named):
+
+zookeeper-server-start, -stop, four-letter words    test_zookeeper.py, test_transcript_cluster.py
+kafka-server-start [-daemon], kafka-server-stop     here, test_server.py, test_transcript_cluster.py
+keys of server.properties, unknown keys, bad values tests/cli/test_config.py, tests/metadata
+three brokers from server0 to 2.properties          test_transcript_cluster.py, test_tour.py
+lists with , ; and blanks, --broker-list            test_every_tool.py, test_transcript_cluster.py
+--zookeeper of topics, configs, consumer, reassign  test_transcript_cluster.py; unreachable: test_every_tool.py
+kafka-topics --create --list --describe --alter --delete --config
+                                                    here, test_topics.py; replicated: test_transcript_cluster.py
+kafka-configs --describe --add-config --delete-config
+                                                    here, test_configs.py
+kafka-console-producer, -consumer with keys, files, groups, codecs, Ctrl-C
+                                                    here, test_console.py
+--partition P --offset O                            here
+2 + 1 partitions for two consumers, 12,434 customers here; a third takes over: test_transcript_cluster.py
+kafka-consumer-groups --list --describe --reset-offsets in every way
+                                                    here, test_consumer_groups.py
+kafka-reassign-partitions, elections                here, test_reassign.py, test_transcript_cluster.py
+kafka-dump-log                                      here, test_dump_log.py
+kafka-log-dirs, -delete-records, -get-offsets, -broker-api-versions, -cluster
+                                                    here, test_operations.py
+perf tests, verifiable clients, end-to-end latency  here, test_measuring.py
+zookeeper-shell                                     test_zookeeper.py, test_transcript_cluster.py
+kafka-acls, kafka-mirror-maker, connect-*           test_every_tool.py: they say that they come later
+equal to Kafka's own tools                          tests/peers: test_kafka_tools*.py, test_reassignment.py
+wrong usage                                         test_wrong_usage.py, test_every_tool.py
+the third spelling, `ottla …`                       tests/cli
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
-import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from tests.broker_process import free_port
+from tests.shell import Shell, need_installed_commands, wait_until
 
-SCRIPTS = Path(sys.executable).parent
 COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -33,51 +59,20 @@ CUSTOMERS = 12_434
 pytestmark = pytest.mark.timeout(240)
 
 
-class Shell:
-    """`shell("kafka-topics --list …")` is what it printed; `shell.said` is its standard error."""
-
-    def __init__(self, directory: Path, port: int) -> None:
-        self.directory = directory
-        self.port = port
-        self.said = ""
-        self.environment = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"}
-
-    def line(self, line: str) -> str:
-        return line.replace("localhost:9092", f"127.0.0.1:{self.port}")
-
-    def __call__(self, line: str, *, code: int = 0, stdin: str = "") -> list[str]:
-        done = subprocess.run(
-            ["bash", "-c", self.line(line)], input=stdin, capture_output=True, text=True, timeout=120,
-            cwd=self.directory, env=self.environment,
-        )  # fmt: skip
-        self.said = done.stderr
-        assert done.returncode == code, (line, done.stdout, done.stderr)
-        return done.stdout.splitlines()
-
-    def start(self, line: str, output: Path) -> subprocess.Popen[bytes]:
-        """In the background, printing into a file."""
-        with open(output, "wb") as out, open(output.with_suffix(".err"), "wb") as err:
-            return subprocess.Popen(
-                ["bash", "-c", f"exec {self.line(line)}"], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                cwd=self.directory, env=self.environment,
-            )  # fmt: skip
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    if shutil.which("kafka-topics", path=str(SCRIPTS)) is None:
-        pytest.skip("Ottla is not installed beside this Python, so there are no commands to run")
+@pytest.fixture(scope="module", params=["ottla", pytest.param("apache", marks=pytest.mark.peers)])
+def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    need_installed_commands()
     directory = tmp_path_factory.mktemp("transcript")
-    shell = Shell(directory, free_port())
+    with (started_by_command if request.param == "ottla" else apache_kafka)(directory) as shell:
+        yield shell
+
+
+@contextlib.contextmanager
+def started_by_command(directory: Path) -> Iterator[Shell]:
+    port = free_port()
+    shell = Shell(directory, {"localhost:9092": f"127.0.0.1:{port}"})
     (directory / "server.properties").write_text(
-        f"broker.id=0\nlisteners=PLAINTEXT://127.0.0.1:{shell.port}\nlog.dirs={directory / 'kafka-logs'}\n"
+        f"broker.id=0\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={directory / 'kafka-logs'}\n"
         "num.partitions=3\nlog.cleaner.backoff.ms=100\n"
     )
     output = directory / "server.out"
@@ -93,6 +88,26 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     finally:
         server.kill()
         server.wait()
+
+
+@contextlib.contextmanager
+def apache_kafka(directory: Path) -> Iterator[Shell]:
+    """The same commands against Apache Kafka."""
+    port, controller = free_port(), free_port()
+    config = {
+        "node.id": "0",
+        "controller.quorum.voters": f"0@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "num.partitions": "3",
+        "log.cleaner.backoff.ms": "100",
+    }
+    jvm = ("-Xms192m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+    try:
+        kafka_jars()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with ApacheKafka(port=port, data=directory, config=config, jvm=jvm) as kafka:
+        yield Shell(directory, {"localhost:9092": kafka.bootstrap_servers, "kafka-logs": "data"})
 
 
 # -- topics -------------------------------------------------------------------------------------------------
@@ -134,7 +149,8 @@ def test_lines_with_and_without_keys(shell):
     produce = "kafka-console-producer --broker-list localhost:9092"
     consume = "kafka-console-consumer.sh --bootstrap-server localhost:9092"
     shell(f"{produce} --topic new_topic --producer-property acks=all", stdin="hello\nworld\n")
-    assert "{new_topic=LEADER_NOT_AVAILABLE}" in shell.said
+    # The second is what Kafka says since it has no ZooKeeper.
+    assert re.search(r"\{new_topic=(LEADER_NOT_AVAILABLE|UNKNOWN_TOPIC_OR_PARTITION)\}", shell.said)
     described = shell("kafka-topics.sh --bootstrap-server localhost:9092 --topic new_topic --describe")
     assert "PartitionCount: 3" in described[0]
     assert sorted(shell(f"{consume} --topic new_topic --from-beginning --max-messages 2")) == [
@@ -257,15 +273,35 @@ def test_settings_are_added_described_and_deleted(shell):
     assert shell(f"{configs} --add-config min.insync.replicas=2 --alter") == [
         "Completed updating config for topic configured-topic."
     ]
-    assert shell(f"{configs} --describe".replace("kafka-configs", "kafka-configs.sh")) == [
-        *none,
+    [heading, setting] = shell(f"{configs} --describe".replace("kafka-configs", "kafka-configs.sh"))
+    assert heading == none[0]
+    # Kafka has a default for all brokers from the beginning.
+    assert setting.replace("DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1, ", "") == (
         "  min.insync.replicas=2 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:min.insync.replicas=2, "
-        "DEFAULT_CONFIG:min.insync.replicas=1}",
-    ]
+        "DEFAULT_CONFIG:min.insync.replicas=1}"
+    )
     described = shell("kafka-topics --bootstrap-server localhost:9092 --describe --topic configured-topic")
     assert described[0].endswith("\tConfigs: min.insync.replicas=2")
     shell(f"{configs} --delete-config min.insync.replicas --alter")
     assert shell(f"{configs} --describe") == none
+
+
+def test_users_have_credentials_where_the_cluster_keeps_any(shell):
+    configs = "kafka-configs --bootstrap-server localhost:9092 --entity-type users --entity-name alice"
+    added = f"{configs} --alter --add-config 'SCRAM-SHA-256=[iterations=8192,password=a,secret]'"
+    if "kafka-logs" not in shell.instead:
+        shell(added, code=1)
+        assert shell.said.splitlines()[1:] == [
+            "The cluster keeps no credentials of users: its brokers do not support SASL/SCRAM yet."
+        ]
+        assert shell(f"{configs} --describe") == []
+        return
+    assert shell(added) == ["Completed updating config for user alice."]
+    assert shell(f"{configs} --describe") == [
+        "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=8192"
+    ]
+    shell(f"{configs} --alter --delete-config SCRAM-SHA-256")
+    assert shell(f"{configs} --describe") == []
 
 
 def test_a_compacted_topic_keeps_the_latest_salary(shell):
@@ -316,4 +352,36 @@ def test_offsets_leaders_and_reassignment(shell):
     assert shell(f"kafka-preferred-replica-election.sh {at}") == [elected]
     segment = "kafka-logs/mytopic-0/00000000000000000000.log"
     dumped = shell(f"kafka-dump-log --files {segment} --print-data-log --deep-iteration")
-    assert dumped[:2] == [f"Dumping {segment}", "Log starting offset: 0"]
+    assert dumped[:2] == [f"Dumping {shell.line(segment)}", "Log starting offset: 0"]
+
+
+def test_the_other_operations(shell):
+    at = "--bootstrap-server localhost:9092"
+    shell(f"kafka-topics {at} --create --topic operated --partitions 1")
+    sent = shell(
+        f"kafka-producer-perf-test --topic operated --num-records 100 --record-size 10 --throughput -1 {at}"
+    )
+    assert re.match(r"100 records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), ", sent[-1])
+    columns, read = shell(f"kafka-consumer-perf-test {at} --topic operated --messages 100")
+    assert columns.startswith(
+        "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
+    )
+    assert int(read.split(", ")[4]) >= 100
+    verified = shell(f"kafka-verifiable-producer.sh {at} --topic operated --max-messages 3")
+    assert '"name":"tool_data"' in verified[-1]
+    (shell.directory / "offsets.json").write_text(
+        '{"partitions":[{"topic":"operated","partition":0,"offset":101}],"version":1}'
+    )
+    deleted = shell(f"kafka-delete-records {at} --offset-json-file offsets.json")
+    assert deleted[-1] == "partition: operated-0\tlow_watermark: 101"
+    assert shell(f"kafka-console-consumer {at} --topic operated --partition 0 --offset 101 --max-messages 2") == [
+        "1", "2",
+    ]  # fmt: skip
+    assert shell(f"kafka-log-dirs {at} --describe --topic-list operated")[:2] == [
+        "Querying brokers for log directories information",
+        "Received log directory information from brokers 0",
+    ]
+    [heading, *apis] = shell(f"kafka-broker-api-versions {at}")
+    assert heading == shell.line("localhost:9092 (id: 0 rack: null isFenced: false) -> (")
+    assert any(line.startswith("\tProduce(0): 0 to ") for line in apis)
+    assert shell(f"kafka-cluster cluster-id {at}")[0].startswith("Cluster ID: ")

@@ -86,8 +86,14 @@ def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
         assert four_letter_word("127.0.0.1", port, "ruok") == "imok"
         for word in ("srvr", "mntr", "conf", "cons"):
             assert "not executed" not in str(four_letter_word("127.0.0.1", port, word))
+        # By its file, however that is spelled: others' servers are left alone.
+        stop = [sys.executable, "-m", "ottla.cli.kafka.zookeeper_server_stop", properties.name]
+        subprocess.run(stop, check=True, timeout=30, cwd=tmp_path)
+        server.communicate(timeout=20)
+        again = subprocess.run(stop, capture_output=True, text=True, timeout=30, cwd=tmp_path)
+        assert (again.returncode, again.stderr) == (1, "No zookeeper server to stop\n")
     finally:
-        server.terminate()
+        server.kill()
         server.communicate(timeout=20)
 
 

@@ -1,0 +1,75 @@
+"""What is said about settings is true: all that the broker reads are known, and those that it never reads say so."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.broker_configs import BROKER_CONFIGS
+from ottla.metadata.broker_configs_unused import has_effect
+from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+
+# The rooms that a broker is made of.
+ROOMS = ("broker", "cluster", "coordinator", "log", "metadata")
+# What explains settings, and the nodes and files that have values of their own.
+ASIDE = ("broker_configs", "configuration.py", "meta_properties.py")
+READS = {
+    "get",
+    "get_int",
+    "get_float",
+    "get_bool",
+    "get_str",
+    "get_list",
+    "get_optional_int",
+    "get_optional_str",
+}
+
+
+def sources() -> list[ast.Module]:
+    root = Path(ottla.__file__).parent
+    return [
+        ast.parse(path.read_text())
+        for room in ROOMS
+        for path in (root / room).rglob("*.py")
+        if not path.name.startswith(ASIDE)
+    ]
+
+
+def test_every_setting_that_is_read_is_known():
+    read = {
+        node.args[0].value
+        for source in sources()
+        for node in ast.walk(source)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in READS
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
+        and "." in node.args[0].value
+    }
+    assert len(read) > 90
+    assert read <= BROKER_CONFIGS.keys() | TOPIC_CONFIGS.keys()
+
+
+def test_a_setting_has_an_effect_if_something_reads_it():
+    """By itself, or as the default of a topic's; one that begins to be read loses its place among the unused."""
+    written = {
+        node.value
+        for source in sources()
+        for node in ast.walk(source)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    defaults = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
+    for name in BROKER_CONFIGS:
+        assert has_effect(name) == (name in written or name in defaults), name
+
+
+@pytest.mark.parametrize("name", ["authorizer.class.name", "ssl.keystore.location", "num.io.threads"])
+def test_setting_what_has_no_effect_is_a_warning(name):
+    config = BrokerConfig({name: "1"})
+    assert config.warnings == [f"{name} is a setting of Kafka that Ottla does not use; it is ignored."]
