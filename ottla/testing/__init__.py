@@ -9,7 +9,8 @@ It is the real broker on a real socket, with its data in a temporary directory t
 the fixtures of `ottla.testing.pytest_plugin` are there as soon as Ottla is installed.
 
 `Cluster(brokers=3)` is several of them, each a process of its own, with a real ZooKeeper; they can be killed, paused
-and restarted one by one.
+and restarted one by one. With `faults=True` they can be cut off from each other, too, their clocks be wrong and their
+disks full.
 """
 
 from ottla.protocol.errors import ErrorCode
