@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
+_LEASE_CHECK_SECONDS = 0.1
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
 
@@ -135,6 +136,7 @@ class ClusterMember:
         self.feed.on_brokers.append(self.membership.check)
         self.controller.start()
         self._peers_changed()
+        self._in_background(self._watch_lease())
 
     async def _begin_again(self) -> None:
         """Nothing is led in the epoch of a life before: what was not on disk may be lost.
@@ -179,6 +181,13 @@ class ClusterMember:
         if now <= until:
             return until
         return self._backing.until(now)
+
+    async def _watch_lease(self) -> None:
+        """New requests are refused when the lease is over; those that wait must not wait until they time out."""
+        while True:
+            await asyncio.sleep(_LEASE_CHECK_SECONDS)
+            if not self._broker.replicas.leads_for_certain:
+                self._broker.replicas.stop_waiting()
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:

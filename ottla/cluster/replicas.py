@@ -64,7 +64,7 @@ class Replicas:
             raise self._absent(
                 self._image.topics.get(topic), index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ) from None
-        if partition.leader != self._broker_id or (self.lease is not None and monotonic() > self.lease()):
+        if partition.leader != self._broker_id or not self.leads_for_certain:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
@@ -75,9 +75,14 @@ class Replicas:
             raise self._absent(
                 self._image.topics_by_id.get(topic_id), index, ErrorCode.UNKNOWN_TOPIC_ID
             ) from None
-        if partition.leader != self._broker_id or (self.lease is not None and monotonic() > self.lease()):
+        if partition.leader != self._broker_id or not self.leads_for_certain:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
+
+    @property
+    def leads_for_certain(self) -> bool:
+        """Whether nobody else can have been elected for what this broker believes to lead."""
+        return self.lease is None or monotonic() <= self.lease()
 
     def held(self, topic: str | bytes, index: int) -> Partition:
         """The partition by name or topic id, as long as it is led by somebody: consumers may read from followers."""
@@ -103,6 +108,12 @@ class Replicas:
 
     def topic(self, name: str) -> dict[int, Partition]:
         return self._topics.get(name, {})
+
+    def stop_waiting(self) -> None:
+        """The lease is over: who waits for followers is sent to look for another leader instead."""
+        for partition in self.partitions():
+            if partition.leading is not None:
+                partition.leading.close()
 
     # Changing
 
