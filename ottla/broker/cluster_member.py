@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 _LEASE_CHECK_SECONDS = 0.1
+_FULL_SECONDS = 5.0
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
 
@@ -102,9 +103,12 @@ class ClusterMember:
         self._lost_sessions = 0
         self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
         self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
+        self._full: set[PartitionKey] = set()  # those whose disk is full, which others are to write
+        self._given_away: dict[PartitionKey, float] = {}  # when they were led here last, and the disk was full
         broker.replicas.surroundings.isr_store = self.states
         broker.replicas.lease = self.lease
         broker.replicas.on_offline = self._partition_offline
+        broker.replicas.on_full = self._disk_full
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         for throttle in (broker.replicas.leader_throttle, broker.replicas.fetchers.throttle):
             throttle.configure()
@@ -250,6 +254,27 @@ class ClusterMember:
                 await asyncio.sleep(1)
                 continue
             del self._offline[: len(keys)]
+
+    def _disk_full(self, topic: str, index: int) -> None:
+        """Nothing is lost, and there may be room soon. But until then nobody should have to wait for this broker."""
+        key, now = (topic, index), monotonic()
+        partition = self._image.partitions.get(key)
+        if partition is None or key in self._full:
+            return
+        if partition.leader == self._id:
+            if now < self._given_away.get(key, 0.0) + _FULL_SECONDS:
+                return  # all disks are full: the leadership must not go round and round
+            self._given_away[key] = now
+        self._full.add(key)
+        self._in_background(self._leave_to_others(key))
+
+    async def _leave_to_others(self, key: PartitionKey) -> None:
+        try:
+            await self._let_others_lead([key])
+        except StoreError as error:
+            logger.error("What a full disk does not take could not be left to others yet: %s", error)
+        finally:
+            self._full.discard(key)
 
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._broker.replicas.forget_offline(topic.name)

@@ -194,15 +194,19 @@ class Partition:
         """End a producer's transaction here; consumers that wait for it are told."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        info = self.log.append_marker(
-            producer_id,
-            producer_epoch,
-            commit=commit,
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=transaction_version,
-            leader_epoch=self.leader_epoch,
-            now_ms=now_ms,
-        )
+        try:
+            info = self.log.append_marker(
+                producer_id,
+                producer_epoch,
+                commit=commit,
+                coordinator_epoch=coordinator_epoch,
+                transaction_version=transaction_version,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+            )
+        except StorageError as error:
+            self.storage_failed(error)
+            raise
         self._appended(info, MARKER_BYTES)
         self.log.producers.first_unstable_offset(self.high_watermark)  # forgets those that have ended
         return info

@@ -43,6 +43,8 @@ class Replicas:
         self.on_all_failed: Callable[[str], None] | None = None
         # In a cluster: called for each partition whose data is out of reach, so that others lead it.
         self.on_offline: Callable[[str, int], None] | None = None
+        # And for each that could not be written because its disk is full, so that others write it meanwhile.
+        self.on_full: Callable[[str, int], None] | None = None
         self._offline: set[tuple[str, int]] = set()  # there is data, but it cannot be reached
         self._unopened: set[str] = set()  # topics with logs that could not be made yet
         # Until when this broker certainly leads what it believes to lead; None where nobody else could.
@@ -346,6 +348,8 @@ class Replicas:
             return False
         if is_passing(cause) or is_of_disk(cause):
             self.directory_failed(directory, cause)
+            if is_passing(cause) and self.on_full is not None:
+                self.on_full(*name)
             return True
         try:
             directory.probe()
