@@ -12,7 +12,7 @@ from ottla.broker.backing import Backing
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
-from ottla.cluster.failure_detection import FailureDetector, Target, is_serving
+from ottla.cluster.failure_detection import FailureDetector, Presence, Target, presence
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
@@ -131,7 +131,7 @@ class ClusterMember:
 
     async def start(self) -> None:
         await self.membership.wait_for_id()
-        await self._begin_again()
+        gone = await self._begin_again()
         self.feed.start(self._broker.replicas)
         topics = list(self._image.topics)
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
@@ -140,14 +140,18 @@ class ClusterMember:
         self.feed.on_brokers.append(self.membership.check)
         self.controller.start()
         self._peers_changed()
+        for target in gone:
+            self.controller.broker_gone(target.broker_id, target.epoch)
         self._in_background(self._watch_lease())
 
-    async def _begin_again(self) -> None:
+    async def _begin_again(self) -> list[Target]:
         """Nothing is led in the epoch of a life before: what was not on disk may be lost.
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
+        Returns who is gone though it is registered, if there is nobody else who would have noticed.
         """
-        live = await self._reachable_peers()
+        peers = await self._peers()
+        live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
             if (partition.topic, partition.partition) in self._broker.replicas.offline:
@@ -157,12 +161,13 @@ class ClusterMember:
             )
 
         await self.states.change(self._mine(), decide)
+        return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
-    async def _reachable_peers(self) -> set[int]:
-        """Brokers that are registered and answer, without those that a crash of many has left behind."""
+    async def _peers(self) -> dict[Target, Presence]:
+        """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
         targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*(is_serving(target) for target in targets.values()))
-        return {broker_id for broker_id, there in zip(targets, answers, strict=True) if there}
+        answers = await asyncio.gather(*map(presence, targets.values()))
+        return dict(zip(targets.values(), answers, strict=True))
 
     def _mine(self) -> list[PartitionKey]:
         return [

@@ -266,6 +266,8 @@ class Controller:
         if topic is None or topic.name in self._image.deleting:
             return None
         unclean = TopicConfig(self._config, topic.configs).get_bool("unclean.leader.election.enable")
+        if unclean and not self._image.brokers.keys().isdisjoint(partition.isr):
+            unclean = False  # one of them was there a moment ago, and may be back with all its data in another
         return elections.adjust(partition, live, unclean=unclean)
 
     async def _unregister(self, guard: Check) -> None:
