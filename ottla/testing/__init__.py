@@ -15,7 +15,7 @@ disks full.
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing.broker import Broker
-from ottla.testing.cluster import Cluster
+from ottla.testing.cluster import ZOOKEEPER, Cluster
 from ottla.testing.zookeeper import ZooKeeper
 
-__all__ = ["Broker", "Cluster", "ErrorCode", "ZooKeeper"]
+__all__ = ["ZOOKEEPER", "Broker", "Cluster", "ErrorCode", "ZooKeeper"]

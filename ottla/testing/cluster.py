@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Self, TypeVar
+from typing import Final, Literal, NamedTuple, Self, TypeVar
 
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 _DEADLINE = 30.0
 
-ZOOKEEPER = "zookeeper"  # the other end of a cut, where it is not brokers
+ZOOKEEPER: Final = "zookeeper"  # the other end of a cut, where it is not brokers
 
 
 class PartitionView(NamedTuple):

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import median
 
-from ottla.testing import Cluster
-from ottla.testing.cluster import ZOOKEEPER
+from ottla.testing import ZOOKEEPER, Cluster
 from tests.history.recorder import PARTITIONS, TOPIC, Faults, Recorder
 
 

@@ -19,8 +19,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.protocol.records import Record, build_batch
-from ottla.testing import Cluster
-from ottla.testing.cluster import ZOOKEEPER
+from ottla.testing import ZOOKEEPER, Cluster
 from tests.cluster.load import Load, read_all
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
