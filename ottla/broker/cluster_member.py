@@ -104,7 +104,9 @@ class ClusterMember:
         self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
         self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
         self._full: set[PartitionKey] = set()  # those whose disk is full, which others are to write
-        self._given_away: dict[PartitionKey, float] = {}  # when they were led here last, and the disk was full
+        self._given_away: dict[
+            PartitionKey, float
+        ] = {}  # when they were led here last, and the disk was full
         broker.replicas.surroundings.isr_store = self.states
         broker.replicas.lease = self.lease
         broker.replicas.on_offline = self._partition_offline
@@ -310,8 +312,10 @@ class ClusterMember:
         await self.controller.stop()
 
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
-        live = self.controller.live - {self._id}
-        await self.states.change(keys, lambda each: elections.without(each, self._id, live))
+        live, returned = self.controller.live - {self._id}, self.controller.returned
+        await self.states.change(
+            keys, lambda each: elections.without(each, self._id, live, returned=returned)
+        )
 
     async def abandon(self) -> None:
         """The start failed: take part in nothing any more."""

@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.3
 _UNREGISTER_SECONDS = 3.0
+_RETURNED_SECONDS = 10.0  # the longest that clients wait by default before they connect again
 _PURGE_SECONDS = 60.0
 _CHANGES_KEPT_SECONDS = 300.0
 _CONFIG_CHANGES_KEPT_SECONDS = 900.0
@@ -72,6 +73,9 @@ class Controller:
         ] = {}  # brokers whose process is gone: id → the epoch it was registered with
         self._unregister_at: dict[int, float] = {}
         self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
+        # When brokers were seen to register, by id and epoch. Those that were there before this one are not here.
+        self._came: dict[tuple[int, int], float] = {}
+        self._known = {(each.broker_id, each.epoch) for each in image.brokers.values()}
         self._suspects: set[PartitionKey] = set()
         self._look_at_all = False
         self._wake = asyncio.Event()
@@ -117,6 +121,12 @@ class Controller:
             if self._gone.get(broker.broker_id) != broker.epoch
         }
 
+    @property
+    def returned(self) -> set[int]:
+        """The brokers that came a short while ago: clients may not have noticed."""
+        since = time.monotonic() - _RETURNED_SECONDS
+        return {broker_id for (broker_id, _), came in self._came.items() if came > since}
+
     # What happens
 
     def broker_gone(self, broker_id: int, epoch: int) -> None:
@@ -139,6 +149,11 @@ class Controller:
         self._wake.set()
 
     def _brokers_changed(self) -> None:
+        there = {(each.broker_id, each.epoch) for each in self._image.brokers.values()}
+        for broker in there - self._known:
+            self._came[broker] = time.monotonic()
+        self._came = {broker: came for broker, came in self._came.items() if broker in there}
+        self._known = there
         self._look_at_all = True
         self._wake.set()
 
@@ -245,20 +260,24 @@ class Controller:
             known = (self._image.partitions.get(key) for key in self._suspects)
             suspects = [each for each in known if each is not None]
             self._suspects = set()
-        keys = self._to_adjust(suspects, live)
+        returned = self.returned
+        keys = [
+            (each.topic, each.partition)
+            for each in suspects
+            if self._adjusted(each, live, returned) is not None
+        ]
         moving = [(each.topic, each.partition) for each in suspects if is_moving(each)]
         if keys:
-            await self._states.change(keys, lambda each: self._adjusted(each, live), guard=guard)
+            await self._states.change(keys, lambda each: self._adjusted(each, live, returned), guard=guard)
         if moving:
             await self.moves.finish(moving, live, guard)
         await self._unregister(guard)
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)
 
-    def _to_adjust(self, partitions: Iterable[PartitionImage], live: set[int]) -> list[PartitionKey]:
-        return [(each.topic, each.partition) for each in partitions if self._adjusted(each, live) is not None]
-
-    def _adjusted(self, partition: PartitionImage, live: set[int]) -> PartitionImage | None:
+    def _adjusted(
+        self, partition: PartitionImage, live: set[int], returned: set[int]
+    ) -> PartitionImage | None:
         replicas = partition.replicas
         if partition.leader in live and all(each in live and each in replicas for each in partition.isr):
             return None
@@ -267,8 +286,10 @@ class Controller:
             return None
         unclean = TopicConfig(self._config, topic.configs).get_bool("unclean.leader.election.enable")
         if unclean and not self._image.brokers.keys().isdisjoint(partition.isr):
-            unclean = False  # one of them was there a moment ago, and may be back with all its data in another
-        return elections.adjust(partition, live, unclean=unclean)
+            unclean = (
+                False  # one of them was there a moment ago, and may be back with all its data in another
+            )
+        return elections.adjust(partition, live, unclean=unclean, returned=returned)
 
     async def _unregister(self, guard: Check) -> None:
         """Let everybody know of a broker that is gone, and not only when its session ends.

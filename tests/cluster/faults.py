@@ -143,9 +143,7 @@ class ClusterFaults(Faults):
         finally:
             self._cluster.resume(broker)
 
-    def _cut(
-        self, *cut_off: int, brokers: bool = True, zookeeper: bool = False, **how: bool
-    ) -> None:
+    def _cut(self, *cut_off: int, brokers: bool = True, zookeeper: bool = False, **how: bool) -> None:
         """From other brokers, from ZooKeeper, or from both; some cuts are shorter than a session, some longer."""
         try:
             for broker in cut_off:

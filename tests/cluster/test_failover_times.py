@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 TIMES = int(os.environ.get("OTTLA_FAILOVERS", "3"))
 GOALS = {"SIGKILL": 3.0, "SIGTERM": 0.4}
+# librdkafka waits the longer before it connects to a broker the more often it was gone within so many seconds. Each
+# failover is measured by itself.
+FORGOTTEN_SECONDS = 11
 
 
 def test_the_next_leader_takes_over_within_the_goal(cluster: Cluster) -> None:
@@ -34,7 +37,7 @@ def test_the_next_leader_takes_over_within_the_goal(cluster: Cluster) -> None:
                 cluster.wait_for_leader("failing-over", other_than=leader)
                 cluster.restart(leader)
                 cluster.wait_for_isr("failing-over", {0, 1, 2})
-                load.wait_for(300)
+                time.sleep(FORGOTTEN_SECONDS)
                 found.append(load.longest_gap(since))
     for kind, found in gaps.items():
         print(

@@ -108,7 +108,9 @@ def test_under_load_an_unclean_election_loses_what_came_after_the_elected_one_wa
         load.wait_for(200)
         cluster.restart(leader)
         cluster.wait_for_isr("unclean-load", {0, 1, 2})
-    found = list(dict.fromkeys(read_all(cluster.bootstrap_servers, "unclean-load")))  # retries may be there twice
+    found = list(
+        dict.fromkeys(read_all(cluster.bootstrap_servers, "unclean-load"))
+    )  # retries may be there twice
     assert found == sorted(found), "something was reordered"
     lost = set(load.acknowledged) - set(found)
     assert lost
@@ -186,6 +188,7 @@ def test_a_leader_that_finds_its_log_damaged_gives_it_to_another(cluster: Cluste
     cluster.stop(second)  # in good order: its log is not read as a whole when it starts
     flip(segment(cluster, second, "rotten"))
     cluster.restart(second)
+    cluster.restart(third)  # else the third would lead, since it was there all the time
     cluster.wait_for_isr("rotten", {0, 1, 2})
     cluster.kill(first)
     wait_until_led(cluster, "rotten", [second])
