@@ -20,7 +20,7 @@ class Fault:
 
 
 class ClusterFaults(Faults):
-    """Kills, stops, pauses and cuts off brokers and ZooKeeper's servers, and sets clocks wrong.
+    """Kills, stops, pauses and cuts off brokers and ZooKeeper's servers, fills disks, and sets clocks wrong.
 
     Whatever it does it undoes before it returns, but for the clocks: those are wrong until they are set anew.
     """
@@ -57,6 +57,8 @@ class ClusterFaults(Faults):
             "all cut off from each other": lambda: self._cut(*self._cluster.ports),
             "leader killed while it is cut off": self._kill_while_cut_off,
             "clock set wrong": self._skew,
+            "leader's disk full": lambda: self._fill_disk(self._leader()),
+            "follower's disk full": lambda: self._fill_disk(self._follower()),
         }
 
     def strike(self, kind: str) -> None:
@@ -165,6 +167,11 @@ class ClusterFaults(Faults):
         finally:
             self._cluster.heal()
         self._cluster.restart(leader)
+
+    def _fill_disk(self, broker: int) -> None:
+        self._cluster.fill_disk(broker)
+        self._linger()
+        self._cluster.free_disk(broker)
 
     def _skew(self) -> None:
         broker = self.rng.choice(list(self._cluster.ports))
