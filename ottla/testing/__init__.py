@@ -15,7 +15,8 @@ disks full.
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing.broker import Broker
-from ottla.testing.cluster import ZOOKEEPER, Cluster
+from ottla.testing.cluster import Cluster
+from ottla.testing.cluster_network import ZOOKEEPER
 from ottla.testing.zookeeper import ZooKeeper
 
 __all__ = ["ZOOKEEPER", "Broker", "Cluster", "ErrorCode", "ZooKeeper"]

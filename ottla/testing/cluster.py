@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Literal, NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
@@ -26,6 +26,7 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.testing.broker import DEFAULTS
+from ottla.testing.cluster_network import lay_network
 from ottla.testing.network import Network
 from ottla.testing.tampering import Tampering
 from ottla.testing.zookeeper import ZooKeeper, free_ports
@@ -34,8 +35,6 @@ R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
 _DEADLINE = 30.0
-
-ZOOKEEPER: Final = "zookeeper"  # the other end of a cut, where it is not brokers
 
 
 class PartitionView(NamedTuple):
@@ -96,7 +95,11 @@ class Cluster:
             if self._owns_zookeeper:
                 self.zookeeper.start()
             if self._faults:
-                self._lay_network()
+                self._network = Network()
+                self._network_config = lay_network(self._network, self.ports, self.zookeeper)
+                self._tampering = {
+                    each: Tampering(self._tampering_file(each), create=True) for each in self.ports
+                }
             for broker_id in self.ports:
                 self._launch(broker_id)
             self.wait_for_brokers(self.ports)
@@ -126,38 +129,6 @@ class Cluster:
             self._processes[broker_id] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-
-    def _lay_network(self) -> None:
-        """Relays between all. Each broker listens once for each other one, so that it is known who calls it."""
-        self._network = network = Network()
-        brokers = list(self.ports)
-        free = iter(free_ports(len(brokers) ** 2))
-        listening = {(caller, called): next(free) for called in brokers for caller in brokers}
-        calling = {
-            (caller, called): port if caller == called else network.link(caller, called, "127.0.0.1", port)
-            for (caller, called), port in listening.items()
-        }
-        for broker in brokers:
-            addresses = [
-                f"127.0.0.1:{network.link(broker, ZOOKEEPER, server.host, server.port)}"
-                for server in self.zookeeper.servers.values()
-            ]
-
-            def listeners(ports: Mapping[tuple[int, int], int], called: int = broker) -> str:
-                clients = f"PLAINTEXT://{self._address(called)}"
-                return ",".join(
-                    [clients, *(f"FROM_{each}://127.0.0.1:{ports[each, called]}" for each in brokers)]
-                )
-
-            names = ["PLAINTEXT", *(f"FROM_{each}" for each in brokers)]
-            self._network_config[broker] = {
-                "listeners": listeners(listening),
-                "advertised.listeners": listeners(calling),
-                "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
-                "inter.broker.listener.name": f"FROM_{broker}",
-                "zookeeper.connect": ",".join(addresses),
-            }
-            self._tampering[broker] = Tampering(self._tampering_file(broker), create=True)
 
     def _tampering_file(self, broker_id: int) -> Path:
         return self.data / f"broker-{broker_id}.tampering"

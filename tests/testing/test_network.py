@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from ottla.testing import Cluster
 from ottla.testing.network import Network
 from ottla.testing.zookeeper import free_ports
 
@@ -158,3 +159,18 @@ def test_much_passes_unchanged(link: Link) -> None:
         else:
             received += link.far.recv(1 << 20)
     assert received == sent
+
+
+def test_a_cluster_that_is_not_made_for_faults_says_so() -> None:
+    cluster = Cluster(3)
+    try:
+        for fault in (
+            lambda: cluster.cut(0),
+            cluster.heal,
+            lambda: cluster.skew(0, 1),
+            lambda: cluster.fill_disk(0),
+        ):
+            with pytest.raises(RuntimeError, match="faults=True"):
+                fault()
+    finally:
+        cluster.close()
