@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+import confluent_kafka
 import pytest
 
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -23,6 +25,7 @@ from ottla.testing import ZOOKEEPER, Cluster
 from tests.cluster.load import Load, read_all
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+struck = pytest.mark.usefixtures("whole_again")
 
 CONFIG = {
     "zookeeper.session.timeout.ms": "3000",
@@ -38,7 +41,7 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def whole_again(cluster: Cluster) -> Iterator[None]:
     yield
     cluster.heal()
@@ -104,6 +107,7 @@ def report(what: str, load: Load, since: float) -> None:
     print(f"\n{what}: the longest gap between acknowledgements was {load.longest_gap(since):.3f} s")
 
 
+@struck
 def test_a_leader_that_is_cut_off_from_everything_acknowledges_nothing(cluster: Cluster) -> None:
     cluster.create_topic("island")
     leader = cluster.leader("island")
@@ -127,6 +131,7 @@ def test_a_leader_that_is_cut_off_from_everything_acknowledges_nothing(cluster: 
     check_nothing_lost(cluster, "island", load, *besieger.acknowledged)
 
 
+@struck
 def test_a_leader_cut_off_from_brokers_alone_takes_no_records_that_only_it_has(cluster: Cluster) -> None:
     cluster.create_topic("lonely")
     leader = cluster.leader("lonely")
@@ -145,6 +150,7 @@ def test_a_leader_cut_off_from_brokers_alone_takes_no_records_that_only_it_has(c
     cluster.wait_for_isr("lonely", {0, 1, 2})
 
 
+@struck
 def test_a_follower_that_is_cut_off_leaves_the_isr_and_writes_go_on(cluster: Cluster) -> None:
     cluster.create_topic("followed")
     leader = cluster.leader("followed")
@@ -161,6 +167,7 @@ def test_a_follower_that_is_cut_off_leaves_the_isr_and_writes_go_on(cluster: Clu
     check_nothing_lost(cluster, "followed", load)
 
 
+@struck
 def test_a_controller_that_loses_zookeeper_is_replaced_and_changes_nothing_more(cluster: Cluster) -> None:
     cluster.create_topic("governed", 3)
     controller = cluster.controller()
@@ -183,6 +190,7 @@ def test_a_controller_that_loses_zookeeper_is_replaced_and_changes_nothing_more(
     check_nothing_lost(cluster, "governed", load)
 
 
+@struck
 def test_what_only_gets_through_one_way_does_not_count(cluster: Cluster) -> None:
     """Followers still ask, and the leader's answers are lost."""
     cluster.create_topic("mute")
@@ -201,6 +209,7 @@ def test_what_only_gets_through_one_way_does_not_count(cluster: Cluster) -> None
     cluster.wait_for_isr("mute", {0, 1, 2})
 
 
+@struck
 def test_who_only_seems_to_be_gone_does_no_harm_and_comes_back(cluster: Cluster) -> None:
     """All who are refused believe that the other's process has ended, on both sides. What is decided is safe anyway."""
     cluster.create_topic("rumour", 3)
@@ -215,3 +224,37 @@ def test_who_only_seems_to_be_gone_does_no_harm_and_comes_back(cluster: Cluster)
             cluster.wait_for_isr("rumour", {0, 1, 2}, each)
     report("Leader refused by all", load, since)
     check_nothing_lost(cluster, "rumour", load)
+
+
+def test_the_end_of_a_transaction_reaches_other_brokers_when_the_network_is_whole() -> None:
+    alone = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
+    with Cluster(3, config=alone, faults=True) as cluster:
+        cluster.create_topic("books", 3, replication_factor=1)
+        servers = {"bootstrap.servers": cluster.bootstrap_servers}
+        producer = confluent_kafka.Producer({**servers, "transactional.id": "teller"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for partition in range(3):
+            producer.produce("books", b"entry", partition=partition)
+        assert producer.flush(30) == 0
+        for broker_id in cluster.ports:
+            cluster.cut(broker_id)
+        producer.commit_transaction(30)  # the coordinator has written it down: it will happen
+        asked = FindCoordinatorRequest(key_type=1, coordinator_keys=["teller"])
+        [coordinator] = cluster.ask(asked, FindCoordinatorResponse).coordinators
+        near = {each for each in range(3) if cluster.leader("books", each) == coordinator.node_id}
+        consumer = confluent_kafka.Consumer(
+            {**servers, "group.id": "auditor", "isolation.level": "read_committed"}
+        )
+        try:
+            consumer.assign([confluent_kafka.TopicPartition("books", each, 0) for each in range(3)])
+            seen = {message.partition() for message in consumer.consume(3, timeout=3)}
+            assert seen <= near
+            cluster.heal()
+            while len(seen) < 3:
+                message = consumer.poll(30)
+                assert message is not None, "the rest has not come"
+                assert message.error() is None
+                seen.add(message.partition())
+        finally:
+            consumer.close()
