@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import median
@@ -70,11 +70,11 @@ class ClusterFaults(Faults):
             self.times.append((begun, over))
             self.faults.append(Fault(kind, begun, over))
 
-    def kinds_for(self, seconds: float, kinds: Collection[str] = ()) -> Iterator[str]:
+    def kinds_for(self, seconds: float) -> Iterator[str]:
         """All of them in random order, over and over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for kind in self.rng.sample(list(kinds or self.kinds), len(kinds or self.kinds)):
+            for kind in self.rng.sample(list(self.kinds), len(self.kinds)):
                 if time.monotonic() < end:
                     yield kind
 
