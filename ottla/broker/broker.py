@@ -149,8 +149,17 @@ class Broker:
         return next((node for node in self.nodes(listener) if node.id == broker_id), None)
 
     def leader_of(self, partition: PartitionImage) -> int:
-        """As clients are told: none, while it is not there."""
-        return partition.leader if partition.leader in self.image.brokers else NO_LEADER
+        """As clients are told: none, while it is not there.
+
+        A broker that cannot know whether it still leads names the one that the others would have elected. Clients that
+        talk to nobody else would never find out who leads now; whoever it is, that one can tell.
+        """
+        brokers = self.image.brokers
+        if partition.leader == self.node_id and not self.replicas.leads_for_certain:
+            for replica in partition.replicas:
+                if replica != self.node_id and replica in partition.isr and replica in brokers:
+                    return replica
+        return partition.leader if partition.leader in brokers else NO_LEADER
 
     def offline_replicas(self, partition: PartitionImage) -> Sequence[int]:
         away = [replica for replica in partition.replicas if replica not in self.image.brokers]

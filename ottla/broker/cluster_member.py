@@ -12,7 +12,7 @@ from ottla.broker.backing import Backing
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
-from ottla.cluster.failure_detection import FailureDetector, Target, is_serving
+from ottla.cluster.failure_detection import FailureDetector, Presence, Target, presence
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
+_LEASE_CHECK_SECONDS = 0.1
+_FULL_SECONDS = 5.0
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
 
@@ -103,9 +105,14 @@ class ClusterMember:
         self._lost_sessions = 0
         self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
         self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
+        self._full: set[PartitionKey] = set()  # those whose disk is full, which others are to write
+        self._given_away: dict[
+            PartitionKey, float
+        ] = {}  # when they were led here last, and the disk was full
         broker.replicas.surroundings.isr_store = self.states
         broker.replicas.lease = self.lease
         broker.replicas.on_offline = self._partition_offline
+        broker.replicas.on_full = self._disk_full
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         for throttle in (broker.replicas.leader_throttle, broker.replicas.fetchers.throttle):
             throttle.configure()
@@ -128,7 +135,7 @@ class ClusterMember:
 
     async def start(self) -> None:
         await self.membership.wait_for_id()
-        await self._begin_again()
+        gone = await self._begin_again()
         self.feed.start(self._broker.replicas)
         topics = list(self._image.topics)
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
@@ -137,13 +144,18 @@ class ClusterMember:
         self.feed.on_brokers.append(self.membership.check)
         self.controller.start()
         self._peers_changed()
+        for target in gone:
+            self.controller.broker_gone(target.broker_id, target.epoch)
+        self._in_background(self._watch_lease())
 
-    async def _begin_again(self) -> None:
+    async def _begin_again(self) -> list[Target]:
         """Nothing is led in the epoch of a life before: what was not on disk may be lost.
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
+        Returns who is gone though it is registered, if there is nobody else who would have noticed.
         """
-        live = await self._reachable_peers()
+        peers = await self._peers()
+        live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
             if (partition.topic, partition.partition) in self._broker.replicas.offline:
@@ -153,12 +165,13 @@ class ClusterMember:
             )
 
         await self.states.change(self._mine(), decide)
+        return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
-    async def _reachable_peers(self) -> set[int]:
-        """Brokers that are registered and answer, without those that a crash of many has left behind."""
+    async def _peers(self) -> dict[Target, Presence]:
+        """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
         targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*(is_serving(target) for target in targets.values()))
-        return {broker_id for broker_id, there in zip(targets, answers, strict=True) if there}
+        answers = await asyncio.gather(*map(presence, targets.values()))
+        return dict(zip(targets.values(), answers, strict=True))
 
     def _mine(self) -> list[PartitionKey]:
         return [
@@ -181,6 +194,13 @@ class ClusterMember:
         if now <= until:
             return until
         return self._backing.until(now)
+
+    async def _watch_lease(self) -> None:
+        """New requests are refused when the lease is over; those that wait must not wait until they time out."""
+        while True:
+            await asyncio.sleep(_LEASE_CHECK_SECONDS)
+            if not self._broker.replicas.leads_for_certain:
+                self._broker.replicas.stop_waiting()
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
@@ -244,6 +264,27 @@ class ClusterMember:
                 continue
             del self._offline[: len(keys)]
 
+    def _disk_full(self, topic: str, index: int) -> None:
+        """Nothing is lost, and there may be room soon. But until then nobody should have to wait for this broker."""
+        key, now = (topic, index), monotonic()
+        partition = self._image.partitions.get(key)
+        if partition is None or key in self._full:
+            return
+        if partition.leader == self._id:
+            if now < self._given_away.get(key, 0.0) + _FULL_SECONDS:
+                return  # all disks are full: the leadership must not go round and round
+            self._given_away[key] = now
+        self._full.add(key)
+        self._in_background(self._leave_to_others(key))
+
+    async def _leave_to_others(self, key: PartitionKey) -> None:
+        try:
+            await self._let_others_lead([key])
+        except StoreError as error:
+            logger.error("What a full disk does not take could not be left to others yet: %s", error)
+        finally:
+            self._full.discard(key)
+
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._broker.replicas.forget_offline(topic.name)
         self._in_background(self._broker.topic_gone(topic))
@@ -273,8 +314,10 @@ class ClusterMember:
         await self.controller.stop()
 
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
-        live = self.controller.live - {self._id}
-        await self.states.change(keys, lambda each: elections.without(each, self._id, live))
+        live, returned = self.controller.live - {self._id}, self.controller.returned
+        await self.states.change(
+            keys, lambda each: elections.without(each, self._id, live, returned=returned)
+        )
 
     async def abandon(self) -> None:
         """The start failed: take part in nothing any more."""

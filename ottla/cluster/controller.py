@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.3
 _UNREGISTER_SECONDS = 3.0
+_RETURNED_SECONDS = 10.0  # the longest that clients wait by default before they connect again
 _PURGE_SECONDS = 60.0
 _CHANGES_KEPT_SECONDS = 300.0
 _CONFIG_CHANGES_KEPT_SECONDS = 900.0
@@ -72,6 +73,9 @@ class Controller:
         ] = {}  # brokers whose process is gone: id → the epoch it was registered with
         self._unregister_at: dict[int, float] = {}
         self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
+        # When brokers were seen to register, by id and epoch. Those that were there before this one are not here.
+        self._came: dict[tuple[int, int], float] = {}
+        self._known = {(each.broker_id, each.epoch) for each in image.brokers.values()}
         self._suspects: set[PartitionKey] = set()
         self._look_at_all = False
         self._wake = asyncio.Event()
@@ -117,6 +121,12 @@ class Controller:
             if self._gone.get(broker.broker_id) != broker.epoch
         }
 
+    @property
+    def returned(self) -> set[int]:
+        """The brokers that came a short while ago: clients may not have noticed."""
+        since = time.monotonic() - _RETURNED_SECONDS
+        return {broker_id for (broker_id, _), came in self._came.items() if came > since}
+
     # What happens
 
     def broker_gone(self, broker_id: int, epoch: int) -> None:
@@ -139,6 +149,11 @@ class Controller:
         self._wake.set()
 
     def _brokers_changed(self) -> None:
+        there = {(each.broker_id, each.epoch) for each in self._image.brokers.values()}
+        for broker in there - self._known:
+            self._came[broker] = time.monotonic()
+        self._came = {broker: came for broker, came in self._came.items() if broker in there}
+        self._known = there
         self._look_at_all = True
         self._wake.set()
 
@@ -245,7 +260,7 @@ class Controller:
             known = (self._image.partitions.get(key) for key in self._suspects)
             suspects = [each for each in known if each is not None]
             self._suspects = set()
-        adjust = self._adjusting(live)
+        adjust = self._adjusting(live, self.returned)
         keys = [(each.topic, each.partition) for each in suspects if adjust(each) is not None]
         moving = [(each.topic, each.partition) for each in suspects if is_moving(each)]
         if keys:
@@ -256,7 +271,7 @@ class Controller:
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)
 
-    def _adjusting(self, live: set[int]) -> Decide:
+    def _adjusting(self, live: set[int], returned: set[int]) -> Decide:
         """What a partition's state should be with these brokers; None where it is that already."""
         unclean: dict[str, bool] = {}  # by topic: thousands of partitions have one configuration
 
@@ -271,7 +286,9 @@ class Controller:
             if name not in unclean:
                 config = TopicConfig(self._config, topic.configs)
                 unclean[name] = config.get_bool("unclean.leader.election.enable")
-            return elections.adjust(partition, live, unclean=unclean[name])
+            # One of the ISR was there a moment ago, and may be back with all its data in another.
+            lose = unclean[name] and self._image.brokers.keys().isdisjoint(partition.isr)
+            return elections.adjust(partition, live, unclean=lose, returned=returned)
 
         return adjust
 

@@ -2,6 +2,9 @@
 
 The state that comes out has the partition epoch of the one that went in: the write is conditional on it. A new leader
 gets a new leader epoch. Taking a replica out of the ISR does not change the leader's epoch: clients need not notice.
+
+In one thing Kafka decides otherwise: where several could lead, one that has just come back (`returned`) does not.
+Clients that found it gone wait before they connect to it again, librdkafka up to ten seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ NO_STATE = -1  # the partition epoch of a partition whose state was never writte
 
 
 def adjust(
-    partition: PartitionImage, live: Collection[int], *, unclean: bool = False
+    partition: PartitionImage,
+    live: Collection[int],
+    *,
+    unclean: bool = False,
+    returned: Collection[int] = (),
 ) -> PartitionImage | None:
     """What brokers that came and went mean for the partition: the controller's election.
 
@@ -27,17 +34,19 @@ def adjust(
     if partition.leader in live and partition.leader in partition.replicas:
         isr = tuple(each for each in partition.isr if each in live and each in partition.replicas)
         return partition._replace(isr=isr) if isr != partition.isr else None
-    return _elect(partition, live, unclean)
+    return _elect(partition, live, unclean, returned)
 
 
-def without(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
+def without(
+    partition: PartitionImage, broker: int, live: Collection[int], *, returned: Collection[int] = ()
+) -> PartitionImage | None:
     """What it takes for a broker to go, or to begin again after it has been away: it leads nothing, and is in no ISR.
 
     Where it is the last in sync nothing changes: that is up to the controller when it is gone.
     """
     others = tuple(replica for replica in partition.isr if replica != broker)
     if partition.leader == broker:
-        return _lead(partition, _first(partition.replicas, others, live), others)
+        return _lead(partition, _first(partition.replicas, others, live, returned), others)
     if broker in partition.isr and partition.leader in others and partition.leader in live:
         return partition._replace(isr=others)
     return None
@@ -120,8 +129,10 @@ def imbalanced(
     return found
 
 
-def _elect(partition: PartitionImage, live: Collection[int], unclean: bool) -> PartitionImage | None:
-    leader = _first(partition.replicas, partition.isr, live)
+def _elect(
+    partition: PartitionImage, live: Collection[int], unclean: bool, returned: Collection[int] = ()
+) -> PartitionImage | None:
+    leader = _first(partition.replicas, partition.isr, live, returned)
     if leader is not None:
         isr = tuple(each for each in partition.isr if each in live and each in partition.replicas)
         return _lead(partition, leader, isr)
@@ -139,8 +150,11 @@ def _first_state(partition: PartitionImage, live: Collection[int]) -> PartitionI
     return partition._replace(leader=isr[0], leader_epoch=0, isr=isr) if isr else None
 
 
-def _first(order: Iterable[int], isr: Collection[int], live: Collection[int]) -> int | None:
-    return next((replica for replica in order if replica in isr and replica in live), None)
+def _first(
+    order: Iterable[int], isr: Collection[int], live: Collection[int], returned: Collection[int] = ()
+) -> int | None:
+    able = [replica for replica in order if replica in isr and replica in live]
+    return next((replica for replica in able if replica not in returned), able[0] if able else None)
 
 
 def _lead(partition: PartitionImage, leader: int | None, isr: tuple[int, ...]) -> PartitionImage | None:

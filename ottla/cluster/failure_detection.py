@@ -8,6 +8,7 @@ never reached proves nothing by being out of reach.
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -22,7 +23,7 @@ _REFUSALS = 2
 _BETWEEN_REFUSALS = 0.02
 _BETWEEN_ATTEMPTS = 0.5
 _CONNECT_SECONDS = 5.0
-_PROBE_SECONDS = 2.0
+_PROBE_SECONDS = 1.0
 _STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
 
 
@@ -33,17 +34,29 @@ class Target(NamedTuple):
     port: int
 
 
-async def is_serving(target: Target, seconds: float = _PROBE_SECONDS) -> bool:
+class Presence(enum.Enum):
+    SERVING = "serving"
+    SILENT = "silent"  # still starting, busy, paused, or out of reach
+    GONE = "gone"  # nobody listens there
+
+
+async def presence(target: Target, seconds: float = _PROBE_SECONDS) -> Presence:
     """Whether a broker answers there. One that is still starting has its port, but says nothing yet."""
-    peer = PeerConnection(target.host, target.port, "probe", connect_timeout=seconds)
-    try:
-        async with asyncio.timeout(seconds):
-            await peer.request(ApiVersionsRequest(), 0)
-    except (OSError, TimeoutError):
-        return False
-    finally:
-        peer.close()
-    return True
+    for attempt in range(_REFUSALS):
+        if attempt:
+            await asyncio.sleep(_BETWEEN_REFUSALS)
+        peer = PeerConnection(target.host, target.port, "probe", connect_timeout=seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                await peer.request(ApiVersionsRequest(), 0)
+            return Presence.SERVING
+        except ConnectionRefusedError:
+            continue
+        except (OSError, TimeoutError):
+            return Presence.SILENT
+        finally:
+            peer.close()
+    return Presence.GONE
 
 
 class FailureDetector:

@@ -44,6 +44,8 @@ class Replicas:
         self.on_all_failed: Callable[[str], None] | None = None
         # In a cluster: called for each partition whose data is out of reach, so that others lead it.
         self.on_offline: Callable[[str, int], None] | None = None
+        # And for each that could not be written because its disk is full, so that others write it meanwhile.
+        self.on_full: Callable[[str, int], None] | None = None
         self._offline: set[tuple[str, int]] = set()  # there is data, but it cannot be reached
         self._unopened: set[str] = set()  # topics with logs that could not be made yet
         # Until when this broker certainly leads what it believes to lead; None where nobody else could.
@@ -66,7 +68,7 @@ class Replicas:
             raise self._absent(
                 self._image.topics.get(topic), index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             ) from None
-        if partition.leader != self._broker_id or (self.lease is not None and monotonic() > self.lease()):
+        if partition.leader != self._broker_id or not self.leads_for_certain:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
@@ -77,9 +79,14 @@ class Replicas:
             raise self._absent(
                 self._image.topics_by_id.get(topic_id), index, ErrorCode.UNKNOWN_TOPIC_ID
             ) from None
-        if partition.leader != self._broker_id or (self.lease is not None and monotonic() > self.lease()):
+        if partition.leader != self._broker_id or not self.leads_for_certain:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
+
+    @property
+    def leads_for_certain(self) -> bool:
+        """Whether nobody else can have been elected for what this broker believes to lead."""
+        return self.lease is None or monotonic() <= self.lease()
 
     def held(self, topic: str | bytes, index: int) -> Partition:
         """The partition by name or topic id, as long as it is led by somebody: consumers may read from followers."""
@@ -105,6 +112,12 @@ class Replicas:
 
     def topic(self, name: str) -> dict[int, Partition]:
         return self._topics.get(name, {})
+
+    def stop_waiting(self) -> None:
+        """The lease is over: who waits for followers is sent to look for another leader instead."""
+        for partition in self.partitions():
+            if partition.leading is not None:
+                partition.leading.close()
 
     # Changing
 
@@ -346,6 +359,8 @@ class Replicas:
             return False
         if is_passing(cause) or is_of_disk(cause):
             self.directory_failed(directory, cause)
+            if is_passing(cause) and self.on_full is not None:
+                self.on_full(*name)
             return True
         try:
             directory.probe()

@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 _LONGEST_ID = 2**15 - 1  # bytes that the key of a record has room for
 # How long to wait before markers that could not be written are tried again.
 _RETRY_MARKERS_MS = 100
+# How long an end waits for other brokers to write their markers. The decision is written, and they will hear of it: one
+# that is paused or cut off need not hold up the client, nor other transactions.
+_MARKERS_SECONDS = 1.0
 # What no later attempt would change: the topic is gone, or the partition knows a later epoch.
 _FINAL = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -275,12 +278,16 @@ class TransactionCoordinator:
             finally:
                 self._every(interval_ms, duty)
 
-        self._timers.set(duty.__name__, interval_ms, lambda: self._in_background(run()))
+        def start() -> None:
+            self._in_background(run())
 
-    def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._timers.set(duty.__name__, interval_ms, start)
+
+    def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # Ending
 
@@ -302,6 +309,8 @@ class TransactionCoordinator:
 
     async def _write_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
         """Tell every partition how the transaction ended. What cannot be told now is told later."""
+        if which.is_marking:
+            return
         transaction = which.current
         if which.unmarked is None:
             which.unmarked = transaction.partitions
@@ -314,8 +323,38 @@ class TransactionCoordinator:
         )
         partitions = sorted(which.unmarked)
         results = self._markers.write(marker, partitions)
-        if not isinstance(results, list):
-            results = await results
+        if isinstance(results, list):
+            await self._marked(shard, which, transaction, partitions, results)
+            return
+        which.is_marking = True
+        others = self._in_background(self._marked_by_others(shard, which, transaction, partitions, results))
+        await asyncio.wait([others], timeout=_MARKERS_SECONDS)
+
+    async def _marked_by_others(
+        self,
+        shard: TransactionShard,
+        which: TransactionalId,
+        transaction: Transaction,
+        partitions: list[TopicPartition],
+        results: Awaitable[list[ErrorCode]],
+    ) -> None:
+        try:
+            found = await results
+        except Exception:
+            log.exception("markers of %s could not be written", transaction.transactional_id)
+            found = [ErrorCode.UNKNOWN_SERVER_ERROR] * len(partitions)
+        finally:
+            which.is_marking = False
+        await self._marked(shard, which, transaction, partitions, found)
+
+    async def _marked(
+        self,
+        shard: TransactionShard,
+        which: TransactionalId,
+        transaction: Transaction,
+        partitions: list[TopicPartition],
+        results: list[ErrorCode],
+    ) -> None:
         left = []
         for partition_name, error in zip(partitions, results, strict=True):
             if error in _FINAL:

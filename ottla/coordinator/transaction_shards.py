@@ -26,13 +26,14 @@ _RECORDS_AT_ONCE = 500
 class TransactionalId:
     """One transactional id. Invariant: `current` is what was last written; `pending` is being written."""
 
-    __slots__ = ("current", "pending", "unmarked")
+    __slots__ = ("current", "is_marking", "pending", "unmarked")
 
     def __init__(self, current: Transaction) -> None:
         self.current = current
         self.pending: TransactionState | None = None
         # Partitions that wait for their marker, while a prepared transaction is being ended.
         self.unmarked: frozenset[tuple[str, int]] | None = None
+        self.is_marking = False  # other brokers have been asked to write markers, and not all have answered
 
     def settled(self) -> Transaction:
         """The transaction, if nothing is being written; else the client has to come again."""

@@ -9,12 +9,14 @@ It is the real broker on a real socket, with its data in a temporary directory t
 the fixtures of `ottla.testing.pytest_plugin` are there as soon as Ottla is installed.
 
 `Cluster(brokers=3)` is several of them, each a process of its own, with a real ZooKeeper; they can be killed, paused
-and restarted one by one.
+and restarted one by one. With `faults=True` they can be cut off from each other, too, their clocks be wrong and their
+disks full.
 """
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing.broker import Broker
 from ottla.testing.cluster import Cluster
+from ottla.testing.cluster_network import ZOOKEEPER
 from ottla.testing.zookeeper import ZooKeeper
 
-__all__ = ["Broker", "Cluster", "ErrorCode", "ZooKeeper"]
+__all__ = ["ZOOKEEPER", "Broker", "Cluster", "ErrorCode", "ZooKeeper"]

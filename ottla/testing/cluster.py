@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
@@ -26,9 +26,13 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.testing.broker import DEFAULTS
+from ottla.testing.cluster_network import lay_network
+from ottla.testing.network import Network
+from ottla.testing.tampering import Tampering
 from ottla.testing.zookeeper import ZooKeeper, free_ports
 
 R = TypeVar("R", bound=Response)
+T = TypeVar("T")
 
 _DEADLINE = 30.0
 
@@ -47,6 +51,9 @@ class Cluster:
 
     `config` takes the keys of server.properties, for all brokers; `broker_config` those of single ones. Data and ports
     outlive a broker: `restart` brings it back with both.
+
+    With `faults` brokers reach each other and ZooKeeper through relays in this process, and are started so that their
+    clocks and disks can be tampered with: that is what `cut`, `skew` and `fill_disk` need. Clients connect as ever.
     """
 
     def __init__(
@@ -57,6 +64,7 @@ class Cluster:
         broker_config: Mapping[int, Mapping[str, str]] | None = None,
         zookeeper: ZooKeeper | None = None,
         data: str | Path | None = None,
+        faults: bool = False,
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="ottla-cluster-") if data is None else None
         self.data = Path(self._temporary.name if self._temporary is not None else str(data))
@@ -75,6 +83,10 @@ class Cluster:
         }
         self._broker_config = {key: dict(value) for key, value in (broker_config or {}).items()}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._faults = faults
+        self._network: Network | None = None
+        self._network_config: dict[int, dict[str, str]] = {}
+        self._tampering: dict[int, Tampering] = {}
 
     # Life
 
@@ -82,6 +94,12 @@ class Cluster:
         try:
             if self._owns_zookeeper:
                 self.zookeeper.start()
+            if self._faults:
+                self._network = Network()
+                self._network_config = lay_network(self._network, self.ports, self.zookeeper)
+                self._tampering = {
+                    each: Tampering(self._tampering_file(each), create=True) for each in self.ports
+                }
             for broker_id in self.ports:
                 self._launch(broker_id)
             self.wait_for_brokers(self.ports)
@@ -97,7 +115,12 @@ class Cluster:
             "broker.id": str(broker_id),
             "zookeeper.connect": self.zookeeper.connect,
         }
-        command = [sys.executable, "-m", "ottla", "start", "--quiet", "--listen", self._address(broker_id)]
+        if self._faults:
+            settings |= self._network_config[broker_id]
+            program = ["ottla.testing.tampered_broker", str(self._tampering_file(broker_id))]
+        else:
+            program = ["ottla"]
+        command = [sys.executable, "-m", *program, "start", "--quiet", "--listen", self._address(broker_id)]
         command += ["--data", str(self.directory(broker_id))]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
@@ -107,6 +130,9 @@ class Cluster:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
+    def _tampering_file(self, broker_id: int) -> Path:
+        return self.data / f"broker-{broker_id}.tampering"
+
     def close(self) -> None:
         """End everything at once."""
         for process in self._processes.values():
@@ -115,6 +141,10 @@ class Cluster:
         self._processes.clear()
         if self._owns_zookeeper:
             self.zookeeper.stop()
+        if self._network is not None:
+            self._network.close()
+        for tampering in self._tampering.values():
+            tampering.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -172,6 +202,52 @@ class Cluster:
             self.stop(broker_id)
         self._launch(broker_id)
         self.wait_for_brokers([broker_id])
+
+    def cut(
+        self,
+        brokers: int | Collection[int],
+        others: int | Collection[int] | Literal["zookeeper"] | None = None,
+        *,
+        one_way: bool = False,
+        refuse: bool = False,
+    ) -> None:
+        """Let nothing pass between these brokers and others (all other brokers, if none are named), until `heal`.
+
+        `others` may be ZOOKEEPER. With `one_way` only what the first say to the others is lost. With `refuse`
+        connections are broken and refused, as if nobody were there. Clients still reach everybody.
+        """
+        network = self._faulty(self._network)
+        cut_off = {brokers} if isinstance(brokers, int) else set(brokers)
+        rest: set[int | str]
+        if others is None:
+            rest = {each for each in self.ports if each not in cut_off}
+        else:
+            rest = {others} if isinstance(others, int | str) else {*others}
+        for one in cut_off:
+            for other in rest:
+                network.cut(one, other, refuse=refuse)
+                if not one_way:
+                    network.cut(other, one, refuse=refuse)
+
+    def heal(self) -> None:
+        """All cuts are mended."""
+        self._faulty(self._network).heal()
+
+    def skew(self, broker_id: int, seconds: float) -> None:
+        """The wall clock of a broker is ahead by so much, at once and after a restart; 0 sets it right."""
+        self._faulty(self._tampering.get(broker_id)).skew = seconds
+
+    def fill_disk(self, broker_id: int) -> None:
+        """The disk of a broker takes no more bytes, until `free_disk`."""
+        self._faulty(self._tampering.get(broker_id)).disk_full = True
+
+    def free_disk(self, broker_id: int) -> None:
+        self._faulty(self._tampering.get(broker_id)).disk_full = False
+
+    def _faulty(self, means: T | None) -> T:
+        if means is None:
+            raise RuntimeError("this needs a running cluster that was made with Cluster(faults=True)")
+        return means
 
     # Looking
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import median
 
-from ottla.testing import Cluster
+from ottla.testing import ZOOKEEPER, Cluster
 from tests.history.recorder import PARTITIONS, TOPIC, Faults, Recorder
 
 
@@ -20,7 +20,10 @@ class Fault:
 
 
 class ClusterFaults(Faults):
-    """Kills, stops and pauses brokers and ZooKeeper's servers; whatever it does it undoes before it returns."""
+    """Kills, stops, pauses and cuts off brokers and ZooKeeper's servers, fills disks, and sets clocks wrong.
+
+    Whatever it does it undoes before it returns, but for the clocks: those are wrong until they are set anew.
+    """
 
     def __init__(self, cluster: Cluster, seed: int, session_seconds: float) -> None:
         super().__init__(seed)
@@ -42,6 +45,20 @@ class ClusterFaults(Faults):
             "ZooKeeper server paused": self._pause_zookeeper,
             "ZooKeeper's majority killed": lambda: self._kill_zookeeper(2),
             "leader and ZooKeeper server killed": self._kill_leader_and_zookeeper,
+            "leader cut off from brokers": lambda: self._cut(self._leader()),
+            "leader cut off from ZooKeeper": lambda: self._cut(self._leader(), brokers=False),
+            "leader cut off from all": lambda: self._cut(self._leader(), zookeeper=True),
+            "leader mute to brokers": lambda: self._cut(self._leader(), one_way=True),
+            "leader refused by brokers": lambda: self._cut(self._leader(), refuse=True),
+            "follower cut off from brokers": lambda: self._cut(self._follower()),
+            "follower cut off from all": lambda: self._cut(self._follower(), zookeeper=True),
+            "controller cut off from ZooKeeper": lambda: self._cut(self._controller(), brokers=False),
+            "controller cut off from all": lambda: self._cut(self._controller(), zookeeper=True),
+            "all cut off from each other": lambda: self._cut(*self._cluster.ports),
+            "leader killed while it is cut off": self._kill_while_cut_off,
+            "clock set wrong": self._skew,
+            "leader's disk full": lambda: self._fill_disk(self._leader()),
+            "follower's disk full": lambda: self._fill_disk(self._follower()),
         }
 
     def strike(self, kind: str) -> None:
@@ -53,11 +70,11 @@ class ClusterFaults(Faults):
             self.times.append((begun, over))
             self.faults.append(Fault(kind, begun, over))
 
-    def kinds_for(self, seconds: float, kinds: Collection[str] = ()) -> Iterator[str]:
+    def kinds_for(self, seconds: float) -> Iterator[str]:
         """All of them in random order, over and over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            for kind in self.rng.sample(list(kinds or self.kinds), len(kinds or self.kinds)):
+            for kind in self.rng.sample(list(self.kinds), len(self.kinds)):
                 if time.monotonic() < end:
                     yield kind
 
@@ -127,6 +144,39 @@ class ClusterFaults(Faults):
             time.sleep(self._session_seconds * sessions)
         finally:
             self._cluster.resume(broker)
+
+    def _cut(self, *cut_off: int, brokers: bool = True, zookeeper: bool = False, **how: bool) -> None:
+        """From other brokers, from ZooKeeper, or from both; some cuts are shorter than a session, some longer."""
+        try:
+            for broker in cut_off:
+                if brokers:
+                    self._cluster.cut(broker, **how)
+                if zookeeper or not brokers:
+                    self._cluster.cut(broker, ZOOKEEPER)
+            time.sleep(self._session_seconds * self.rng.uniform(0.1, 1.6))
+        finally:
+            self._cluster.heal()
+
+    def _kill_while_cut_off(self) -> None:
+        leader = self._leader()
+        self._cluster.cut(leader)
+        try:
+            self._linger()
+            self._cluster.kill(leader)
+            self._linger()
+        finally:
+            self._cluster.heal()
+        self._cluster.restart(leader)
+
+    def _fill_disk(self, broker: int) -> None:
+        self._cluster.fill_disk(broker)
+        self._linger()
+        self._cluster.free_disk(broker)
+
+    def _skew(self) -> None:
+        broker = self.rng.choice(list(self._cluster.ports))
+        self._cluster.skew(broker, self.rng.uniform(-600, 600))
+        self._linger()
 
     def _zookeepers(self, count: int) -> list[int]:
         return self.rng.sample(list(self._cluster.zookeeper.servers), count)

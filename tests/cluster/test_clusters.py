@@ -257,3 +257,24 @@ def test_all_brokers_stop_and_start_and_nothing_is_lost(cluster: Cluster) -> Non
     cluster.wait_for_leader("everything")
     check_nothing_lost(cluster, "everything", load)
     cluster.wait_for_isr("everything", {0, 1, 2})
+
+
+def test_when_all_die_and_the_controller_stays_away_the_others_do_not_wait_for_its_session(
+    cluster: Cluster,
+) -> None:
+    cluster.create_topic("left", 6)
+    away = cluster.controller()
+    others = [each for each in cluster.ports if each != away]
+    with Load(cluster.bootstrap_servers, "left") as load:
+        load.wait_for(100)
+    for broker_id in cluster.ports:
+        cluster.kill(broker_id)
+    began = time.monotonic()
+    for broker_id in others:
+        cluster._launch(broker_id)
+    cluster.wait_for_brokers(others)
+    cluster.wait_until(
+        lambda: all(cluster.leader("left", each) in others for each in range(6)), "all are led"
+    )
+    assert time.monotonic() - began < 12, "a session lasts 18 s"
+    check_nothing_lost(cluster, "left", load)

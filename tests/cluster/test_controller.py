@@ -108,6 +108,20 @@ async def test_an_unclean_election_happens_where_the_topic_allows_it(tmp_path: P
         await until(lambda: found[0].state("safe") == (-1, 1, (2,)))
 
 
+async def test_an_unclean_election_waits_until_those_in_sync_are_not_registered_any_more(
+    tmp_path: Path,
+) -> None:
+    async with members(tmp_path) as found:
+        config = {"unclean.leader.election.enable": "true"}
+        await found[0].admin.create_topic("t", assignment=[(0, [2, 1])], configs=config)
+        epoch = found[0].image.partitions["t", 0].partition_epoch
+        await found[0].states.alter("t", 0, isr=(2,), leader_epoch=0, partition_epoch=epoch)
+        found[0].controller.broker_gone(2, found[0].image.brokers[2].epoch)
+        await until(lambda: found[1].state("t") == (-1, 1, (2,)))  # it may be back in a moment
+        await until(lambda: found[1].state("t") == (1, 2, (1,)))
+        assert 2 not in found[0].image.brokers
+
+
 async def test_leaders_go_back_where_they_belong(tmp_path: Path) -> None:
     settings = {"leader_imbalance_check_interval_seconds": "1"}
     async with members(tmp_path, **settings) as found:

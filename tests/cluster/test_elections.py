@@ -139,3 +139,10 @@ def test_the_last_in_sync_stays_in_the_isr_though_it_cannot_use_its_log() -> Non
     assert outcome(elections.give_up(partition(isr=(1,)), 1, {1, 2, 3})) == (-1, 6, (1,))
     assert elections.give_up(partition(isr=(1,), leader=-1), 1, {1, 2, 3}) is None
     assert elections.give_up(partition(isr=(2, 3), leader=2), 1, {1, 2, 3}) is None
+
+
+def test_who_has_just_come_back_leads_only_where_nobody_else_can() -> None:
+    assert outcome(elections.adjust(partition(), {2, 3}, returned={2})) == (3, 6, (2, 3))
+    assert outcome(elections.adjust(partition(), {2}, returned={2})) == (2, 6, (2,))
+    assert outcome(elections.without(partition(), 1, {2, 3}, returned={2})) == (3, 6, (2, 3))
+    assert outcome(elections.without(partition(), 1, {2}, returned={2})) == (2, 6, (2, 3))

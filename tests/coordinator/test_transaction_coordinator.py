@@ -198,6 +198,35 @@ async def test_partitions_that_cannot_be_told_are_told_later() -> None:
 
 
 @run
+async def test_a_broker_that_does_not_answer_holds_up_nobody_and_is_told_once() -> None:
+    b = await Bench().lead()
+    producer = await b.begin(T0, T1)
+    here = b.markers.write
+    answer: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
+    asked = []
+
+    def elsewhere(marker: Marker, partitions: Sequence[tuple[str, int]]) -> asyncio.Future[list[ErrorCode]]:
+        asked.append(here(marker, partitions))
+        return answer
+
+    with (
+        mock.patch.object(b.markers, "write", elsewhere),
+        mock.patch("ottla.coordinator.transaction_coordinator._MARKERS_SECONDS", 0.05),
+    ):
+        following = await b.end(producer, commit=True)
+        assert b.state is PREPARE_COMMIT
+        with pytest.raises(KafkaError) as refused:
+            await b.add(following, T0)
+        assert refused.value.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        await b.clock.run()
+        assert len(asked) == 1
+        answer.set_result([ErrorCode.NONE, ErrorCode.NONE])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert b.state is COMPLETE_COMMIT
+
+
+@run
 async def test_a_deleted_topic_holds_nothing_up() -> None:
     b = await Bench().lead()
     producer = await b.begin(T0, T1)

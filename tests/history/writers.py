@@ -120,5 +120,12 @@ class Writer:
             for partition, value in begin["records"]
         ]
 
+    @property
+    def committed_at(self) -> list[float]:
+        """When transactions were known to be committed."""
+        return [
+            event["at"] for event in self.said if event["event"] == "end" and event["outcome"] == "committed"
+        ]
+
     def tally(self) -> Counter[str]:
         return Counter(f"{e['how']}: {e['outcome']}" for e in self.said if e["event"] == "end")

@@ -62,7 +62,7 @@ async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coord
         else:
             await broker.ensure_internal_topic(name)
         topic = broker.image.topics[name]
-        leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
+        leader = broker.leader_of(topic.partitions[partition_for(key, len(topic.partitions))])
         node = broker.node(leader, listener)
         if node is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")

@@ -1,8 +1,8 @@
 """EndTxn, key 26: commit or abort.
 
 Behaviour
-- Answered when the decision is written and the markers are, as far as the partitions can be reached; the rest is told
-  later, and until then a producer that wants to go on gets CONCURRENT_TRANSACTIONS.
+- Answered when the decision is written and the markers are, as far as the partitions can be reached within a second;
+  the rest is told later, and until then a producer that wants to go on gets CONCURRENT_TRANSACTIONS.
 - A repetition of the last end is answered like the first.
 
 Version notes

@@ -1,0 +1,52 @@
+"""How the brokers of a cluster reach each other and ZooKeeper through relays: settings of server.properties do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.testing.network import Network
+from ottla.testing.zookeeper import ZooKeeper, free_ports
+
+ZOOKEEPER: Final = "zookeeper"  # the other end of a cut, where it is not brokers
+
+_HOST = "127.0.0.1"
+
+
+def lay_network(
+    network: Network, clients: Mapping[int, int], zookeeper: ZooKeeper
+) -> dict[int, dict[str, str]]:
+    """The settings of each broker; `clients` has the ports at which clients reach them.
+
+    Each broker listens once for each other one, so that a relay knows who calls: broker 1 calls the others at their
+    listeners named FROM_1, and what they advertise there is a relay.
+    """
+    brokers = list(clients)
+    free = iter(free_ports(len(brokers) ** 2))
+    bound = {(caller, called): next(free) for called in brokers for caller in brokers}
+    advertised = {
+        (caller, called): port if caller == called else network.link(caller, called, _HOST, port)
+        for (caller, called), port in bound.items()
+    }
+    names = ["PLAINTEXT", *(f"FROM_{caller}" for caller in brokers)]
+
+    def listeners(called: int, ports: Mapping[tuple[int, int], int]) -> str:
+        numbers = [clients[called], *(ports[caller, called] for caller in brokers)]
+        return ",".join(f"{name}://{_HOST}:{port}" for name, port in zip(names, numbers, strict=True))
+
+    def ensemble(caller: int) -> str:
+        servers = zookeeper.servers.values()
+        return ",".join(
+            f"{_HOST}:{network.link(caller, ZOOKEEPER, each.host, each.port)}" for each in servers
+        )
+
+    return {
+        broker: {
+            "listeners": listeners(broker, bound),
+            "advertised.listeners": listeners(broker, advertised),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+            "inter.broker.listener.name": f"FROM_{broker}",
+            "zookeeper.connect": ensemble(broker),
+        }
+        for broker in brokers
+    }
