@@ -75,8 +75,12 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
     def alter_share_offsets(
         self, group_id: str, topic_id: bytes, name: str, starts: Sequence[tuple[int, int]]
     ) -> None:
-        """Let the group begin anew at these offsets, by partition. Raises KafkaError."""
-        shard, group = self.share_group(group_id)
+        """Let the group begin anew at these offsets, by partition; one that is not there is made. Raises KafkaError."""
+        shard = self._shards.of(group_id)
+        if group_id in shard.groups:
+            _, group = self.share_group(group_id)
+        else:
+            group = self._shards.new_share_group(group_id)
         for partition, offset in starts:
             self._states.initialize(ShareKey(group_id, topic_id, partition), group.epoch, offset)
         numbers = frozenset(partition for partition, _ in starts)
@@ -87,7 +91,9 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
         self._states.delete([key for key in self._states.keys(group_id) if key.topic_id == topic_id])
         self._shards.store(shard, group, *group.set_initialized(topic_id, name, frozenset()))
 
-    def check_empty(self, group_id: str) -> None:
+    def check_empty(self, group_id: str, *, may_be_missing: bool = False) -> None:
+        if may_be_missing and group_id not in self._shards.of(group_id).groups:
+            return
         _, group = self.share_group(group_id)
         if not group.is_empty:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")

@@ -2,6 +2,7 @@
 
 Behaviour
 - Only for groups without members (NON_EMPTY_GROUP). What was locked, released or counted is forgotten.
+- A group that is not there is made, so that its start can be set before its first member comes.
 
 Version notes
 - 0 is the only one.
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 _UNKNOWN = "This server does not host this topic-partition."
 
 
-def handle(
+async def handle(
     broker: Broker, request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> AlterShareGroupOffsetsResponse:
-    broker.groups.check_empty(request.group_id)
+    await broker.sharing.ensure_topic()
+    broker.groups.check_empty(request.group_id, may_be_missing=True)
     response = AlterShareGroupOffsetsResponse()
     for asked in request.topics:
         topic = broker.image.topics.get(asked.topic_name)
