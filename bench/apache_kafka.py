@@ -34,6 +34,14 @@ BROKER_ARTIFACTS = (
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
 )
 CLIENT_ARTIFACTS = (f"org.apache.kafka:kafka-clients:{VERSION}", "org.slf4j:slf4j-nop:1.7.36")
+# Kafka Streams, and Kafka Connect with its connectors for files and for mirroring.
+APPLICATION_ARTIFACTS = (
+    *(
+        f"org.apache.kafka:{name}:{VERSION}"
+        for name in ("kafka-streams", "connect-runtime", "connect-json", "connect-file", "connect-mirror")
+    ),
+    "org.slf4j:slf4j-nop:1.7.36",
+)
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -100,6 +108,11 @@ def kafka_classpath() -> str:
 
 def client_classpath() -> str:
     return f"{client_jars()}/*"
+
+
+def application_classpath() -> str:
+    """Kafka Streams and Kafka Connect."""
+    return f"{resolve(f'kafka-applications-{VERSION}', APPLICATION_ARTIFACTS)}/*"
 
 
 def resolve(name: str, artifacts: Sequence[str], *, transitive: bool = True, timeout: float = 600) -> Path:

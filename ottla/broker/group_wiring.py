@@ -13,7 +13,6 @@ from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, KeyValue
 from ottla.coordinator.topics import Topic
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
-from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
@@ -71,7 +70,7 @@ class ImageTopics:
         return self._image.version
 
     def names(self) -> Collection[str]:
-        return [name for name in self._image.topics if name not in INTERNAL_TOPICS]
+        return self._image.topics.keys()
 
     def by_name(self, name: str) -> Topic | None:
         return _topic(self._image.topics.get(name))

@@ -100,8 +100,8 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
     async def alter_share_offsets(
         self, group_id: str, topic_id: bytes, name: str, starts: Mapping[int, int]
     ) -> None:
-        """Let the group begin anew at these offsets, by partition. Raises KafkaError."""
-        _, group = self.check_empty(group_id)
+        """Let the group begin anew at these offsets, by partition; one that is not there is made. Raises KafkaError."""
+        _, group = self.check_empty(group_id, may_be_missing=True)
         # A new epoch: a leader that still knows the state from before is fenced.
         await self._states.initialize(
             group.epoch + 1, {ShareKey(group_id, topic_id, index): start for index, start in starts.items()}
@@ -116,13 +116,19 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
     async def _set_initialized(
         self, group_id: str, topic_id: bytes, name: str, partitions: frozenset[int]
     ) -> None:
-        shard, group = self.share_group(group_id)
+        shard, group = self._found_or_new(group_id)
         pending = self._shards.store(shard, group, *group.set_initialized(topic_id, name, partitions))
         if pending is not None:
             await self._shards.committed(pending)
 
-    def check_empty(self, group_id: str) -> tuple[Shard, ShareGroup]:
-        shard, group = self.share_group(group_id)
+    def _found_or_new(self, group_id: str) -> tuple[Shard, ShareGroup]:
+        shard = self._shards.of(group_id)
+        if group_id in shard.groups:
+            return self.share_group(group_id)
+        return shard, self._shards.new_share_group(group_id)
+
+    def check_empty(self, group_id: str, *, may_be_missing: bool = False) -> tuple[Shard, ShareGroup]:
+        shard, group = self._found_or_new(group_id) if may_be_missing else self.share_group(group_id)
         if not group.is_empty:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
         return shard, group

@@ -116,6 +116,22 @@ def test_heartbeats_that_kafka_refuses(
     assert (answer.error_code, answer.error_message) == (error, message)
 
 
+def test_a_pattern_matches_internal_topics_too(client: Client) -> None:
+    """Clients leave out internal topics by themselves, where they want to."""
+    first = client(
+        ConsumerGroupHeartbeatRequest(
+            **{
+                **JOIN,
+                "group_id": "g",
+                "subscribed_topic_names": None,
+                "subscribed_topic_regex": "t|__cons.*",
+            }
+        )
+    )
+    assert first.error_code == NONE
+    assert sorted(len(topic.partitions) for topic in first.assignment.topic_partitions) == [2, 5]
+
+
 def test_a_consumer_group_through_its_apis(client: Client) -> None:
     first = client(ConsumerGroupHeartbeatRequest(**{**JOIN, "group_id": "g", "member_id": ""}), 0)
     assert (first.error_code, first.member_epoch, len(first.member_id)) == (NONE, 2, 22)
@@ -321,6 +337,17 @@ def test_share_groups_are_administered(client: Client) -> None:
     assert share.offsets() == []
     assert client(DeleteGroupsRequest(groups_names=["g"])).results[0].error_code == NONE
     assert client(ListGroupsRequest()).groups == []
+
+
+def test_the_start_of_a_share_group_is_set_before_anybody_joins(client: Client) -> None:
+    part = alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
+    topic = alter.AlterShareGroupOffsetsRequestTopic(topic_name="t", partitions=[part])
+    answer = client(alter.AlterShareGroupOffsetsRequest(group_id="g", topics=[topic]))
+    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (NONE, NONE)
+    [group] = client(ShareGroupDescribeRequest(group_ids=["g"])).groups
+    assert (group.error_code, group.group_state) == (NONE, "Empty")
+    share = Share(client)
+    assert share.offsets() == [(0, 0, 0), (1, -1, -1)]
 
 
 def test_a_share_key_has_a_coordinator(client: Client) -> None:

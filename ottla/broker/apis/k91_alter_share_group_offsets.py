@@ -4,6 +4,7 @@ Behaviour
 - Only for groups without members (NON_EMPTY_GROUP). What was locked, released or counted is forgotten.
 - The share coordinators of the partitions are asked, wherever they are, with a new state epoch: who still leads with
   what was known before is fenced.
+- A group that is not there is made, so that its start can be set before its first member comes.
 
 Version notes
 - 0 is the only one.
@@ -31,7 +32,8 @@ _UNKNOWN = "This server does not host this topic-partition."
 async def handle(
     broker: Broker, request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> AlterShareGroupOffsetsResponse:
-    broker.groups.check_empty(request.group_id)
+    await broker.sharing.ensure_topic()
+    broker.groups.check_empty(request.group_id, may_be_missing=True)
     response = AlterShareGroupOffsetsResponse()
     for asked in request.topics:
         topic = broker.image.topics.get(asked.topic_name)

@@ -1,0 +1,26 @@
+"""CreateAcls, key 30: refused, because there is no authorizer.
+
+Behaviour
+- SECURITY_DISABLED for each of them.
+
+Version notes
+- 1 pattern types; 2 flexible; 3 user resources.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    refused = AclCreationResult(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+    )
+    return CreateAclsResponse(results=[refused] * len(request.creations))

@@ -1,0 +1,30 @@
+"""DeleteAcls, key 31: refused, because there is no authorizer.
+
+Behaviour
+- SECURITY_DISABLED for each filter.
+
+Version notes
+- 1 pattern types; 2 flexible; 3 user resources.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
+    )
+    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))

@@ -1,0 +1,28 @@
+"""SaslAuthenticate, key 36: refused on a listener without SASL.
+
+Behaviour
+- ILLEGAL_SASL_STATE, as on Kafka's PLAINTEXT listeners.
+
+Version notes
+- 1 lifetime of the session; 2 flexible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+
+def handle(
+    broker: Broker, request: SaslAuthenticateRequest, context: RequestContext
+) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
+    )
