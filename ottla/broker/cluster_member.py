@@ -12,7 +12,7 @@ from ottla.broker.backing import Backing
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
-from ottla.cluster.failure_detection import FailureDetector, Target, is_serving
+from ottla.cluster.failure_detection import FailureDetector, Target, offered_apis
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
+# By which Kafka's controllers tell brokers what they lead. Nobody does that here, so who serves it is Apache Kafka.
+_LEADER_AND_ISR = 4
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
 
@@ -37,7 +39,8 @@ _FAREWELL_SECONDS = 0.15
 def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
     """Delete logs that are not for this broker: their topic was deleted, or moved, while it was away.
 
-    Only for directories that are known to be this cluster's.
+    Only for directories that are known to be this cluster's. Kafka deletes no such logs and makes topics go only when
+    all brokers are there, so what it has left may be somebody's treasure: it is set aside, as Kafka does.
     """
     for directory in directories:
         for (name, index), log in list(directory.logs.items()):
@@ -49,6 +52,12 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
                 and broker_id in (*partition.replicas, *partition.adding_replicas)
                 and log.topic_id in (nodes.ZERO_UUID, topic.topic_id)
             ):
+                continue
+            if directory.left_by_kafka:
+                path = directory.set_aside(name, index)
+                logger.warning(
+                    "The log of %s-%d is not this broker's and is set aside as %s", name, index, path
+                )
                 continue
             logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
             directory.delete_log(name, index)
@@ -155,8 +164,18 @@ class ClusterMember:
     async def _reachable_peers(self) -> set[int]:
         """Brokers that are registered and answer, without those that a crash of many has left behind."""
         targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*(is_serving(target) for target in targets.values()))
-        return {broker_id for broker_id, there in zip(targets, answers, strict=True) if there}
+        answers = await asyncio.gather(*(offered_apis(target) for target in targets.values()))
+        reachable = {
+            broker_id: apis for broker_id, apis in zip(targets, answers, strict=True) if apis is not None
+        }
+        for broker_id, apis in reachable.items():
+            if _LEADER_AND_ISR in apis:
+                where = f"{targets[broker_id].host}:{targets[broker_id].port}"
+                raise StoreError(
+                    f"Broker {broker_id} at {where} is Apache Kafka, and the two cannot share a cluster: "
+                    "stop all brokers of Kafka before the first of Ottla starts"
+                )
+        return set(reachable)
 
     def _mine(self) -> list[PartitionKey]:
         return [

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ottla.cluster.ending import end_tasks
 from ottla.cluster.peer import PeerConnection
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 logger = logging.getLogger(__name__)
 
@@ -33,17 +33,17 @@ class Target(NamedTuple):
     port: int
 
 
-async def is_serving(target: Target, seconds: float = _PROBE_SECONDS) -> bool:
-    """Whether a broker answers there. One that is still starting has its port, but says nothing yet."""
+async def offered_apis(target: Target, seconds: float = _PROBE_SECONDS) -> frozenset[int] | None:
+    """The keys that a broker serves; None if none answers. One that is still starting has its port, but is silent."""
     peer = PeerConnection(target.host, target.port, "probe", connect_timeout=seconds)
     try:
         async with asyncio.timeout(seconds):
-            await peer.request(ApiVersionsRequest(), 0)
+            answer: ApiVersionsResponse = await peer.request(ApiVersionsRequest(), 0)
+            return frozenset(each.api_key for each in answer.api_keys)
     except (OSError, TimeoutError):
-        return False
+        return None
     finally:
         peer.close()
-    return True
 
 
 class FailureDetector:

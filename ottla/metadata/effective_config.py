@@ -24,7 +24,6 @@ from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from ottla.metadata.typed_values import TypedValues
 from ottla.protocol.errors import ErrorCode, KafkaError
 
-
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 

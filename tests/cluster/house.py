@@ -1,4 +1,4 @@
-"""A house that changes hands: three brokers' server.properties, directories and ZooKeeper, for Apache Kafka 3.9 or Ottla."""
+"""A house that changes hands: the properties, directories and ZooKeeper of three brokers, Apache Kafka's or Ottla's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from bench.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
+from ottla.log.checkpoint import CLEANER_CHECKPOINT, read_lines
 from ottla.testing import ZooKeeper
 from ottla.testing.zookeeper import free_ports
 
@@ -31,7 +32,7 @@ _COMPLAINT = re.compile(r"\b(WARN|WARNING|ERROR|FATAL)\b|Exception")
 # What Kafka says whenever several of its brokers start at once or topics are made.
 _OF_ITS_OWN = re.compile(
     r"kafka\.clients\.NetworkClient|kafka\.controller\.RequestSendThread|Received UNKNOWN_TOPIC_ID|"
-    r"IOException: Connection to|Received UNKNOWN_TOPIC_OR_PARTITION"
+    r"IOException: Connection to|Received UNKNOWN_TOPIC_OR_PARTITION|marked as failed|larger than available brokers"
 )
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
@@ -60,6 +61,14 @@ class House:
 
     def log(self, broker_id: int) -> Path:
         return self.directory / f"broker-{broker_id}.log"
+
+    def cleaned(self, topic: str, partition: int) -> int:
+        """Up to where the first broker to say so has compacted a partition."""
+        for disk in self.log_dirs(0):
+            for line in read_lines(str(disk / CLEANER_CHECKPOINT)):
+                if line.startswith(f"{topic} {partition} "):
+                    return int(line.split()[2])
+        return 0
 
     # Inhabitants
 
@@ -112,12 +121,16 @@ class House:
             log.seek(self._read[broker_id])
             return log.read().decode(errors="replace")
 
-    def complaints(self) -> list[str]:
-        """What the brokers have warned of since they were last started."""
+    def complaints(self, but: Sequence[str] = ()) -> list[str]:
+        """What the brokers have warned of since they were last started, `but` for what has one of these words."""
         found = []
         for broker_id in self.ports:
             for line in self.said(broker_id).splitlines():
-                if _COMPLAINT.search(line) and not _OF_ITS_OWN.search(line):
+                if (
+                    _COMPLAINT.search(line)
+                    and not _OF_ITS_OWN.search(line)
+                    and not any(each in line for each in but)
+                ):
                     found.append(f"{broker_id}: {line}")
         return found
 
@@ -135,7 +148,9 @@ class House:
                 **self._settings,
             }
             self.properties(broker_id).parent.mkdir(parents=True, exist_ok=True)
-            self.properties(broker_id).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+            self.properties(broker_id).write_text(
+                "".join(f"{key}={value}\n" for key, value in settings.items())
+            )
         return self
 
     def __exit__(

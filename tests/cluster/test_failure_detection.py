@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.cluster.failure_detection import FailureDetector, Target, is_serving
+from ottla.cluster.failure_detection import FailureDetector, Target, offered_apis
 from tests.cluster.members import until
 from tests.cluster.replicated import brokers
 
@@ -60,11 +60,11 @@ async def watching(listening: Listening) -> AsyncIterator[Told]:
 async def test_a_broker_serves_only_when_it_answers(tmp_path: Path) -> None:
     starting = Listening()
     at_work = Target(1, 7, "127.0.0.1", starting.port)
-    assert not await is_serving(at_work, seconds=0.2)
+    assert await offered_apis(at_work, seconds=0.2) is None
     starting.die()
-    assert not await is_serving(at_work)
+    assert await offered_apis(at_work) is None
     async with brokers(tmp_path, 1) as cluster:
-        assert await is_serving(Target(0, 7, "127.0.0.1", cluster.servers[0].port))
+        assert await offered_apis(Target(0, 7, "127.0.0.1", cluster.servers[0].port))
 
 
 async def test_a_process_that_dies_is_noticed_at_once() -> None:

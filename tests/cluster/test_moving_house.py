@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import random
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import ResourceType
 
-from bench.apache_kafka import ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
+from bench.apache_kafka import PRODUCER_PERFORMANCE, ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
+from tests.cluster.belongings import CODECS, RECORDS, Belongings, quiet
 from tests.cluster.house import House
 
-pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
 
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "3",
@@ -44,14 +25,170 @@ SETTINGS = {
     "transaction.state.log.min.isr": "2",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
+    "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
-    # Sessions of brokers that were killed end soon.
     "zookeeper.session.timeout.ms": "6000",
-    "log.segment.bytes": "200000",
+    "controlled.shutdown.retry.backoff.ms": "300",
     "log.cleaner.backoff.ms": "500",
     "log.cleaner.dedupe.buffer.size": "8388608",
-    "auto.create.topics.enable": "false",
+    # Smaller than what Kafka 4 allows.
+    "log.segment.bytes": "200000",
     # What Ottla has no use for, and what nobody knows.
     "inter.broker.protocol.version": "3.9",
     "acme.reporter.address": "monitoring:1234",
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kafka_is_there() -> None:
+    try:
+        kafka_jars(ZOOKEEPER_VERSION)
+        kafka_jars()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with House(tmp_path / "house", SETTINGS) as house:
+        yield house
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen"
+        time.sleep(0.1)
+
+
+def furnish(things: Belongings) -> None:
+    """What is there before anybody moves."""
+    things.create("codecs", len(CODECS), segment_bytes="100000")
+    things.create("steady")
+    things.create("accounts")
+    things.create("open")
+    things.create("trimmed")
+    things.create(
+        "compacted",
+        cleanup_policy="compact",
+        segment_bytes="50000",
+        min_cleanable_dirty_ratio="0.01",
+        delete_retention_ms="100",
+        max_compaction_lag_ms="2000",
+    )
+    things.create("old", message_format_version="3.0-IV1", retention_ms="123456789")
+    things.configure(ResourceType.BROKER, "1", log_cleaner_threads="2")
+    things.follower.subscribe(["steady"])
+
+
+def live(house: House, things: Belongings, who: str, offset: int) -> None:
+    """Everything that clients do, and compaction."""
+    cleaned = house.cleaned("compacted", 0)
+    things.write_every_codec(who)
+    things.write_on()
+    things.flush()
+    things.follow()
+    things.write_keys(who)
+    things.transact(who)
+    things.commit("readers", "codecs", 0, offset)
+    things.write_and_trim(offset)
+    until(lambda: house.cleaned("compacted", 0) > cleaned, f"compaction by {who}")
+    things.leave_open(who)
+
+
+def test_a_house_changes_hands_and_back(house: House) -> None:
+    things = Belongings(house.bootstrap_servers)
+    house.start_kafka()
+    things.meet()
+    furnish(things)
+    live(house, things, "kafka", 100)
+    things.check(by_kafka=True)
+
+    house.stop()
+    things.write_on()  # its producer waits for whoever comes
+    house.start_ottla()
+    things.meet()
+    things.flush()
+    things.follow()
+    things.check(by_kafka=False)
+    assert house.complaints(but=["is ignored", "is not registered"]) == []
+
+    live(house, things, "ottla", 200)
+    things.extend("codecs", len(CODECS) + 1)
+    things.create("new", 2, retention_ms="99999999")
+    things.configure(ResourceType.TOPIC, "old", retention_ms="222222222")
+    things.configure(ResourceType.BROKER, "1", log_cleaner_threads="3")
+    things.configure(ResourceType.BROKER, "2", log_retention_ms="987654321")
+    write_what_only_kafka_4_has(things)
+    things.check(by_kafka=False)
+
+    house.stop()
+    things.write_on()
+    house.start_kafka()
+    things.meet()
+    things.flush()
+    things.follow()
+    things.check(by_kafka=True)
+    # Records of groups that it does not know are named, and left alone.
+    assert "\n".join(house.complaints(but=["Unknown message key with version"])) == ""
+    read_by_the_java_client(things)
+
+    live(house, things, "kafka again", 300)
+    take_up_a_transactional_id_of_kafka_4(things)
+    things.check(by_kafka=True)
+
+
+def write_what_only_kafka_4_has(things: Belongings) -> None:
+    """Transactions of version 2, a group of KIP-848, and a group's config."""
+    things.create("newer")
+    bootstrap = ["--producer-props", f"bootstrap.servers={things.servers}"]
+    load = ["--num-records", "50", "--record-size", "10", "--throughput", "-1"]
+    ids = ["--transactional-id", "newer", "--transaction-duration-ms", "20"]
+    run_tool(PRODUCER_PERFORMANCE, ["--topic", "newer", *load, *ids, *bootstrap])
+    member = Consumer(
+        quiet(
+            things.servers,
+            group_id="newer",
+            group_protocol="consumer",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+    )
+    member.subscribe(["newer"])
+    values = []
+    while len(values) < 50:
+        message = member.poll(60)
+        assert message is not None, "nothing comes"
+        assert message.error() is None
+        values.append(message.value())
+    [committed] = member.commit(asynchronous=False)
+    member.close()
+    things.offsets["newer"]["newer", 0] = committed.offset
+    things.note("newer", 0, values)
+    things.configure(ResourceType.GROUP, "newer", share_record_lock_duration_ms="50000")
+
+
+def take_up_a_transactional_id_of_kafka_4(things: Belongings) -> None:
+    producer = Producer(quiet(things.servers, transactional_id="newer"))
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("newer", b"taken up", partition=0)
+    producer.commit_transaction(60)
+    things.note("newer", 0, [b"taken up"])
+
+
+def read_by_the_java_client(things: Belongings) -> None:
+    bootstrap = ["--bootstrap-server", things.servers, "--topic", "codecs", "--from-beginning"]
+    count = 2 * RECORDS * len(CODECS)
+    read = run_tool(
+        CONSOLE_CONSUMER,
+        [*bootstrap, "--max-messages", str(count), "--timeout-ms", "60000"],
+        version=ZOOKEEPER_VERSION,
+    )
+    expected = [
+        value.decode()
+        for (topic, _), values in things.written.items()
+        if topic == "codecs"
+        for value in values
+    ]
+    assert sorted(read.stdout.splitlines()) == sorted(expected)
