@@ -64,7 +64,7 @@ def notification(partitions: Iterable[ChangedPartition] = (), topics: Iterable[s
 
 
 def config_notification(config_path: str) -> Create:
-    """The same for a config, as Kafka does it. Kafka 3.9 has no configs of groups, and would stumble over them there."""
+    """The same for a config, as Kafka does it. Kafka 3.9 has no configs of groups, and would stumble over theirs."""
     entity = config_path.removeprefix("/config/")
     if entity.startswith("groups/"):
         return Create(_PREFIX, encode_change(Change(configs=(entity,))), sequential=True)

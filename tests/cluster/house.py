@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from kazoo.client import KazooClient
 
 from bench.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
 from ottla.log.checkpoint import CLEANER_CHECKPOINT, read_lines
@@ -32,7 +32,8 @@ _COMPLAINT = re.compile(r"\b(WARN|WARNING|ERROR|FATAL)\b|Exception")
 # What Kafka says whenever several of its brokers start at once or topics are made.
 _OF_ITS_OWN = re.compile(
     r"kafka\.clients\.NetworkClient|kafka\.controller\.RequestSendThread|Received UNKNOWN_TOPIC_ID|"
-    r"IOException: Connection to|Received UNKNOWN_TOPIC_OR_PARTITION|marked as failed|larger than available brokers"
+    r"IOException: Connection to|Received UNKNOWN_TOPIC_OR_PARTITION|marked as failed|larger than available brokers|"
+    r"NotEnoughReplicasException|Error processing append operation"
 )
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
@@ -70,6 +71,14 @@ class House:
                     return int(line.split()[2])
         return 0
 
+    def directories(self, topic: str) -> set[int]:
+        """The brokers that have a directory of a topic, be it on its way out."""
+        return {
+            broker_id
+            for broker_id in self.ports
+            if any(list(disk.glob(f"{topic}-*")) for disk in self.log_dirs(broker_id))
+        }
+
     # Inhabitants
 
     def start_kafka(self, brokers: Sequence[int] | None = None) -> None:
@@ -80,6 +89,24 @@ class House:
 
     def start_ottla(self, brokers: Sequence[int] | None = None) -> None:
         self._start([sys.executable, "-m", "ottla.cli.kafka.server_start"], brokers)
+
+    def refuse_ottla(self, broker_id: int) -> str:
+        """What Ottla says when it does not start."""
+        command = [sys.executable, "-m", "ottla.cli.kafka.server_start", str(self.properties(broker_id))]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=False)
+        assert done.returncode == 1
+        return done.stderr.strip().splitlines()[-1]
+
+    def wait_for_sessions(self) -> None:
+        """Until ZooKeeper has forgotten the brokers that were killed."""
+        client = KazooClient(f"{self.zookeeper.connect}/house")
+        client.start()
+        deadline = time.monotonic() + _STOP_SECONDS
+        while client.get_children("/brokers/ids"):
+            assert time.monotonic() < deadline, "the brokers are still registered"
+            time.sleep(0.1)
+        client.stop()
+        client.close()
 
     def _start(self, command: list[str], brokers: Sequence[int] | None) -> None:
         wanted = list(self.ports) if brokers is None else brokers
@@ -158,9 +185,3 @@ class House:
     ) -> None:
         self.kill()
         self.zookeeper.stop()
-
-
-def is_listening(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5):
-        return True
-    return False

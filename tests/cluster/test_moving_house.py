@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -136,6 +138,80 @@ def test_a_house_changes_hands_and_back(house: House) -> None:
     live(house, things, "kafka again", 300)
     take_up_a_transactional_id_of_kafka_4(things)
     things.check(by_kafka=True)
+
+
+def test_a_house_is_left_in_a_hurry(house: House) -> None:
+    """Whoever lives there is killed, and the next one finds all that was acknowledged."""
+    things = Belongings(house.bootstrap_servers)
+    house.start_kafka()
+    things.meet()
+    furnish(things)
+    live(house, things, "kafka", 100)
+    house.kill()
+
+    house.start_ottla()
+    things.meet()
+    things.check(by_kafka=False)
+    live(house, things, "ottla", 200)
+    house.kill()
+
+    house.wait_for_sessions()  # Kafka does not start while it seems to be registered
+    house.start_kafka()
+    things.meet()
+    things.check(by_kafka=True)
+    assert "\n".join(house.complaints()) == ""
+
+
+def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
+    """A move of replicas, a deletion that waits for a broker, and a directory that nobody knows."""
+    things = Belongings(house.bootstrap_servers)
+    house.start_kafka()
+    things.meet()
+    things.create("moving", assignment=[[0, 1]])
+    things.create("doomed")
+    values = [str(number).encode() * 500 for number in range(1000)]
+    producer = Producer(quiet(things.servers, linger_ms=5))
+    for value in values:
+        producer.produce("moving", value, partition=0)
+    assert producer.flush(60) == 0
+    things.note("moving", 0, values)
+    wanted = tmp_path / "wanted.json"
+    wanted.write_text('{"version":1,"partitions":[{"topic":"moving","partition":0,"replicas":[2,1]}]}')
+    reassign(house, wanted, "--execute", "--throttle", "1000")
+    house.stop([2])
+    said = house.refuse_ottla(2)
+    assert "is Apache Kafka, and the two cannot share a cluster: stop all brokers of Kafka" in said
+    things.forget("doomed")
+    assert house.directories("doomed") == {0, 1, 2}  # broker 2 is away, so that Kafka has to wait
+    house.stop()
+    ghost = house.log_dirs(0)[0] / "ghost-0"
+    ghost.mkdir()
+    (ghost / "00000000000000000000.log").write_bytes(b"")
+
+    house.start_ottla()
+    things.meet()
+    until(lambda: house.directories("doomed") == set(), "the deletion")
+    assert "doomed" not in things.admin.list_topics(timeout=60).topics
+    assert len(list(house.log_dirs(0)[0].glob("ghost-0.*-stray"))) == 1
+    assert "is still in progress" in reassign(house, wanted, "--verify")
+    reassign(house, wanted, "--execute", "--additional", "--throttle", "100000000")
+    until(lambda: "is complete" in reassign(house, wanted, "--verify"), "the move")
+    until(lambda: house.directories("moving") == {1, 2}, "the deletion of what was moved")
+    things.check_records()
+
+    house.stop()
+    house.start_kafka()
+    things.meet()
+    things.check_records()
+    assert "\n".join(house.complaints()) == ""
+
+
+def reassign(house: House, wanted: Path, *options: str) -> str:
+    tool = [sys.executable, "-m", "ottla.cli.kafka.reassign_partitions"]
+    command = [*tool, "--bootstrap-server", house.bootstrap_servers, "--reassignment-json-file", str(wanted)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def write_what_only_kafka_4_has(things: Belongings) -> None:
