@@ -53,7 +53,7 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
                 and log.topic_id in (nodes.ZERO_UUID, topic.topic_id)
             ):
                 continue
-            if directory.left_by_kafka:
+            if directory.left_by_kafka and name not in image.deleting:
                 path = directory.set_aside(name, index)
                 logger.warning(
                     "The log of %s-%d is not this broker's and is set aside as %s", name, index, path

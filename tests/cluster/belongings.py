@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from confluent_kafka import (
@@ -83,11 +84,16 @@ class Belongings:
         """
         self.admin = AdminClient(quiet(self.servers))
         deadline = time.monotonic() + _SECONDS
-        while len(self.admin.list_topics(timeout=_SECONDS).brokers) < brokers:
+        while len(self._brokers()) < brokers:
             assert time.monotonic() < deadline, "not all brokers come"
             time.sleep(0.1)
         self.teller = Producer(quiet(self.servers, transactional_id="teller", transaction_timeout_ms=600_000))
         self.teller.init_transactions(_SECONDS)
+
+    def _brokers(self) -> Collection[int]:
+        with contextlib.suppress(KafkaException):  # who has just started may have nothing to tell
+            return self.admin.list_topics(timeout=5).brokers
+        return ()
 
     # Topics and configs
 
@@ -287,10 +293,12 @@ class Belongings:
         if "compacted" in self.partitions:
             self.check_keys()
         for (topic, partition), start in self.starts.items():
-            [earliest] = self.admin.list_offsets(
-                {TopicPartition(topic, partition): OffsetSpec.earliest()}
-            ).values()
-            assert earliest.result(_SECONDS).offset == start
+            assert patiently(lambda at=(topic, partition): self._earliest(*at)) == start
+
+    def _earliest(self, topic: str, partition: int) -> int:
+        asked = {TopicPartition(topic, partition): OffsetSpec.earliest()}
+        [answer] = self.admin.list_offsets(asked).values()
+        return int(answer.result(_SECONDS).offset)
 
     def check_keys(self) -> None:
         keys = {each.key(): each.value() for each in self.read("compacted", 0)}
@@ -343,7 +351,7 @@ def delivered(error: KafkaError | None, message: Any) -> None:
 
 
 def patiently(attempt: Callable[[], Any]) -> Any:
-    """Coordinators that have just moved are still loading."""
+    """Coordinators that have just come are still loading, and leaders change once more."""
     deadline = time.monotonic() + _SECONDS
     while True:
         try:
@@ -360,4 +368,5 @@ _PASSING = (
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.FENCED_LEADER_EPOCH,
 )

@@ -33,7 +33,7 @@ _COMPLAINT = re.compile(r"\b(WARN|WARNING|ERROR|FATAL)\b|Exception")
 _OF_ITS_OWN = re.compile(
     r"kafka\.clients\.NetworkClient|kafka\.controller\.RequestSendThread|Received UNKNOWN_TOPIC_ID|"
     r"IOException: Connection to|Received UNKNOWN_TOPIC_OR_PARTITION|marked as failed|larger than available brokers|"
-    r"NotEnoughReplicasException|Error processing append operation"
+    r"NotEnoughReplicasException|Error processing append operation|state\.change\.logger"
 )
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
@@ -72,11 +72,13 @@ class House:
         return 0
 
     def directories(self, topic: str) -> set[int]:
-        """The brokers that have a directory of a topic, be it on its way out."""
+        """The brokers that have a directory of a topic, be it on its way out, but not set aside."""
         return {
             broker_id
             for broker_id in self.ports
-            if any(list(disk.glob(f"{topic}-*")) for disk in self.log_dirs(broker_id))
+            for disk in self.log_dirs(broker_id)
+            for path in disk.glob(f"{topic}-*")
+            if not path.name.endswith("-stray")
         }
 
     # Inhabitants

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import ResourceType
 
 from bench.apache_kafka import PRODUCER_PERFORMANCE, ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
-from tests.cluster.belongings import CODECS, RECORDS, Belongings, quiet
+from tests.cluster.belongings import CODECS, RECORDS, Belongings, delivered, quiet
 from tests.cluster.house import House
 
 pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
@@ -83,7 +83,7 @@ def furnish(things: Belongings) -> None:
     things.follower.subscribe(["steady"])
 
 
-def live(house: House, things: Belongings, who: str, offset: int) -> None:
+def live(house: House, things: Belongings, who: str, offset: int, *, trim: bool = True) -> None:
     """Everything that clients do, and compaction."""
     cleaned = house.cleaned("compacted", 0)
     things.write_every_codec(who)
@@ -93,7 +93,8 @@ def live(house: House, things: Belongings, who: str, offset: int) -> None:
     things.write_keys(who)
     things.transact(who)
     things.commit("readers", "codecs", 0, offset)
-    things.write_and_trim(offset)
+    if trim:
+        things.write_and_trim(offset)
     until(lambda: house.cleaned("compacted", 0) > cleaned, f"compaction by {who}")
     things.leave_open(who)
 
@@ -146,20 +147,21 @@ def test_a_house_is_left_in_a_hurry(house: House) -> None:
     house.start_kafka()
     things.meet()
     furnish(things)
-    live(house, things, "kafka", 100)
+    live(house, things, "kafka", 100, trim=False)  # Kafka does not sync the start of a log
     house.kill()
 
     house.start_ottla()
     things.meet()
     things.check(by_kafka=False)
-    live(house, things, "ottla", 200)
+    live(house, things, "ottla", 150)
     house.kill()
 
     house.wait_for_sessions()  # Kafka does not start while it seems to be registered
     house.start_kafka()
     things.meet()
     things.check(by_kafka=True)
-    assert "\n".join(house.complaints()) == ""
+    # A segment gets its index files when it is full or the broker stops. Kafka builds them.
+    assert "\n".join(house.complaints(but=["Could not find offset index file"])) == ""
 
 
 def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
@@ -169,10 +171,10 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
     things.meet()
     things.create("moving", assignment=[[0, 1]])
     things.create("doomed")
-    values = [str(number).encode() * 500 for number in range(1000)]
-    producer = Producer(quiet(things.servers, linger_ms=5))
+    values = [str(number).encode() * 1500 for number in range(1000)]
+    producer = Producer(quiet(things.servers, linger_ms=5, batch_size=20_000))
     for value in values:
-        producer.produce("moving", value, partition=0)
+        producer.produce("moving", value, partition=0, on_delivery=delivered)
     assert producer.flush(60) == 0
     things.note("moving", 0, values)
     wanted = tmp_path / "wanted.json"
@@ -181,6 +183,7 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
     house.stop([2])
     said = house.refuse_ottla(2)
     assert "is Apache Kafka, and the two cannot share a cluster: stop all brokers of Kafka" in said
+    things.meet(2)
     things.forget("doomed")
     assert house.directories("doomed") == {0, 1, 2}  # broker 2 is away, so that Kafka has to wait
     house.stop()
@@ -203,7 +206,7 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
     house.start_kafka()
     things.meet()
     things.check_records()
-    assert "\n".join(house.complaints()) == ""
+    assert "\n".join(house.complaints(but=["ghost-0"])) == ""
 
 
 def reassign(house: House, wanted: Path, *options: str) -> str:
