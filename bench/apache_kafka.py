@@ -27,12 +27,12 @@ from bench.wire import free_port, wait_until_ready
 VERSION = "4.3.0"
 SCALA = "2.13"
 
-BROKER_ARTIFACTS = (
-    f"org.apache.kafka:kafka_{SCALA}:{VERSION}",
-    f"org.apache.kafka:kafka-tools:{VERSION}",
-    # Kafka logs through slf4j to log4j, which without a configuration prints errors only.
-    "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
-)
+# The last version with ZooKeeper.
+ZOOKEEPER_VERSION = "3.9.1"
+
+# Kafka logs through slf4j to log4j, which without a configuration prints errors only; until 4.0 that was version 1.
+_LOGGING = {VERSION: "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"}
+_OLD_LOGGING = "org.slf4j:slf4j-reload4j:1.7.36"
 CLIENT_ARTIFACTS = (f"org.apache.kafka:kafka-clients:{VERSION}", "org.slf4j:slf4j-nop:1.7.36")
 # Kafka Streams, and Kafka Connect with its connectors for files and for mirroring.
 APPLICATION_ARTIFACTS = (
@@ -85,9 +85,14 @@ def java() -> str:
     return found
 
 
-def kafka_jars() -> Path:
+def kafka_jars(version: str = VERSION) -> Path:
     """The directory that holds the broker, its tools and everything they need."""
-    return resolve(f"apache-kafka-{VERSION}", BROKER_ARTIFACTS)
+    artifacts = (
+        f"org.apache.kafka:kafka_{SCALA}:{version}",
+        f"org.apache.kafka:kafka-tools:{version}",
+        _LOGGING.get(version, _OLD_LOGGING),
+    )
+    return resolve(f"apache-kafka-{version}", artifacts)
 
 
 def client_jars() -> Path:
@@ -102,8 +107,8 @@ def spark_connector_jars() -> str:
     return ",".join(sorted(map(str, jars.glob("*.jar"))))
 
 
-def kafka_classpath() -> str:
-    return f"{kafka_jars()}/*"
+def kafka_classpath(version: str = VERSION) -> str:
+    return f"{kafka_jars(version)}/*"
 
 
 def client_classpath() -> str:
@@ -182,9 +187,10 @@ def run_tool(
     check: bool = True,
     input: str | None = None,
     jvm: Sequence[str] = TOOL_JVM,
+    version: str = VERSION,
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's own tools, for example ``org.apache.kafka.tools.TopicCommand``."""
-    command = [java(), *jvm, "-cp", kafka_classpath(), class_name, *args]
+    command = [java(), *jvm, "-cp", kafka_classpath(version), class_name, *args]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, input=input)
     if check and done.returncode != 0:
         reason = tool_reason(done.stderr or done.stdout)

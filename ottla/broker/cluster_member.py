@@ -12,7 +12,7 @@ from ottla.broker.backing import Backing
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
-from ottla.cluster.failure_detection import FailureDetector, Presence, Target, presence
+from ottla.cluster.failure_detection import FailureDetector, Presence, Target, probe
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
@@ -32,6 +32,8 @@ _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 _LEASE_CHECK_SECONDS = 0.1
 _FULL_SECONDS = 5.0
+# By which Kafka's controllers tell brokers what they lead. Nobody does that here, so who serves it is Apache Kafka.
+_LEADER_AND_ISR = 4
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
 
@@ -39,7 +41,8 @@ _FAREWELL_SECONDS = 0.15
 def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
     """Delete logs that are not for this broker: their topic was deleted, or moved, while it was away.
 
-    Only for directories that are known to be this cluster's.
+    Only for directories that are known to be this cluster's. Kafka deletes no such logs and makes topics go only when
+    all brokers are there, so what it has left may be somebody's treasure: it is set aside, as Kafka does.
     """
     for directory in directories:
         for (name, index), log in list(directory.logs.items()):
@@ -51,6 +54,12 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
                 and broker_id in (*partition.replicas, *partition.adding_replicas)
                 and log.topic_id in (nodes.ZERO_UUID, topic.topic_id)
             ):
+                continue
+            if directory.left_by_kafka and name not in image.deleting:
+                path = directory.set_aside(name, index)
+                logger.warning(
+                    "The log of %s-%d is not this broker's and is set aside as %s", name, index, path
+                )
                 continue
             logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
             directory.delete_log(name, index)
@@ -170,8 +179,14 @@ class ClusterMember:
     async def _peers(self) -> dict[Target, Presence]:
         """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
         targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*map(presence, targets.values()))
-        return dict(zip(targets.values(), answers, strict=True))
+        answers = await asyncio.gather(*map(probe, targets.values()))
+        for target, (_, apis) in zip(targets.values(), answers, strict=True):
+            if _LEADER_AND_ISR in apis:
+                raise StoreError(
+                    f"Broker {target.broker_id} at {target.host}:{target.port} is Apache Kafka, and the two cannot "
+                    "share a cluster: stop all brokers of Kafka before the first of Ottla starts"
+                )
+        return {target: found for target, (found, _) in zip(targets.values(), answers, strict=True)}
 
     def _mine(self) -> list[PartitionKey]:
         return [

@@ -100,6 +100,11 @@ class Server:
             raise StartupError(refused)
         for endpoint in config.listeners:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
+        if config.get_str("authorizer.class.name"):
+            raise StartupError(
+                "authorizer.class.name is set, but there is no authorizer yet, and everybody could do everything: "
+                "remove it if that is meant."
+            )
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
         self._failed = asyncio.get_running_loop().create_future()

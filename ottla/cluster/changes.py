@@ -33,10 +33,14 @@ class ChangedPartition(NamedTuple):
 
 
 class Change(NamedTuple):
-    """`topics` are to be read again: they were created, deleted, or have other partitions or replicas."""
+    """`topics` are to be read again: they were created, deleted, or have other partitions or replicas.
+
+    `configs` as well, such as groups/g.
+    """
 
     partitions: tuple[ChangedPartition, ...] = ()
     topics: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
 
 
 def changed_partition(
@@ -60,8 +64,10 @@ def notification(partitions: Iterable[ChangedPartition] = (), topics: Iterable[s
 
 
 def config_notification(config_path: str) -> Create:
-    """The same for a config, as Kafka does it."""
+    """The same for a config, as Kafka does it. Kafka 3.9 has no configs of groups, and would stumble over theirs."""
     entity = config_path.removeprefix("/config/")
+    if entity.startswith("groups/"):
+        return Create(_PREFIX, encode_change(Change(configs=(entity,))), sequential=True)
     return Create(
         f"{nodes.CONFIG_CHANGES}/config_change_", nodes.encode_config_change(entity), sequential=True
     )
@@ -91,6 +97,8 @@ def encode_change(change: Change) -> bytes:
         ]
     if change.topics:
         fields["topics"] = change.topics
+    if change.configs:
+        fields["configs"] = change.configs
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
@@ -112,6 +120,7 @@ def decode_change(data: bytes) -> Change:
                 for each in fields.get("partitions", ())
             ),
             tuple(map(str, fields.get("topics", ()))),
+            tuple(map(str, fields.get("configs", ()))),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise nodes.BadNode(f"A node under {CHANGES} cannot be read: {error}") from None

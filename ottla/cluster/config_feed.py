@@ -43,7 +43,7 @@ class ConfigFeed:
             if node is None:
                 raise gap
             try:
-                await self._read_entity(str(json.loads(node.data)["entity_path"]))
+                await self.read_entity(str(json.loads(node.data)["entity_path"]))
             except (ValueError, KeyError, TypeError) as error:
                 logger.error("A change of a configuration cannot be understood: %s", error)
             self._last = sequence
@@ -54,7 +54,7 @@ class ConfigFeed:
         except NoNode:
             return []
 
-    async def _read_entity(self, entity: str) -> None:
+    async def read_entity(self, entity: str) -> None:
         kind, _, name = entity.partition("/")
         if kind in ("clients", "users", "ips"):
             self._take_quotas(await load_client_quotas(self._store))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ottla.cluster.ending import end_tasks
 from ottla.cluster.peer import PeerConnection
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,12 @@ class Presence(enum.Enum):
     GONE = "gone"  # nobody listens there
 
 
-async def presence(target: Target, seconds: float = _PROBE_SECONDS) -> Presence:
+class Probed(NamedTuple):
+    presence: Presence
+    apis: frozenset[int] = frozenset()  # the keys of what it serves
+
+
+async def probe(target: Target, seconds: float = _PROBE_SECONDS) -> Probed:
     """Whether a broker answers there. One that is still starting has its port, but says nothing yet."""
     for attempt in range(_REFUSALS):
         if attempt:
@@ -48,15 +53,15 @@ async def presence(target: Target, seconds: float = _PROBE_SECONDS) -> Presence:
         peer = PeerConnection(target.host, target.port, "probe", connect_timeout=seconds)
         try:
             async with asyncio.timeout(seconds):
-                await peer.request(ApiVersionsRequest(), 0)
-            return Presence.SERVING
+                answer: ApiVersionsResponse = await peer.request(ApiVersionsRequest(), 0)
+            return Probed(Presence.SERVING, frozenset(each.api_key for each in answer.api_keys))
         except ConnectionRefusedError:
             continue
         except (OSError, TimeoutError):
-            return Presence.SILENT
+            return Probed(Presence.SILENT)
         finally:
             peer.close()
-    return Presence.GONE
+    return Probed(Presence.GONE)
 
 
 class FailureDetector:

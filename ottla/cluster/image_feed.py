@@ -245,6 +245,8 @@ class ImageFeed:
                 self.learn(change.partitions)
                 if change.topics:
                     await self.read_topics(change.topics)
+                for entity in change.configs:
+                    await self.configs.read_entity(entity)
                 self._last_change = sequence
 
     async def _children(self, path: str) -> list[str]:

@@ -26,6 +26,11 @@ async def join_cluster(store: NodeStore) -> str:
     It is never taken from a log directory: a broker with data that finds an empty ensemble has come to the wrong one,
     and must not take its own logs for leftovers.
     """
+    if await store.exists(nodes.MIGRATION) is not None:
+        raise StoreError(
+            f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
+            "revert the migration first, as Kafka's manual has it"
+        )
     await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, "/cluster"))
     if await store.exists(nodes.CLUSTER_ID) is None:
         with suppress(NodeExists):

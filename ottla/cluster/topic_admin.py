@@ -192,7 +192,7 @@ class TopicAdmin:
                 configs = await self._alter_config(
                     nodes.group_config_path(group_id),
                     alteration,
-                    lambda changed: validate_group_configs(self._config, changed),
+                    lambda changed, _: validate_group_configs(self._config, changed),
                     validate_only,
                 )
                 if configs is not None:
@@ -210,8 +210,8 @@ class TopicAdmin:
                 configs = await self._alter_config(
                     nodes.broker_config_path(broker_id),
                     alteration,
-                    lambda changed: validate_dynamic_broker_configs(
-                        self._config, changed, cluster_default=broker_id is None
+                    lambda changed, before: validate_dynamic_broker_configs(
+                        self._config, changed, before, cluster_default=broker_id is None
                     ),
                     validate_only,
                 )
@@ -357,7 +357,7 @@ class TopicAdmin:
         self,
         path: str,
         alteration: Alteration,
-        check: Callable[[Mapping[str, str]], None],
+        check: Callable[[Mapping[str, str], Mapping[str, str]], None],
         validate_only: bool,
     ) -> dict[str, str] | None:
         """What is to be shown in the image: None if nothing was written, and in a cluster, where the feed does it.
@@ -366,8 +366,9 @@ class TopicAdmin:
         """
         for _ in range(_MAX_ATTEMPTS):
             [node] = await self._store.get_many([path])
-            configs = alteration({} if node is None else nodes.decode_config(node.data))
-            check(configs)
+            before = {} if node is None else nodes.decode_config(node.data)
+            configs = alteration(before)
+            check(configs, before)
             if validate_only:
                 return None
             data = nodes.encode_config(configs)

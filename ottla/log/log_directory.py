@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -37,9 +38,11 @@ logger = logging.getLogger(__name__)
 
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+_MARK_FILE = ".ottla"
 _PROBE_FILE = ".ottla-probe"
 _PROBE_BYTES = 256 * 1024
-_FOREIGN_SUFFIXES = (FUTURE_SUFFIX, "-stray")
+_FOREIGN_SUFFIXES = (FUTURE_SUFFIX, STRAY_SUFFIX)
 _NAME_MAX = 255
 _THREADS = 4
 
@@ -68,6 +71,7 @@ class LogDirectory:
         self._checkpointing = Lock()  # housekeeping and DeleteRecords may both ask for it, in threads
         self.meta: MetaProperties | None = None
         self.clean_shutdown = False
+        self.left_by_kafka = False  # Apache Kafka was the last to use it, as far as one can tell
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -77,7 +81,10 @@ class LogDirectory:
 
     def _read_all(self) -> None:
         self.meta = read_meta_properties(self._directory)
-        self.clean_shutdown = os.path.exists(self._file(CLEAN_SHUTDOWN_FILE))
+        broker_epoch = _clean_shutdown(self._file(CLEAN_SHUTDOWN_FILE))
+        self.clean_shutdown = broker_epoch is not None
+        is_new_here = self.meta is not None and not os.path.exists(self._file(_MARK_FILE))
+        self.left_by_kafka = is_new_here or (broker_epoch is not None and broker_epoch >= 0)
         self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
         self._log_starts = self._read(LOG_START_CHECKPOINT)
         self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
@@ -147,6 +154,8 @@ class LogDirectory:
         if not self.online:
             return
         clean = self.clean_shutdown
+        with open(self._file(_MARK_FILE), "ab"):
+            pass
         with suppress(FileNotFoundError):
             os.unlink(self._file(CLEAN_SHUTDOWN_FILE))
         found: list[tuple[TopicPartition, str]] = []
@@ -220,24 +229,33 @@ class LogDirectory:
 
     def delete_log(self, topic: str, partition: int) -> None:
         """Take a log away at once; its files go with the next `remove_deleted`."""
+        self._doomed.append(self._take_away(topic, partition, DELETE_SUFFIX))
+
+    def set_aside(self, topic: str, partition: int) -> str:
+        """Take a log away, and leave it to the operator what becomes of its files; where they are now."""
+        return self._take_away(topic, partition, STRAY_SUFFIX)
+
+    def _take_away(self, topic: str, partition: int, ending: str) -> str:
         name = (topic, partition)
         log = self.logs.pop(name, None)
         if log is not None:
             log.abandon()
         self.offline_logs.pop(name, None)
         self._forget_offsets(name)
-        self._doom(self._file(f"{topic}-{partition}"), topic, partition)
+        path = self._path_away(topic, partition, ending)
+        os.rename(self._file(f"{topic}-{partition}"), path)
+        return path
 
     def _forget_offsets(self, name: TopicPartition) -> None:
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self._first_dirty):
             offsets.pop(name, None)
 
-    def _doomed_path(self, topic: str, partition: int) -> str:
-        suffix = f"-{partition}.{uuid.uuid4().hex}{DELETE_SUFFIX}"
+    def _path_away(self, topic: str, partition: int, ending: str) -> str:
+        suffix = f"-{partition}.{uuid.uuid4().hex}{ending}"
         return self._file(topic[: _NAME_MAX - len(suffix)] + suffix)
 
     def _doom(self, path: str, topic: str, partition: int) -> None:
-        doomed = self._doomed_path(topic, partition)
+        doomed = self._path_away(topic, partition, DELETE_SUFFIX)
         os.rename(path, doomed)
         self._doomed.append(doomed)
 
@@ -294,7 +312,7 @@ class LogDirectory:
         self.logs[name] = self.future_logs.pop(name)
         del source.logs[name]
         source._forget_offsets(name)
-        doomed = source._doomed_path(topic, partition)
+        doomed = source._path_away(topic, partition, DELETE_SUFFIX)
         log.retire(f"{topic}-{partition} was moved to {self.path}")
         source._retired.append(log)
         try:
@@ -399,6 +417,17 @@ class LogDirectory:
         if self._lock is not None:
             self._lock.release()
         self.online = False
+
+
+def _clean_shutdown(path: str) -> int | None:
+    """The epoch of the broker that left the mark of a clean shutdown, -1 if it says none; None without the mark."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return int(json.load(file)["brokerEpoch"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        return -1  # Kafka left the file empty until 3.8
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

@@ -208,11 +208,10 @@ class LogSegment:
         )
 
     def write_indexes(self) -> None:
-        """Complete the index files, as sealing or closing needs it."""
+        """Complete the index files, as sealing or closing needs it. Kafka misses them even where nothing is written."""
         self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        if self.size:
-            self.offset_index.write(create=True)
-            self.time_index.write(create=True)
+        self.offset_index.write(create=True)
+        self.time_index.write(create=True)
 
     def seal(self) -> None:
         self.write_indexes()

@@ -142,7 +142,7 @@ class BrokerConfig(TypedValues):
 
     def _parse_static(self, name: str, definition: ConfigDef, text: str) -> Value:
         try:
-            return parse_value(definition, text)
+            return parse_value(definition, text, kept=True)
         except InvalidValue:
             raise ConfigError(f"{self._where(name)}{refusal(name, definition, text)}") from None
 
@@ -185,7 +185,7 @@ class BrokerConfig(TypedValues):
                 if definition is None:
                     continue
                 try:
-                    values[name] = parse_value(definition, text)
+                    values[name] = parse_value(definition, text, kept=True)
                 except InvalidValue as error:
                     # It was valid once, perhaps for another version: going on beats not starting.
                     logger.warning("A dynamic configuration is ignored: %s", error)

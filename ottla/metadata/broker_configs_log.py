@@ -47,7 +47,7 @@ LOG_CONFIGS = [
         INT,
         "1073741824",
         "The size at which a segment is closed.",
-        Range(1048576),
+        Range(1048576, once_low=14),
         CLUSTER_WIDE,
     ),
     ConfigDef("log.roll.ms", LONG, None, "The age at which a segment is closed.", None, CLUSTER_WIDE),

@@ -25,17 +25,23 @@ _UNUSED_NAMES = frozenset(
         "broker.heartbeat.interval.ms",
         "broker.session.timeout.ms",
         "cordoned.log.dirs",
+        "delegation.token.master.key",
         "early.start.listeners",
+        "eligible.leader.replicas.enable",
         "follower.fetch.last.tiered.offset.enable",
         "group.coordinator.background.threads",
+        "group.share.max.groups",
         "initial.broker.registration.timeout.ms",
         "inter.broker.protocol.version",
         "log.message.downconversion.enable",
         "log.message.format.version",
         "log.message.timestamp.difference.max.ms",
+        "offsets.commit.required.acks",
         "process.roles",
         "sasl.client.callback.handler.class",
         "sasl.mechanism.controller.protocol",
+        "zookeeper.clientCnxnSocket",
+        "zookeeper.metadata.migration.enable",
     }
 )
 

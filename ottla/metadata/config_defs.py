@@ -71,12 +71,23 @@ class Validator:
     def check(self, name: str, value: Value) -> None:
         raise NotImplementedError
 
+    def check_kept(self, name: str, value: Value) -> None:
+        """The same for what was set long ago: what Kafka 3.9 took still counts."""
+        self.check(name, value)
+
 
 class Range(Validator):
-    def __init__(self, low: int | None = None, high: int | None = None, also: int | None = None) -> None:
+    def __init__(
+        self,
+        low: int | None = None,
+        high: int | None = None,
+        also: int | None = None,
+        once_low: int | None = None,
+    ) -> None:
         self.low = low
         self.high = high
         self.also = also  # one value outside the range that is allowed too
+        self.once_low = once_low  # where the range began in Kafka 3.9
 
     @property
     def expects(self) -> str:
@@ -108,6 +119,9 @@ class Range(Validator):
             raise InvalidValue.of(name, shown, f"Value must be at least {self.low}")
         if self.high is not None and value > self.high:
             raise InvalidValue.of(name, shown, f"Value must be no more than {self.high}")
+
+    def check_kept(self, name: str, value: Value) -> None:
+        Range(self.low if self.once_low is None else self.once_low, self.high, self.also).check(name, value)
 
 
 class OneOf(Validator):
@@ -217,11 +231,12 @@ _DOUBLE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?|[+-]?Infinit
 _BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
 
 
-def parse_value(definition: ConfigDef, text: str | None) -> Value:
-    """The typed value of a text, or InvalidValue."""
+def parse_value(definition: ConfigDef, text: str | None, *, kept: bool = False) -> Value:
+    """The typed value of a text, or InvalidValue. What is `kept` was set before, perhaps under Kafka 3.9."""
     value = _parse(definition, text)
     if definition.validator is not None:
-        definition.validator.check(definition.name, value)
+        check = definition.validator.check_kept if kept else definition.validator.check
+        check(definition.name, value)
     if isinstance(value, list) and isinstance(definition.validator, OneOf):
         return list(dict.fromkeys(value))  # saying a thing twice is allowed and means it once
     return value

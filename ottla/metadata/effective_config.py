@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.metadata.broker_config import BrokerConfig, broken_requirements
@@ -22,6 +23,8 @@ from ottla.metadata.replication_rates import wrong_rate
 from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from ottla.metadata.typed_values import TypedValues
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ConfigSynonym(NamedTuple):
@@ -53,7 +56,7 @@ class TopicConfig(TypedValues):
         for name, text in overrides.items():
             if name in TOPIC_CONFIGS:
                 try:
-                    values[name] = parse_value(TOPIC_CONFIGS[name], text)
+                    values[name] = parse_value(TOPIC_CONFIGS[name], text, kept=True)
                 except InvalidValue:
                     continue  # written by another version; the default is the better guess
         self.values = values
@@ -177,13 +180,22 @@ def _listener_family(name: str) -> Sequence[str]:
 
 
 def validate_dynamic_broker_configs(
-    broker: BrokerConfig, changed: Mapping[str, str], *, cluster_default: bool
+    broker: BrokerConfig,
+    changed: Mapping[str, str],
+    before: Mapping[str, str] = _NOTHING,
+    *,
+    cluster_default: bool,
 ) -> None:
     """Refuse what Kafka refuses for a broker (or for all of them): KafkaError(INVALID_REQUEST).
 
-    `changed` is the layer as it would be. Names that nobody knows are let through, as Kafka does for plugins.
+    `changed` is the layer as it would be, `before` as it is: what stays is not asked again, it may be from Kafka 3.9.
+    Names that nobody knows are let through, as Kafka does for plugins.
     """
-    known = {name: definition for name in changed if (definition := broker_config_def(name)) is not None}
+    known = {
+        name: definition
+        for name in changed
+        if changed[name] != before.get(name) and (definition := broker_config_def(name)) is not None
+    }
     if fixed := [name for name, each in known.items() if each.update_mode is UpdateMode.READ_ONLY]:
         raise _refused(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     if bare := [name for name in known if name.startswith("ssl.")]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.metadata.config_defs import (
@@ -23,6 +24,7 @@ from ottla.metadata.config_defs import (
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _WEEK_MS = str(7 * 24 * 3600 * 1000)
 
 CLEANUP_POLICIES = OneOf(("compact", "delete"))
@@ -202,7 +204,7 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = by_name(
             INT,
             "1073741824",
             "The size at which a segment is closed and the next one begun.",
-            Range(1048576),
+            Range(1048576, once_low=14),
         ),
         ConfigDef(
             "segment.index.bytes",
@@ -279,15 +281,23 @@ TOPIC_SYNONYMS: dict[str, tuple[BrokerSynonym, ...]] = {
 }
 
 
-def validate_topic_configs(configs: Mapping[str, str | None]) -> None:
-    """Refuse what Kafka refuses when a topic is created or altered: KafkaError(INVALID_CONFIG)."""
+def validate_topic_configs(configs: Mapping[str, str | None], before: Mapping[str, str] = _NOTHING) -> None:
+    """Refuse what Kafka refuses when a topic is created or altered: KafkaError(INVALID_CONFIG).
+
+    What stays as it was `before` is not asked again: it may be from Kafka 3.9, which had more names and wider ranges.
+    """
+    kept = {name for name, text in configs.items() if name in before and before[name] == text}
     if nulls := [name for name, text in configs.items() if text is None]:
         raise _invalid(f"Null value not supported for topic configs: {','.join(nulls)}")
     for name in configs:
-        if name not in TOPIC_CONFIGS:
+        if name not in TOPIC_CONFIGS and name not in kept:
             raise _invalid(f"Unknown topic config name: {name}")
     try:
-        values = {name: parse_value(TOPIC_CONFIGS[name], text) for name, text in configs.items()}
+        values = {
+            name: parse_value(TOPIC_CONFIGS[name], text, kept=name in kept)
+            for name, text in configs.items()
+            if name in TOPIC_CONFIGS
+        }
     except InvalidValue as error:
         raise _invalid(str(error)) from None
     least, most = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.cluster.failure_detection import FailureDetector, Presence, Target, presence
+from ottla.cluster.failure_detection import FailureDetector, Presence, Probed, Target, probe
 from tests.cluster.members import until
 from tests.cluster.replicated import brokers
 
@@ -60,12 +60,13 @@ async def watching(listening: Listening) -> AsyncIterator[Told]:
 async def test_a_broker_serves_only_when_it_answers(tmp_path: Path) -> None:
     starting = Listening()
     at_work = Target(1, 7, "127.0.0.1", starting.port)
-    assert await presence(at_work, seconds=0.2) is Presence.SILENT
+    assert await probe(at_work, seconds=0.2) == Probed(Presence.SILENT)
     starting.die()
-    assert await presence(at_work) is Presence.GONE
+    assert await probe(at_work) == Probed(Presence.GONE)
     async with brokers(tmp_path, 1) as cluster:
-        there = Target(0, 7, "127.0.0.1", cluster.servers[0].port)
-        assert await presence(there) is Presence.SERVING
+        there = await probe(Target(0, 7, "127.0.0.1", cluster.servers[0].port))
+        assert there.presence is Presence.SERVING
+        assert there.apis
 
 
 async def test_a_process_that_dies_is_noticed_at_once() -> None:

@@ -25,6 +25,7 @@ def test_a_change_comes_back_as_it_was_written() -> None:
             ChangedPartition("t", TOPIC_ID, 4, -1, 8, (2,), 4, 1),
         ),
         ("a", "b"),
+        ("groups/g",),
     )
     assert decode_change(encode_change(change)) == change
     assert decode_change(encode_change(Change())) == Change()

@@ -162,3 +162,19 @@ def test_one_broker_can_be_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
         broker.produce("t", b"kept")
         broker.restart()
         assert [record.value for record in broker.records("t")] == [b"kept"]
+
+
+def test_a_cluster_that_went_to_kraft_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    client = KazooClient(cluster.zookeeper.connect)
+    client.start()
+    client.create("/migrated/migration", b"{}", makepath=True)
+    said = refused(tmp_path, broker_id="0", zookeeper_connect=f"{cluster.zookeeper.connect}/migrated")
+    assert said.startswith("Error: This cluster has moved, or is moving, from ZooKeeper to KRaft")
+    assert client.get_children("/migrated") == ["migration"]
+    client.stop()
+    client.close()
+
+
+def test_without_an_authorizer_nobody_who_wants_one_is_served(tmp_path: Path) -> None:
+    said = refused(tmp_path, authorizer_class_name="kafka.security.authorizer.AclAuthorizer")
+    assert said.startswith("Error: authorizer.class.name is set, but there is no authorizer yet")

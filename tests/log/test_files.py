@@ -166,6 +166,13 @@ def test_an_epoch_overrules_what_contradicts_it():
     assert epochs.entries == [(1, 0), (2, 40)]
 
 
+def test_a_log_without_records_has_its_index_files_once_it_is_closed(tmp_path):
+    log = open_log(tmp_path)
+    log.close()
+    for suffix in ("index", "timeindex"):
+        assert (log.path / f"00000000000000000000.{suffix}").read_bytes() == b""
+
+
 def test_a_log_that_was_reopened_empty_still_gets_its_index_files(tmp_path):
     open_log(tmp_path).close()
     log = open_log(tmp_path, clean=True)

@@ -235,3 +235,39 @@ def test_closing_a_directory_that_was_never_loaded_keeps_its_checkpoints(tmp_pat
     assert directory.clean_shutdown
     assert directory.logs["t", 0].log_start_offset == 1
     directory.abandon()
+
+
+@pytest.mark.parametrize(
+    ("mark", "left"), [(b'{"version":0,"brokerEpoch":31}', True), (b"", False), (None, False)]
+)
+def test_who_stopped_here_last_is_known(tmp_path, mark, left):
+    (tmp_path / "meta.properties").write_bytes(b"broker.id=0\nversion=0\ncluster.id=c\n")
+    directory = opened(tmp_path)
+    assert directory.left_by_kafka  # Ottla was never here
+    create(directory)
+    directory.close()
+    directory = LogDirectory.open(tmp_path)
+    assert not directory.left_by_kafka
+    directory.abandon()
+    clean = tmp_path / ".kafka_cleanshutdown"
+    clean.unlink()
+    if mark is not None:
+        clean.write_bytes(mark)
+    directory = LogDirectory.open(tmp_path)
+    assert (directory.left_by_kafka, directory.clean_shutdown) == (left, mark is not None)
+    directory.abandon()
+
+
+def test_a_log_that_is_set_aside_is_neither_served_nor_deleted(tmp_path):
+    directory = opened(tmp_path)
+    put(create(directory), b"dear")
+    path = Path(directory.set_aside("t", 0))
+    assert directory.logs == {}
+    directory.remove_deleted(0)
+    directory.close()
+    assert path.name.startswith("t-0.")
+    assert path.name.endswith("-stray")
+    directory = opened(tmp_path)
+    assert directory.logs == {}
+    assert (path / "00000000000000000000.log").stat().st_size > 0
+    directory.abandon()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.broker_configs import BROKER_CONFIGS
 from ottla.metadata.config_defs import parse_value
+from ottla.metadata.effective_config import TopicConfig
 from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, validate_topic_configs
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -91,3 +93,13 @@ def test_synonyms_come_in_kafkas_order() -> None:
         "log.retention.hours",
     ]
     assert [synonym.name for synonym in TOPIC_SYNONYMS["segment.ms"]] == ["log.roll.ms", "log.roll.hours"]
+
+
+def test_what_kafka_39_allowed_stays_and_is_not_set_anew() -> None:
+    before = {"segment.bytes": "14", "message.format.version": "3.0-IV1", "retention.ms": "1"}
+    validate_topic_configs({**before, "retention.ms": "2"}, before)
+    for wrong in ({"segment.bytes": "15"}, {"message.format.version": "2.8"}, {"segment.bytes": "13"}):
+        with pytest.raises(KafkaError):
+            validate_topic_configs({**before, **wrong}, before)
+    assert TopicConfig(BrokerConfig(), before).get_int("segment.bytes") == 14
+    assert BrokerConfig.parse("log.segment.bytes=200000").get_int("log.segment.bytes") == 200000
