@@ -93,7 +93,7 @@ def wait_for_replicas(
 
 def logs(cluster: Cluster, broker: int, topic: str) -> set[int]:
     """The partitions whose logs a broker has on disk."""
-    found = cluster.directory(broker).glob(f"{topic}-*")
+    found = filter(Path.is_dir, cluster.directory(broker).glob(f"{topic}-*"))
     return {int(path.name.rsplit("-", 1)[1]) for path in found if not path.name.endswith("-delete")}
 
 
