@@ -66,7 +66,12 @@ def alter(
 
 
 def moving(cluster: Cluster, topic: str) -> set[int]:
-    answer = cluster.ask(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
+    """As the controller knows it, whom the tool asks too; others hear of it a little later."""
+    answer = cluster.ask(
+        ListPartitionReassignmentsRequest(topics=None),
+        ListPartitionReassignmentsResponse,
+        broker=cluster.controller(),
+    )
     return {
         each.partition_index for found in answer.topics if found.name == topic for each in found.partitions
     }
