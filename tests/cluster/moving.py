@@ -66,7 +66,12 @@ def alter(
 
 
 def moving(cluster: Cluster, topic: str) -> set[int]:
-    answer = cluster.ask(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
+    """As the controller knows it, whom the tool asks too; others hear of it a little later."""
+    answer = cluster.ask(
+        ListPartitionReassignmentsRequest(topics=None),
+        ListPartitionReassignmentsResponse,
+        broker=cluster.controller(),
+    )
     return {
         each.partition_index for found in answer.topics if found.name == topic for each in found.partitions
     }
@@ -93,7 +98,7 @@ def wait_for_replicas(
 
 def logs(cluster: Cluster, broker: int, topic: str) -> set[int]:
     """The partitions whose logs a broker has on disk."""
-    found = cluster.directory(broker).glob(f"{topic}-*")
+    found = filter(Path.is_dir, cluster.directory(broker).glob(f"{topic}-*"))
     return {int(path.name.rsplit("-", 1)[1]) for path in found if not path.name.endswith("-delete")}
 
 

@@ -84,7 +84,7 @@ def test_a_move_that_is_cancelled_half_way_leaves_everything_as_it_was(
         assert stopped, "it was over before it could be cancelled"
         cancel(cluster, file)
         assert moving(cluster, "cancelled") == set()
-        [described] = cluster.metadata(["cancelled"]).topics
+        [described] = cluster.metadata(["cancelled"], broker=cluster.controller()).topics
         now = {each.partition_index: list(each.replica_nodes) for each in described.partitions}
         back = {index for index in now if now[index] == sources[index]}
         assert back
@@ -163,7 +163,7 @@ def test_two_hundred_partitions_move_under_load_are_stopped_half_way_and_arrive(
         assert stopped, "it was over before it could be cancelled"
         cancel(cluster, file)
         assert moving(cluster, "many") == set()
-        [described] = cluster.metadata(["many"]).topics
+        [described] = cluster.metadata(["many"], broker=cluster.controller()).topics
         now = {each.partition_index: list(each.replica_nodes) for each in described.partitions}
         back = {index for index in now if now[index] == sources[index]}
         assert back

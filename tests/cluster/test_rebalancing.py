@@ -52,15 +52,30 @@ def placed(cluster: Cluster, topic: str) -> dict[int, list[int]]:
     return {each.partition_index: list(each.replica_nodes) for each in described.partitions}
 
 
-def leads(cluster: Cluster, topic: str) -> dict[int, int]:
-    [described] = cluster.metadata([topic]).topics
+def leads(cluster: Cluster, topic: str, broker: int | None = None) -> dict[int, int]:
+    [described] = cluster.metadata([topic], broker=broker).topics
     led = [each.leader_id for each in described.partitions]
-    return {broker: led.count(broker) for broker in cluster.running()}
+    return {each: led.count(each) for each in cluster.running()}
 
 
-def replicas(cluster: Cluster, topic: str) -> dict[int, int]:
-    held = [broker for each in placed(cluster, topic).values() for broker in each]
-    return {broker: held.count(broker) for broker in cluster.running()}
+def replicas(cluster: Cluster, topic: str, broker: int | None = None) -> dict[int, int]:
+    [described] = cluster.metadata([topic], broker=broker).topics
+    held = [each for partition in described.partitions for each in partition.replica_nodes]
+    return {each: held.count(each) for each in cluster.running()}
+
+
+def check_spread(cluster: Cluster, topic: str, wanted: dict[int, int], led: dict[int, int]) -> None:
+    """Brokers hear of it one after the other."""
+    cluster.wait_until(
+        lambda: all(replicas(cluster, topic, broker) == wanted for broker in cluster.running()),
+        f"{topic} has these replicas: {wanted}",
+        10,
+    )
+    cluster.wait_until(
+        lambda: all(leads(cluster, topic, broker) == led for broker in cluster.running()),
+        f"{topic} has these leaders: {led}",
+        10,
+    )
 
 
 def add_broker(cluster: Cluster, broker: int) -> None:
@@ -102,15 +117,13 @@ def test_a_broker_that_is_added_gets_its_share_and_gives_it_back_before_it_is_re
         assert "0 → 6" in said.stdout
         assert "6 of 6 partitions moved" in said.stderr
         assert "Done." in said.stdout
-        assert replicas(cluster, "shared") == {0: 6, 1: 6, 2: 6, 3: 6}
-        assert leads(cluster, "shared") == {0: 3, 1: 3, 2: 3, 3: 3}
+        check_spread(cluster, "shared", {0: 6, 1: 6, 2: 6, 3: 6}, {0: 3, 1: 3, 2: 3, 3: 3})
         assert rates(cluster, 3) == {}
         assert "There is nothing to even out." in rebalance(cluster, *only, "--yes").stdout
         load.wait_for(100)
 
         said = rebalance(cluster, "--drain", 3, "--yes")
-        assert replicas(cluster, "shared") == {0: 8, 1: 8, 2: 8, 3: 0}
-        assert leads(cluster, "shared") == {0: 4, 1: 4, 2: 4, 3: 0}
+        check_spread(cluster, "shared", {0: 8, 1: 8, 2: 8, 3: 0}, {0: 4, 1: 4, 2: 4, 3: 0})
         cluster.wait_until(lambda: not logs(cluster, 3, "*"), "nothing is left on it")
         began = time.monotonic()
         remove_broker(cluster, 3)
@@ -141,8 +154,7 @@ def test_what_was_interrupted_goes_on_by_itself_and_with_the_next_run(cluster: C
     assert "The same command goes on from there." in said
     assert replicas(cluster, "halted")[0] > 4
     rebalance(cluster, *args)
-    assert replicas(cluster, "halted") == {0: 4, 1: 4, 2: 4}
-    assert leads(cluster, "halted") == {0: 4, 1: 4, 2: 4}
+    check_spread(cluster, "halted", {0: 4, 1: 4, 2: 4}, {0: 4, 1: 4, 2: 4})
     for broker in cluster.running():
         assert rates(cluster, broker) == {}
 
@@ -151,7 +163,7 @@ def test_bytes_are_evened_out_where_the_number_of_replicas_is_even(cluster: Clus
     create(cluster, "heavy", [[index % 3] for index in range(9)])
     fill(cluster, "heavy", [0, 3, 6], 300)
     rebalance(cluster, "--topics", "heavy", "--yes")
-    assert replicas(cluster, "heavy") == {0: 3, 1: 3, 2: 3}
+    check_spread(cluster, "heavy", {0: 3, 1: 3, 2: 3}, {0: 3, 1: 3, 2: 3})
     cluster.wait_until(
         lambda: sum(len(logs(cluster, broker, "heavy")) for broker in range(3)) == 9, "old logs are gone"
     )
@@ -160,14 +172,15 @@ def test_bytes_are_evened_out_where_the_number_of_replicas_is_even(cluster: Clus
 
 
 def test_leaders_go_back_to_their_preferred_replicas(cluster: Cluster) -> None:
-    create(cluster, "led", [[index % 3, (index + 1) % 3] for index in range(6)])
+    assignment = {index: [index % 3, (index + 1) % 3] for index in range(6)}
+    create(cluster, "led", list(assignment.values()))
     fill(cluster, "led", range(6), 10)
     cluster.stop(0)
     cluster.restart(0)
-    for index in range(6):
-        cluster.wait_for_isr("led", {index % 3, (index + 1) % 3}, index)
+    wait_for_replicas(cluster, "led", assignment)
+    assert leads(cluster, "led")[0] == 0
     rebalance(cluster, "--topics", "led", "--leaders-only", "--yes")
-    assert leads(cluster, "led") == {0: 2, 1: 2, 2: 2}
+    check_spread(cluster, "led", {0: 4, 1: 4, 2: 4}, {0: 2, 1: 2, 2: 2})
 
 
 def test_a_broker_that_died_is_drained_and_its_partitions_have_all_their_replicas_again(

@@ -91,8 +91,12 @@ def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
     from ottla.cli.jobs.log_dirs import describe_log_dirs
     from ottla.cli.jobs.reassign import list_reassignments
 
-    answer = client.brokers.metadata(list(topics) or None)
     ongoing = list_reassignments(client)
+    while True:
+        answer = client.brokers.metadata(list(topics) or None)
+        before, ongoing = ongoing, list_reassignments(client)
+        if ongoing.keys() == before.keys():
+            break  # else a move has begun or ended between the questions, and the answers do not fit together
     nodes = client.brokers.nodes()
     sizes: dict[tuple[Partition, int], int] = {}
     for broker in nodes:
@@ -108,10 +112,12 @@ def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
             name = (topic.name or "", int(each.partition_index))
             leader = None if each.leader_id < 0 else int(each.leader_id)
             move = ongoing.get(name)
-            removing = set(move.removing) if move is not None else set()
-            had = [sizes.get((name, broker), 0) for broker in each.replica_nodes]
+            replicas, removing = each.replica_nodes, set()
+            if move is not None:
+                replicas, removing = move.replicas, set(move.removing)
+            had = [sizes.get((name, broker), 0) for broker in replicas]
             partitions[name] = PartitionNow(
-                tuple(broker for broker in each.replica_nodes if broker not in removing),
+                tuple(broker for broker in replicas if broker not in removing),
                 leader,
                 tuple(each.isr_nodes),
                 sizes.get((name, leader), 0) if leader is not None else max(had, default=0),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PREFERRED = 0
+_ALTER_REASSIGNMENTS, _KEEPS_FACTOR = 45, 1  # its key, and the version from which on it can
 _POLL = 0.3
 _PATIENCE = 60.0  # with a cluster that does not answer while a controller is replaced
 _REORDERED_AT_ONCE = 500
@@ -98,11 +99,16 @@ class Rebalance:
 
     def _begin(self, changes: list[Change]) -> None:
         wanted: dict[Partition, list[int] | None] = {_name(change): list(change.wanted) for change in changes}
-        refused = self._patiently(lambda: reassign(self._client, wanted))
+        refused = self._patiently(lambda: self._reassign(wanted))
         self._refused |= refused
         begun = [change for change in changes if _name(change) not in refused]
         self._begun += begun
         self.under_way |= {_name(change) for change in begun if change.added}
+
+    def _reassign(self, wanted: dict[Partition, list[int] | None]) -> dict[Partition, str]:
+        """Whoever can is to hold on to the replication factor: the plan may rest on what a broker had not heard yet."""
+        _, newest = self._client.brokers.controller().versions.get(_ALTER_REASSIGNMENTS, (0, 0))
+        return reassign(self._client, wanted, may_change_replication_factor=newest < _KEEPS_FACTOR)
 
     def _tell(self) -> None:
         moved = [change for change in self._begun if change.added and _name(change) not in self.under_way]
