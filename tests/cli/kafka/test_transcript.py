@@ -7,7 +7,7 @@ Where each line of the sessions is tried (files beside this one unless a directo
 zookeeper-server-start, -stop, four-letter words    test_zookeeper.py, test_transcript_cluster.py
 kafka-server-start [-daemon], kafka-server-stop     here, test_server.py, test_transcript_cluster.py
 keys of server.properties, unknown keys, bad values tests/cli/test_config.py, tests/metadata
-three brokers from server0 to 2.properties          test_transcript_cluster.py, test_tour.py
+three brokers from server0 to 2.properties          test_transcript_cluster.py, test_pages.py
 lists with , ; and blanks, --broker-list            test_every_tool.py, test_transcript_cluster.py
 --zookeeper of topics, configs, consumer, reassign  test_transcript_cluster.py; unreachable: test_every_tool.py
 kafka-topics --create --list --describe --alter --delete --config
