@@ -185,7 +185,7 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
     assert "is Apache Kafka, and the two cannot share a cluster: stop all brokers of Kafka" in said
     things.meet(2)
     things.forget("doomed")
-    assert house.directories("doomed") == {0, 1, 2}  # broker 2 is away, so that Kafka has to wait
+    assert 2 in house.directories("doomed")  # it is away, so that Kafka has to wait
     house.stop()
     ghost = house.log_dirs(0)[0] / "ghost-0"
     ghost.mkdir()
