@@ -153,15 +153,17 @@ def test_a_house_is_left_in_a_hurry(house: House) -> None:
     house.start_ottla()
     things.meet()
     things.check(by_kafka=False)
-    live(house, things, "ottla", 150)
+    live(house, things, "ottla", 120)
     house.kill()
 
     house.wait_for_sessions()  # Kafka does not start while it seems to be registered
     house.start_kafka()
     things.meet()
     things.check(by_kafka=True)
-    # A segment gets its index files when it is full or the broker stops. Kafka builds them.
-    assert "\n".join(house.complaints(but=["Could not find offset index file"])) == ""
+    # A segment gets its index files when it is full or the broker stops: Kafka builds them. And brokers that were
+    # killed have noted high watermarks of different moments.
+    expected = ["Could not find offset index file", "Non-monotonic update of high watermark"]
+    assert "\n".join(house.complaints(but=expected)) == ""
 
 
 def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
