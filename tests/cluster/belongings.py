@@ -296,8 +296,10 @@ class Belongings:
             assert patiently(lambda at=(topic, partition): self._earliest(*at)) == start
 
     def _earliest(self, topic: str, partition: int) -> int:
+        """By a client that has just come: others may know an older leader, and not ask for the new one."""
+        admin = AdminClient(quiet(self.servers))
         asked = {TopicPartition(topic, partition): OffsetSpec.earliest()}
-        [answer] = self.admin.list_offsets(asked).values()
+        [answer] = admin.list_offsets(asked).values()
         return int(answer.result(_SECONDS).offset)
 
     def check_keys(self) -> None:

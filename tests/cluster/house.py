@@ -72,13 +72,13 @@ class House:
         return 0
 
     def directories(self, topic: str) -> set[int]:
-        """The brokers that have a directory of a topic, be it on its way out, but not set aside."""
+        """The brokers that have a directory of a topic which is neither on its way out nor set aside."""
         return {
             broker_id
             for broker_id in self.ports
             for disk in self.log_dirs(broker_id)
             for path in disk.glob(f"{topic}-*")
-            if not path.name.endswith("-stray")
+            if not path.name.endswith(("-stray", "-delete"))
         }
 
     # Inhabitants

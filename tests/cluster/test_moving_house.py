@@ -142,26 +142,31 @@ def test_a_house_changes_hands_and_back(house: House) -> None:
 
 
 def test_a_house_is_left_in_a_hurry(house: House) -> None:
-    """Whoever lives there is killed, and the next one finds all that was acknowledged."""
+    """Whoever lives there is killed, and the next one finds all that was acknowledged.
+
+    Except for the new beginnings of logs, which followers note from time to time only.
+    """
     things = Belongings(house.bootstrap_servers)
     house.start_kafka()
     things.meet()
     furnish(things)
-    live(house, things, "kafka", 100, trim=False)  # Kafka does not sync the start of a log
+    live(house, things, "kafka", 100, trim=False)
     house.kill()
 
     house.start_ottla()
     things.meet()
     things.check(by_kafka=False)
-    live(house, things, "ottla", 150)
+    live(house, things, "ottla", 200, trim=False)
     house.kill()
 
     house.wait_for_sessions()  # Kafka does not start while it seems to be registered
     house.start_kafka()
     things.meet()
     things.check(by_kafka=True)
-    # A segment gets its index files when it is full or the broker stops. Kafka builds them.
-    assert "\n".join(house.complaints(but=["Could not find offset index file"])) == ""
+    # A segment gets its index files when it is full or the broker stops: Kafka builds them. And brokers that were
+    # killed have noted high watermarks of different moments.
+    expected = ["Could not find offset index file", "Non-monotonic update of high watermark"]
+    assert "\n".join(house.complaints(but=expected)) == ""
 
 
 def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
@@ -185,7 +190,7 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
     assert "is Apache Kafka, and the two cannot share a cluster: stop all brokers of Kafka" in said
     things.meet(2)
     things.forget("doomed")
-    assert house.directories("doomed") == {0, 1, 2}  # broker 2 is away, so that Kafka has to wait
+    assert 2 in house.directories("doomed")  # it is away, so that Kafka has to wait
     house.stop()
     ghost = house.log_dirs(0)[0] / "ghost-0"
     ghost.mkdir()
