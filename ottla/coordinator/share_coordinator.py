@@ -88,6 +88,10 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
 
     def delete_share_offsets(self, group_id: str, topic_id: bytes, name: str) -> None:
         shard, group = self.share_group(group_id)
+        if topic_id not in group.state_now.initialized:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete."
+            )
         self._states.delete([key for key in self._states.keys(group_id) if key.topic_id == topic_id])
         self._shards.store(shard, group, *group.set_initialized(topic_id, name, frozenset()))
 

@@ -3,6 +3,7 @@
 Behaviour
 - The start offset is the one that was last written; -1 where nothing has been acknowledged yet.
 - The lag counts what is neither acknowledged nor archived.
+- A group that is not there, or none that shares, has acknowledged nothing: that is no error.
 
 Version notes
 - 1 the lag (KIP-1226).
@@ -41,8 +42,9 @@ def _group(
     try:
         broker.groups.share_group(asked.group_id)
     except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message
-        return answer
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            answer.error_code, answer.error_message = error.code, error.message
+            return answer
     if asked.topics is None:
         wanted: dict[str, list[int]] = {}
         for key in broker.sharing.states.keys(asked.group_id):
