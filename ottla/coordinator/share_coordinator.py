@@ -110,6 +110,10 @@ class ShareGroupCoordinator(ConsumerGroupCoordinator):
 
     async def delete_share_offsets(self, group_id: str, topic_id: bytes, name: str) -> None:
         _, group = self.check_empty(group_id)
+        if topic_id not in group.state_now.initialized:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete."
+            )
         await self._states.delete([key for key in group.shared() if key.topic_id == topic_id])
         await self._set_initialized(group_id, topic_id, name, frozenset())
 

@@ -335,8 +335,22 @@ def test_share_groups_are_administered(client: Client) -> None:
     assert share.offsets() == [(0, 0, 0), (1, -1, -1)]
     assert client(forget).responses[0].error_code == NONE
     assert share.offsets() == []
+    [again] = client(forget).responses
+    assert (again.error_code, again.error_message) == (3, "There is no offset information to delete.")
     assert client(DeleteGroupsRequest(groups_names=["g"])).results[0].error_code == NONE
     assert client(ListGroupsRequest()).groups == []
+
+
+def test_a_share_group_that_is_not_there_stands_nowhere(client: Client) -> None:
+    wanted = describe.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])
+    groups = [
+        describe.DescribeShareGroupOffsetsRequestGroup(group_id="nope", topics=topics)
+        for topics in (None, [wanted])
+    ]
+    everything, named = client(describe.DescribeShareGroupOffsetsRequest(groups=groups)).groups
+    assert (everything.error_code, everything.topics) == (NONE, [])
+    [partition] = named.topics[0].partitions
+    assert (named.error_code, partition.error_code, partition.start_offset) == (NONE, NONE, -1)
 
 
 def test_the_start_of_a_share_group_is_set_before_anybody_joins(client: Client) -> None:

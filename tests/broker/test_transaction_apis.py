@@ -26,15 +26,16 @@ from .transactions import (
 )
 
 
-def test_the_feature_is_finalized(client: Any) -> None:
+def test_features_are_finalized(client: Any) -> None:
     for version, lowest in ((3, 1), (4, 0)):
         answer = client.call(
             ApiVersionsRequest(client_software_name="x", client_software_version="1"), version
         )
-        (supported,) = [f for f in answer.supported_features if f.name == "transaction.version"]
-        assert (supported.min_version, supported.max_version) == (lowest, 2)
-        (finalized,) = [f for f in answer.finalized_features if f.name == "transaction.version"]
-        assert (finalized.min_version_level, finalized.max_version_level) == (2, 2)
+        levels = {"group.version": 1, "share.version": 1, "transaction.version": 2}
+        supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+        assert supported == {name: (lowest, level) for name, level in levels.items()}
+        finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
+        assert finalized == {name: (level, level) for name, level in levels.items()}
         assert answer.finalized_features_epoch >= 0
 
 

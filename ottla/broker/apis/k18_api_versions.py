@@ -4,7 +4,8 @@ Behaviour
 - Answers every API that has a module here, with the versions its messages declare.
 - Produce is listed from version 0 although versions below 3 are refused: librdkafka 2.0 takes a higher minimum as
   "no compression".
-- The feature `transaction.version` is finalized at 2, which lets clients use transactions v2 (KIP-890).
+- Finalized features: `transaction.version` 2 lets clients use transactions v2 (KIP-890), `group.version` and
+  `share.version` 1 tell tools that there are the groups of KIP-848 and KIP-932.
 - A request in a version above ours is answered in version 0 with UNSUPPORTED_VERSION and the full list, and the
   connection stays open.
 
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
 
 _PRODUCE = 0
-_TRANSACTION_VERSION = "transaction.version"
-_LATEST_TRANSACTIONS = 2
+_FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -48,19 +48,17 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
         api_keys=_served(broker),
         supported_features=[
             SupportedFeatureKey(
-                name=_TRANSACTION_VERSION,
+                name=name,
                 # Clients of version 3 take a feature that begins at 0 for a mistake (KIP-1022).
                 min_version=0 if context.version >= 4 else 1,
-                max_version=_LATEST_TRANSACTIONS,
+                max_version=level,
             )
+            for name, level in _FEATURES.items()
         ],
         finalized_features_epoch=0,
         finalized_features=[
-            FinalizedFeatureKey(
-                name=_TRANSACTION_VERSION,
-                max_version_level=_LATEST_TRANSACTIONS,
-                min_version_level=_LATEST_TRANSACTIONS,
-            )
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in _FEATURES.items()
         ],
     )
 

@@ -4,6 +4,7 @@ Behaviour
 - The start offset is the one that was last written; -1 where nothing has been acknowledged yet.
 - The lag counts what is neither acknowledged nor archived. The share coordinators of the partitions and their leaders
   are asked, wherever they are.
+- A group that is not there, or none that shares, has acknowledged nothing: that is no error.
 
 Version notes
 - 1 the lag (KIP-1226).
@@ -11,6 +12,7 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ottla.broker.remote_offsets import end_offsets
@@ -42,14 +44,17 @@ async def _group(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
+    shared: Iterable[ShareKey] = ()
     try:
         _, group = broker.groups.share_group(asked.group_id)
+        shared = group.shared()
     except KafkaError as error:
-        answer.error_code, answer.error_message = error.code, error.message
-        return answer
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            answer.error_code, answer.error_message = error.code, error.message
+            return answer
     if asked.topics is None:
         wanted: dict[str, list[int]] = {}
-        for key in group.shared():
+        for key in shared:
             known = broker.image.topics_by_id.get(key.topic_id)
             if known is not None:
                 wanted.setdefault(known.name, []).append(key.partition)
