@@ -12,7 +12,7 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ottla.broker.remote_offsets import end_offsets
@@ -44,10 +44,10 @@ async def _group(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
-    shared: Iterable[ShareKey] = ()
+    shared: Collection[ShareKey] = ()
     try:
         _, group = broker.groups.share_group(asked.group_id)
-        shared = group.shared()
+        shared = dict.fromkeys(group.shared())  # in their order, and quick to look up
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             answer.error_code, answer.error_message = error.code, error.message
@@ -60,12 +60,14 @@ async def _group(
                 wanted.setdefault(known.name, []).append(key.partition)
     else:
         wanted = {topic.topic_name: list(topic.partitions) for topic in asked.topics}
-    answer.topics = [await _topic(broker, asked.group_id, name, indexes) for name, indexes in wanted.items()]
+    answer.topics = [
+        await _topic(broker, asked.group_id, name, indexes, shared) for name, indexes in wanted.items()
+    ]
     return answer
 
 
 async def _topic(
-    broker: Broker, group_id: str, name: str, indexes: list[int]
+    broker: Broker, group_id: str, name: str, indexes: list[int], shared: Collection[ShareKey]
 ) -> DescribeShareGroupOffsetsResponseTopic:
     answer = DescribeShareGroupOffsetsResponseTopic(
         topic_name=name,
@@ -80,18 +82,20 @@ async def _topic(
             partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return answer
     answer.topic_id = topic.topic_id
-    asked = {
-        ShareKey(group_id, topic.topic_id, index): PartitionData(leader_epoch=-1)
-        for index in indexes
-        if index in topic.partitions
+    keys = {
+        index: ShareKey(group_id, topic.topic_id, index) for index in indexes if index in topic.partitions
     }
+    asked = {key: PartitionData(leader_epoch=-1) for key in keys.values() if key in shared}
     states = await broker.sharing.states.ask_all(SUMMARIZE, asked)
     ends = await end_offsets(broker, name, [key.partition for key in asked])
     for partition in answer.partitions:
-        found = states.get(
-            ShareKey(group_id, topic.topic_id, partition.partition_index),
-            KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        )
+        key = keys.get(partition.partition_index)
+        if key is None:
+            partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            continue
+        found = states.get(key)
+        if found is None:
+            continue
         if isinstance(found, KafkaError):
             partition.error_code, partition.error_message = found.code, found.message
             continue
