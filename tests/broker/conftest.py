@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from ottla.testing import Broker
 from tests.wire_client import WireClient
+
+from .transactions import NONE, MakeProducer, WireProducer
 
 
 @pytest.fixture(scope="module")
@@ -18,3 +21,26 @@ def broker() -> Iterator[Broker]:
 def client(broker: Broker) -> Iterator[WireClient]:
     with WireClient(broker.bootstrap_servers) as connected:
         yield connected
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    name = f"t-{uuid.uuid4()}"
+    broker.create_topic(name, 2)
+    return name
+
+
+@pytest.fixture(params=[False, True], ids=["v1", "v2"])
+def v2(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def producer(broker: Broker, client: WireClient) -> MakeProducer:
+    def make(transactional_id: str | None = None, *, v2: bool = False, init: bool = True) -> WireProducer:
+        made = WireProducer(client, transactional_id or f"x-{uuid.uuid4()}", v2=v2)
+        if init:
+            assert made.init() is NONE
+        return made
+
+    return make

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.protocol.errors import ErrorCode
@@ -22,6 +22,12 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from ottla.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -33,10 +39,11 @@ from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from ottla.protocol.records import Record, build_batch
+from ottla.protocol.records import Record, build_batch, read_records
 from tests.wire_client import WireClient
 
 TRANSACTION = 1
+NONE = ErrorCode.NONE
 
 
 class WireProducer:
@@ -224,3 +231,37 @@ def write_marker(
 
 def codes(*names: str) -> Sequence[ErrorCode]:
     return [ErrorCode[name] for name in names]
+
+
+MakeProducer = Callable[..., WireProducer]
+
+
+def begin(producer: WireProducer, topic: str, *values: bytes) -> None:
+    if not producer.v2:
+        assert producer.add(topic, 0) == [NONE]
+    assert producer.produce(topic, *values) is NONE
+
+
+def values(answer: Any) -> list[bytes | None]:
+    return [
+        record.value
+        for header, records in read_records(bytes(answer.records))
+        if not header.is_control
+        for record in records
+    ]
+
+
+def committed(
+    client: Any, group: str, topic: str, *, stable: bool, version: int = 9
+) -> tuple[ErrorCode, int]:
+    if version < 8:
+        asked = [OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+        answer = client.call(OffsetFetchRequest(group_id=group, topics=asked, require_stable=stable), version)
+        partition = answer.topics[0].partitions[0]
+    else:
+        asked_of = OffsetFetchRequestGroup(
+            group_id=group, topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+        )
+        answer = client.call(OffsetFetchRequest(groups=[asked_of], require_stable=stable), version)
+        partition = answer.groups[0].topics[0].partitions[0]
+    return ErrorCode(partition.error_code), partition.committed_offset

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,21 +23,9 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 COUNT = 500
 
 
-@pytest.fixture(scope="module")
-def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One that is running already, or one from Maven Central."""
-    running = os.environ.get("OTTLA_TEST_KAFKA")
-    if running:
-        yield running
-        return
-    from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-
-    try:
-        kafka_jars()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    with ApacheKafka(data=tmp_path_factory.mktemp("kafka"), config={"num.partitions": "1"}) as kafka:
-        yield kafka.bootstrap_servers
+@pytest.fixture
+def bootstrap_servers(apache_kafka: str) -> str:
+    return apache_kafka
 
 
 def read(bootstrap_servers: str, topic: str, partitions: int) -> list[Message]:

@@ -6,7 +6,6 @@ run against Apache Kafka.
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections import Counter
@@ -34,24 +33,6 @@ from tests.spark.consuming import consume
 
 PARTITIONS = 2
 TIMEOUT_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One that is running already, or one from Maven Central."""
-    running = os.environ.get("OTTLA_TEST_KAFKA")
-    if running:
-        yield running
-        return
-    from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-
-    try:
-        kafka_jars()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    config = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-    with ApacheKafka(data=tmp_path_factory.mktemp("kafka"), config=config) as kafka:
-        yield kafka.bootstrap_servers
 
 
 @pytest.fixture(params=["ottla", pytest.param("kafka", marks=pytest.mark.peers)])
