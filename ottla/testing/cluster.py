@@ -103,6 +103,7 @@ class Cluster:
             for broker_id in self.ports:
                 self._launch(broker_id)
             self.wait_for_brokers(self.ports)
+            self.wait_until(lambda: self.controller() in self.ports, "there is a controller")
         except BaseException:
             self.close()
             raise

@@ -82,6 +82,10 @@ class FakeBroker:
             partitions = {i: SimpleNamespace(leader=7 if i % 2 else -1) for i in range(50)}
             self.image.topics[name] = SimpleNamespace(name=name, topic_id=b"o" * 16, partitions=partitions)
 
+    def leader_of(self, partition: SimpleNamespace) -> int:
+        leader: int = partition.leader
+        return leader
+
     def node(self, broker_id: int, listener: str) -> SimpleNamespace | None:
         assert listener == "PLAINTEXT"
         return SimpleNamespace(id=7, host="here", port=9092) if broker_id == 7 else None
