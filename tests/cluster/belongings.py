@@ -254,8 +254,12 @@ class Belongings:
         self.trim("trimmed", 0, offset - 50)
 
     def trim(self, topic: str, partition: int, offset: int) -> None:
-        for done in self.admin.delete_records([TopicPartition(topic, partition, offset)]).values():
-            done.result(_SECONDS)
+        def delete() -> None:
+            admin = AdminClient(quiet(self.servers))
+            for done in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+                done.result(_SECONDS)
+
+        patiently(delete)
         self.starts[topic, partition] = offset
 
     # Looking
@@ -371,4 +375,5 @@ _PASSING = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
 )
