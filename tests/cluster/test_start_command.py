@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.testing.zookeeper import free_ports
 from tests.cluster.load import Load, read_all
+from tests.ports import ports_in_a_row
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -44,13 +44,8 @@ def started(port: int, data: Path, *options: str) -> Iterator[tuple[subprocess.P
         process.communicate(timeout=60)
 
 
-def base_port() -> int:
-    """A port with two free ones behind it, most likely."""
-    return min(free_ports(20)) - 3
-
-
 def test_a_cluster_starts_serves_stops_and_is_there_again(tmp_path: Path) -> None:
-    port = base_port()
+    port = ports_in_a_row(3)
     servers = ",".join(f"127.0.0.1:{port + each}" for each in range(3))
     with started(port, tmp_path) as (process, said):
         assert said.startswith("Ottla is ready.\n")
@@ -70,7 +65,7 @@ def test_a_cluster_starts_serves_stops_and_is_there_again(tmp_path: Path) -> Non
 
 
 def test_a_port_that_is_taken_is_told_in_one_sentence_and_nothing_is_left(tmp_path: Path) -> None:
-    port = base_port()
+    port = ports_in_a_row(3)
     with socket.create_server(("127.0.0.1", port + 1)), started(port, tmp_path) as (process, said):
         process.wait(timeout=60)
         assert process.returncode == 1

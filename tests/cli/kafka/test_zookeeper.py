@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from ottla.jvm.zookeeper import four_letter_word
 from ottla.testing import ZooKeeper
 from ottla.testing.zookeeper import free_ports
+from tests.ports import ports_in_a_row
 
 pytestmark = pytest.mark.cluster
 
@@ -98,7 +99,7 @@ def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
 
 
 def test_an_ensemble_is_one_command(tmp_path):
-    [port] = free_ports(1)
+    port = ports_in_a_row(3)
     command = [sys.executable, "-m", "ottla", "zookeeper", "start", "--servers", "3"]
     command += ["--listen", f"127.0.0.1:{port}", "--data", str(tmp_path)]
     ensemble = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
