@@ -19,17 +19,21 @@ from ottla.coordinator.consumer_state import (
     ResolvedRegex,
 )
 from ottla.coordinator.effects import MemberProtocol
-from ottla.coordinator.record_codec import (
-    MemberKey,
-    TopicNames,
-    decode_key,
-    decode_value,
-    encode_value,
-    group_key,
-    member_key,
-)
+from ottla.coordinator.record_codec import decode_key, decode_value, encode_value, group_key, member_key
 from ottla.coordinator.state_log import KeyValue
-from ottla.protocol.codec import Data, Struct, array, binary, int8, int32, int64, string, struct, uuid
+from ottla.protocol.group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerCurrentMemberValue,
+    ConsumerGroupMetadataValue,
+    ConsumerMemberMetadataValue,
+    HeldPartitions,
+    MemberKey,
+    RegularExpressionValue,
+    TargetMemberValue,
+    TargetMetadataValue,
+    TargetPartitions,
+)
 
 GROUP_METADATA = 3
 PARTITION_METADATA = 4  # until Kafka 4.0; its successor is a hash in the group's metadata
@@ -50,63 +54,6 @@ CONSUMER_KINDS = frozenset(
         REGULAR_EXPRESSION,
     )
 )
-
-
-class GroupMetadataValue(Data, versions="0", flexible="0+"):
-    epoch: int = int32()
-    metadata_hash: int = int64(tag=0, default=0)
-
-
-class ClassicProtocol(Struct):
-    name: str = string()
-    metadata: bytes = binary()
-
-
-class ClassicMemberMetadata(Struct):
-    session_timeout_ms: int = int32()
-    supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
-
-
-class MemberMetadataValue(Data, versions="0", flexible="0+"):
-    instance_id: str | None = string(nullable="0+", default=None)
-    rack_id: str | None = string(nullable="0+", default=None)
-    client_id: str = string()
-    client_host: str = string()
-    subscribed_topic_names: list[str] = array(string)
-    subscribed_topic_regex: str | None = string(nullable="0+", default=None)
-    rebalance_timeout_ms: int = int32(default=-1)
-    server_assignor: str | None = string(nullable="0+", default=None)
-    classic_member_metadata: ClassicMemberMetadata | None = struct(
-        ClassicMemberMetadata, nullable="0+", tag=0
-    )
-
-
-class TargetMetadataValue(Data, versions="0", flexible="0+"):
-    assignment_epoch: int = int32()
-    assignment_timestamp: int = int64(tag=0, default=0)
-
-
-class TargetPartitions(Struct):
-    topic_id: bytes = uuid()
-    partitions: list[int] = array(int32)
-
-
-class TargetMemberValue(Data, versions="0", flexible="0+"):
-    topic_partitions: list[TargetPartitions] = array(TargetPartitions)
-
-
-class HeldPartitions(Struct):
-    topic_id: bytes = uuid()
-    partitions: list[int] = array(int32)
-    assignment_epochs: list[int] | None = array(int32, nullable="0+", default=None, tag=0)
-
-
-class CurrentMemberValue(Data, versions="0", flexible="0+"):
-    member_epoch: int = int32()
-    previous_member_epoch: int = int32()
-    state: int = int8()
-    assigned_partitions: list[HeldPartitions] = array(HeldPartitions)
-    partitions_pending_revocation: list[HeldPartitions] = array(HeldPartitions)
 
 
 # Writing
@@ -146,12 +93,12 @@ def _difference(group_id: str, old: ConsumerState, new: ConsumerState) -> Iterat
             yield member_key(MEMBER_METADATA, group_id, member.member_id), _metadata(member)
     for regex, resolved in new.regexes.items():
         if old.regexes.get(regex) != resolved:
-            value = TopicNames(
+            value = RegularExpressionValue(
                 topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
             )
             yield member_key(REGULAR_EXPRESSION, group_id, regex), encode_value(value)
     if (old.epoch, old.metadata_hash) != (new.epoch, new.metadata_hash):
-        metadata = GroupMetadataValue(epoch=new.epoch, metadata_hash=new.metadata_hash)
+        metadata = ConsumerGroupMetadataValue(epoch=new.epoch, metadata_hash=new.metadata_hash)
         yield group_key(GROUP_METADATA, group_id), encode_value(metadata)
     for member_id, target in new.targets.items():
         if member_id in new.members and old.targets.get(member_id) != target:
@@ -167,7 +114,7 @@ def _difference(group_id: str, old: ConsumerState, new: ConsumerState) -> Iterat
 
 
 def _metadata(member: ConsumerMember) -> bytes:
-    value = MemberMetadataValue(
+    value = ConsumerMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -199,8 +146,8 @@ def _target(target: Assignment) -> TargetMemberValue:
     )
 
 
-def _current(member: ConsumerMember) -> CurrentMemberValue:
-    return CurrentMemberValue(
+def _current(member: ConsumerMember) -> ConsumerCurrentMemberValue:
+    return ConsumerCurrentMemberValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state,
@@ -228,7 +175,7 @@ def apply(state: ConsumerState, kind: int, key: bytes, value: bytes | None) -> N
     """Raises ValueError for bytes that are not such a record."""
     if kind == GROUP_METADATA:
         if value is not None:
-            metadata = decode_value(GroupMetadataValue, value)
+            metadata = decode_value(ConsumerGroupMetadataValue, value)
             state.epoch = metadata.epoch
             state.metadata_hash = metadata.metadata_hash
     elif kind == TARGET_METADATA:
@@ -244,7 +191,7 @@ def _apply_to_member(state: ConsumerState, kind: int, member_id: str, value: byt
         if value is None:
             state.members.pop(member_id, None)
         else:
-            _put_metadata(state, member_id, decode_value(MemberMetadataValue, value))
+            _put_metadata(state, member_id, decode_value(ConsumerMemberMetadataValue, value))
     elif kind == TARGET_MEMBER:
         if value is None:
             state.targets.pop(member_id, None)
@@ -252,17 +199,19 @@ def _apply_to_member(state: ConsumerState, kind: int, member_id: str, value: byt
             parts = decode_value(TargetMemberValue, value).topic_partitions
             state.targets[member_id] = {part.topic_id: frozenset(part.partitions) for part in parts}
     elif kind == CURRENT_MEMBER:
-        current = CurrentMemberValue() if value is None else decode_value(CurrentMemberValue, value)
+        current = (
+            ConsumerCurrentMemberValue() if value is None else decode_value(ConsumerCurrentMemberValue, value)
+        )
         if value is not None or member_id in state.members:
             _put_current(state, member_id, current)
     elif value is None:
         state.regexes.pop(member_id, None)
     else:
-        names = decode_value(TopicNames, value)
+        names = decode_value(RegularExpressionValue, value)
         state.regexes[member_id] = ResolvedRegex(frozenset(names.topics), names.version, names.timestamp)
 
 
-def _put_metadata(state: ConsumerState, member_id: str, value: MemberMetadataValue) -> None:
+def _put_metadata(state: ConsumerState, member_id: str, value: ConsumerMemberMetadataValue) -> None:
     classic = None
     if value.classic_member_metadata is not None:
         protocols = value.classic_member_metadata.supported_protocols
@@ -284,7 +233,7 @@ def _put_metadata(state: ConsumerState, member_id: str, value: MemberMetadataVal
     )
 
 
-def _put_current(state: ConsumerState, member_id: str, value: CurrentMemberValue) -> None:
+def _put_current(state: ConsumerState, member_id: str, value: ConsumerCurrentMemberValue) -> None:
     known = {code.value for code in MemberState}
     state.members[member_id] = replace(
         state.members.get(member_id) or ConsumerMember(member_id),

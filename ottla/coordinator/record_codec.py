@@ -4,32 +4,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ottla.protocol.codec import Data, MalformedMessage, array, int32, int64, string, uuid
+from ottla.protocol.codec import Data, MalformedMessage
+from ottla.protocol.group_records import GroupKey, MemberKey
 
 T = TypeVar("T", bound=Data)
-
-
-class GroupKey(Data, versions="0"):
-    group_id: str = string()
-
-
-class MemberKey(Data, versions="0"):
-    group_id: str = string()
-    member_id: str = string()
-
-
-class TopicNames(Data, versions="0", flexible="0+"):
-    """The value of a resolved regular expression."""
-
-    topics: list[str] = array(string)
-    version: int = int64()
-    timestamp: int = int64()
-
-
-class SharePartitionKey(Data, versions="0"):
-    group_id: str = string()
-    topic_id: bytes = uuid()
-    partition: int = int32()
 
 
 def encode_key(kind: int, key: Data) -> bytes:

@@ -12,7 +12,6 @@ from ottla.coordinator.effects import GroupState
 from ottla.coordinator.group import ClassicGroup
 from ottla.coordinator.offsets import CommittedOffset, GroupOffsets
 from ottla.coordinator.pending_offsets import PendingOffsets
-from ottla.coordinator.record_codec import GroupKey as AnyGroupKey
 from ottla.coordinator.record_codec import decode_key
 from ottla.coordinator.records import (
     GroupKey,
@@ -25,6 +24,7 @@ from ottla.coordinator.records import (
 from ottla.coordinator.share_group import ShareGroup
 from ottla.coordinator.share_records import GROUP_METADATA as SHARE_GROUP_METADATA
 from ottla.coordinator.share_records import SHARE_KINDS, ShareGroupState, apply_share
+from ottla.protocol.group_records import GroupKey as AnyGroupKey
 from ottla.protocol.records import BatchHeader, Record
 
 log = logging.getLogger(__name__)

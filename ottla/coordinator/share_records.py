@@ -7,18 +7,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from ottla.coordinator.consumer_records import TargetMemberValue, TargetMetadataValue, TargetPartitions
 from ottla.coordinator.consumer_state import Assignment, ConsumerMember, ConsumerState, partitions_of
-from ottla.coordinator.record_codec import (
-    MemberKey,
-    decode_key,
-    decode_value,
-    encode_value,
-    group_key,
-    member_key,
-)
+from ottla.coordinator.record_codec import decode_key, decode_value, encode_value, group_key, member_key
 from ottla.coordinator.state_log import KeyValue
-from ottla.protocol.codec import Data, Struct, array, int8, int32, int64, string, uuid
+from ottla.protocol.group_records import (
+    MemberKey,
+    ShareCurrentMemberValue,
+    ShareGroupMetadataValue,
+    ShareMemberMetadataValue,
+    StatePartitionsValue,
+    TargetMemberValue,
+    TargetMetadataValue,
+    TargetPartitions,
+    TopicPartitionsInfo,
+)
 
 MEMBER_METADATA = 10
 GROUP_METADATA = 11
@@ -28,42 +30,6 @@ CURRENT_MEMBER = 14
 STATE_PARTITIONS = 15
 
 SHARE_KINDS = frozenset(range(MEMBER_METADATA, STATE_PARTITIONS + 1))
-
-
-class GroupMetadataValue(Data, versions="0", flexible="0+"):
-    epoch: int = int32()
-    metadata_hash: int = int64()
-
-
-class MemberMetadataValue(Data, versions="0", flexible="0+"):
-    rack_id: str | None = string(nullable="0+", default=None)
-    client_id: str = string()
-    client_host: str = string()
-    subscribed_topic_names: list[str] = array(string)
-
-
-class CurrentMemberValue(Data, versions="0", flexible="0+"):
-    member_epoch: int = int32()
-    previous_member_epoch: int = int32()
-    state: int = int8()
-    assigned_partitions: list[TargetPartitions] = array(TargetPartitions)
-
-
-class TopicPartitionsInfo(Struct):
-    topic_id: bytes = uuid()
-    topic_name: str = string()
-    partitions: list[int] = array(int32)
-
-
-class TopicInfo(Struct):
-    topic_id: bytes = uuid()
-    topic_name: str = string()
-
-
-class StatePartitionsValue(Data, versions="0", flexible="0+"):
-    initializing_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
-    initialized_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
-    deleting_topics: list[TopicInfo] = array(TopicInfo)
 
 
 @dataclass(slots=True)
@@ -96,7 +62,7 @@ def share_difference(group_id: str, old: ShareGroupState, new: ShareGroupState) 
     ]
     for before, member in changed:
         if before is None or before.subscription() != member.subscription():
-            metadata = MemberMetadataValue(
+            metadata = ShareMemberMetadataValue(
                 rack_id=member.rack_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
@@ -104,7 +70,7 @@ def share_difference(group_id: str, old: ShareGroupState, new: ShareGroupState) 
             )
             yield member_key(MEMBER_METADATA, group_id, member.member_id), encode_value(metadata)
     if (old.epoch, old.metadata_hash) != (new.epoch, new.metadata_hash):
-        group = GroupMetadataValue(epoch=new.epoch, metadata_hash=new.metadata_hash)
+        group = ShareGroupMetadataValue(epoch=new.epoch, metadata_hash=new.metadata_hash)
         yield group_key(GROUP_METADATA, group_id), encode_value(group)
     if old.initialized != new.initialized:
         yield group_key(STATE_PARTITIONS, group_id), encode_value(_state_partitions(new))
@@ -119,7 +85,7 @@ def share_difference(group_id: str, old: ShareGroupState, new: ShareGroupState) 
         yield group_key(TARGET_METADATA, group_id), encode_value(stamp)
     for before, member in changed:
         if before is None or before.current() != member.current():
-            current = CurrentMemberValue(
+            current = ShareCurrentMemberValue(
                 member_epoch=member.epoch,
                 previous_member_epoch=member.previous_epoch,
                 state=member.state,
@@ -140,7 +106,7 @@ def apply_share(state: ShareGroupState, kind: int, key: bytes, value: bytes | No
     """Raises ValueError for bytes that are not such a record."""
     if kind == GROUP_METADATA:
         if value is not None:
-            metadata = decode_value(GroupMetadataValue, value)
+            metadata = decode_value(ShareGroupMetadataValue, value)
             state.epoch, state.metadata_hash = metadata.epoch, metadata.metadata_hash
     elif kind == TARGET_METADATA:
         stamp = TargetMetadataValue() if value is None else decode_value(TargetMetadataValue, value)
@@ -168,7 +134,7 @@ def _apply_to_member(state: ShareGroupState, kind: int, member_id: str, value: b
         if value is None:
             state.members.pop(member_id, None)
             return
-        metadata = decode_value(MemberMetadataValue, value)
+        metadata = decode_value(ShareMemberMetadataValue, value)
         member = replace(
             member,
             rack_id=metadata.rack_id,
@@ -177,7 +143,7 @@ def _apply_to_member(state: ShareGroupState, kind: int, member_id: str, value: b
             topics=tuple(metadata.subscribed_topic_names),
         )
     elif value is not None:
-        current = decode_value(CurrentMemberValue, value)
+        current = decode_value(ShareCurrentMemberValue, value)
         member = replace(
             member,
             epoch=current.member_epoch,

@@ -10,16 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ottla.coordinator.record_codec import (
-    SharePartitionKey,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
-)
+from ottla.coordinator.record_codec import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.share_partition import DeliveryState, StateBatch, merged
 from ottla.coordinator.state_log import KeyValue
-from ottla.protocol.codec import Data, Struct, array, int8, int16, int32, int64
+from ottla.protocol.group_records import (
+    SharePartitionKey,
+    ShareSnapshotValue,
+    ShareUpdateValue,
+    StateBatchValue,
+)
 
 SHARE_STATE_TOPIC = "__share_group_state"
 SNAPSHOT = 0
@@ -34,32 +33,6 @@ class ShareKey(NamedTuple):
     group_id: str
     topic_id: bytes
     partition: int
-
-
-class StateBatchValue(Struct):
-    first_offset: int = int64()
-    last_offset: int = int64()
-    delivery_state: int = int8()
-    delivery_count: int = int16()
-
-
-class SnapshotValue(Data, versions="0", flexible="0+"):
-    snapshot_epoch: int = int32()
-    state_epoch: int = int32()
-    leader_epoch: int = int32()
-    start_offset: int = int64()
-    delivery_complete_count: int = int32(tag=0, default=-1)
-    create_timestamp: int = int64()
-    write_timestamp: int = int64()
-    state_batches: list[StateBatchValue] = array(StateBatchValue)
-
-
-class UpdateValue(Data, versions="0", flexible="0+"):
-    snapshot_epoch: int = int32()
-    leader_epoch: int = int32()
-    start_offset: int = int64()
-    delivery_complete_count: int = int32(tag=0, default=-1)
-    state_batches: list[StateBatchValue] = array(StateBatchValue)
 
 
 @dataclass(slots=True)
@@ -96,7 +69,7 @@ def coordinator_key(key: ShareKey, topic_id_text: str) -> str:
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> KeyValue:
-    value = SnapshotValue(
+    value = ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
         state_epoch=state.state_epoch,
         leader_epoch=state.leader_epoch,
@@ -110,7 +83,7 @@ def snapshot_record(key: ShareKey, state: ShareState) -> KeyValue:
 
 
 def update_record(key: ShareKey, state: ShareState, start_offset: int, batches: list[StateBatch]) -> KeyValue:
-    value = UpdateValue(
+    value = ShareUpdateValue(
         snapshot_epoch=state.snapshot_epoch,
         leader_epoch=state.leader_epoch,
         start_offset=start_offset,
@@ -133,7 +106,7 @@ def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -
         if value is None:
             states.pop(share_key, None)
             return share_key
-        snapshot = decode_value(SnapshotValue, value)
+        snapshot = decode_value(ShareSnapshotValue, value)
         state = ShareState(
             snapshot.state_epoch,
             snapshot.leader_epoch,
@@ -147,7 +120,7 @@ def apply(states: dict[ShareKey, ShareState], key: bytes, value: bytes | None) -
         states[share_key] = state
         return share_key
     if kind == UPDATE and value is not None and share_key in states:
-        update = decode_value(UpdateValue, value)
+        update = decode_value(ShareUpdateValue, value)
         state = states[share_key]
         state.leader_epoch = update.leader_epoch
         state.updates += 1

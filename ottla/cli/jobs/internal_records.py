@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ottla.cli.jobs.group_records import GROUPS, SHARE_STATES
 from ottla.protocol.codec import (
     Data,
     MalformedMessage,
@@ -21,6 +20,7 @@ from ottla.protocol.codec import (
     string,
     uuid,
 )
+from ottla.protocol.group_records import GROUPS, SHARE_STATES
 from ottla.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

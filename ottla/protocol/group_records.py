@@ -1,5 +1,5 @@
-"""The newer records of internal topics: groups of KIP-848 and share groups in `__consumer_offsets`, and what share
-coordinators keep in `__share_group_state`.
+"""How groups of KIP-848 and share groups are written to `__consumer_offsets`, and the state of share-partitions to
+`__share_group_state`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class SharePartitionKey(Data, versions="0"):
     partition: int = int32()
 
 
-class StateBatch(Struct):
+class StateBatchValue(Struct):
     first_offset: int = int64()
     last_offset: int = int64()
     delivery_state: int = int8()
@@ -153,7 +153,7 @@ class ShareSnapshotValue(Data, versions="0", flexible="0+"):
     delivery_complete_count: int = int32(tag=0, default=-1)
     create_timestamp: int = int64()
     write_timestamp: int = int64()
-    state_batches: list[StateBatch] = array(StateBatch)
+    state_batches: list[StateBatchValue] = array(StateBatchValue)
 
 
 class ShareUpdateValue(Data, versions="0", flexible="0+"):
@@ -161,9 +161,10 @@ class ShareUpdateValue(Data, versions="0", flexible="0+"):
     leader_epoch: int = int32()
     start_offset: int = int64()
     delivery_complete_count: int = int32(tag=0, default=-1)
-    state_batches: list[StateBatch] = array(StateBatch)
+    state_batches: list[StateBatchValue] = array(StateBatchValue)
 
 
+#: By the version at the start of a key: the layouts of key and value.
 GROUPS: dict[int, tuple[type[Data], type[Data]]] = {
     3: (GroupKey, ConsumerGroupMetadataValue),
     5: (MemberKey, ConsumerMemberMetadataValue),
