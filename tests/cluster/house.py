@@ -33,7 +33,8 @@ _COMPLAINT = re.compile(r"\b(WARN|WARNING|ERROR|FATAL)\b|Exception")
 _OF_ITS_OWN = re.compile(
     r"kafka\.clients\.NetworkClient|kafka\.controller\.RequestSendThread|Received UNKNOWN_TOPIC_ID|"
     r"IOException: Connection to|Received UNKNOWN_TOPIC_OR_PARTITION|marked as failed|larger than available brokers|"
-    r"NotEnoughReplicasException|Error processing append operation|state\.change\.logger|StateChangeFailed"
+    r"NotEnoughReplicasException|Error processing append operation|state\.change\.logger|StateChangeFailed|"
+    r"Error in response for fetch request .*ReplicaFetcherThread"  # the line after it says that a connection broke
 )
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
