@@ -73,6 +73,9 @@ class PartitionLog(ReadableLog):
         self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
         self._flush_lock = Lock()
+        # Why the last append was not written, until one is. A producer's next batch must hear the same: that it is out
+        # of order is true, but makes librdkafka begin a new epoch, in which it sends again what was written before.
+        self._refusal: KafkaError | None = None
         self.config = config
 
     @classmethod
@@ -167,13 +170,18 @@ class PartitionLog(ReadableLog):
             last_sequence = (first_sequence + delta) & SEQUENCE_MAX
             repeated = None
             if from_client:
-                repeated = self.producers.check(
-                    producer_id,
-                    producer_epoch,
-                    first_sequence,
-                    last_sequence,
-                    attributes & TRANSACTIONAL_FLAG != 0,
-                )
+                try:
+                    repeated = self.producers.check(
+                        producer_id,
+                        producer_epoch,
+                        first_sequence,
+                        last_sequence,
+                        attributes & TRANSACTIONAL_FLAG != 0,
+                    )
+                except KafkaError as error:
+                    if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._refusal is not None:
+                        raise KafkaError(self._refusal.code, self._refusal.message) from error
+                    raise
             else:
                 self.producers.check_epoch(producer_id, producer_epoch)
             if repeated is not None:
@@ -218,6 +226,7 @@ class PartitionLog(ReadableLog):
             self._after_failed_write(error)
             raise
         self.log_end_offset = last_offset + 1
+        self._refusal = None
         recent = self._recent
         recent[first_offset] = position
         if len(recent) > _RECENT_BATCHES:
@@ -308,8 +317,10 @@ class PartitionLog(ReadableLog):
             if completed is not None and completed.aborted:
                 self._index_aborted(segment, completed)
         self.log_end_offset = last[1].last_offset + 1
+        self._refusal = None
 
     def _after_failed_write(self, error: KafkaError) -> None:
+        self._refusal = error
         if self.active.file is None:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
             logger.error("%s", self.offline_reason)
@@ -318,7 +329,8 @@ class PartitionLog(ReadableLog):
         try:
             return self.roll(base_offset)
         except OSError as error:
-            raise storage_error(f"cannot start a new segment in {self.path}", error) from error
+            self._refusal = storage_error(f"cannot start a new segment in {self.path}", error)
+            raise self._refusal from error
 
     def roll(self, base_offset: int | None = None) -> LogSegment:
         """Seal the active segment and start a new one at the log end offset."""

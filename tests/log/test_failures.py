@@ -49,6 +49,26 @@ def test_a_failed_append_leaves_no_trace(tmp_path, monkeypatch, room, error):
     assert records_of(open_log(tmp_path)) == [(0, b"first"), (1, b"second")]
 
 
+def test_what_follows_a_refused_batch_is_refused_alike_and_not_called_out_of_order(tmp_path, monkeypatch):
+    log = open_log(tmp_path)
+
+    def send(sequence: int) -> ErrorCode:
+        try:
+            put(log, b"x" * 120, producer_id=1, producer_epoch=0, base_sequence=sequence)
+        except KafkaError as error:
+            return error.code
+        return ErrorCode.NONE
+
+    assert send(0) == ErrorCode.NONE
+    with monkeypatch.context() as patch:
+        Disk(patch, room=0)
+        assert [send(1), send(2), send(3)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    assert send(2) == ErrorCode.KAFKA_STORAGE_ERROR, "the one before it has to come first"
+    assert [send(0), send(1), send(2)] == [ErrorCode.NONE] * 3
+    assert send(9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert [offset for offset, _ in records_of(log)] == [0, 1, 2]
+
+
 def test_a_failed_follower_append_leaves_no_trace(tmp_path, monkeypatch):
     log = open_log(tmp_path)
     data = bytes(batch(b"a", base_offset=0) + batch(b"b", base_offset=1))
