@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import confluent_kafka
 
+from ottla.testing import Cluster
+
 
 class Load:
     """Sends numbered records with acks=all from a thread of its own, in order, until it is stopped."""
@@ -131,3 +133,11 @@ def _end(
             time.sleep(0.1)
         else:
             return int(end)
+
+
+def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
+    """Everything that was acknowledged is there, once and in order."""
+    assert load.failed == []
+    found = read_all(cluster.bootstrap_servers, topic)
+    assert found == sorted(set(found)), "something was doubled or reordered"
+    assert set(load.acknowledged) <= set(found), "something was lost"

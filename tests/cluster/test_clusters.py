@@ -24,7 +24,7 @@ from ottla.protocol.messages.elect_leaders import (
 )
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Cluster
-from tests.cluster.load import Load, read_all
+from tests.cluster.load import Load, check_nothing_lost
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -42,13 +42,6 @@ def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
 
 def report(what: str, load: Load, since: float) -> None:
     print(f"\n{what}: the longest gap between acknowledgements was {load.longest_gap(since):.3f} s")
-
-
-def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
-    assert load.failed == []
-    found = read_all(cluster.bootstrap_servers, topic)
-    assert found == sorted(set(found)), "something was doubled or reordered"
-    assert set(load.acknowledged) <= set(found), "something was lost"
 
 
 # What brokers tell

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.testing import Cluster
-from tests.cluster.load import Load, read_all
+from tests.cluster.load import Load, check_nothing_lost
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -24,13 +24,6 @@ def space_again(cluster: Cluster) -> Iterator[None]:
     yield
     for broker_id in cluster.ports:
         cluster.free_disk(broker_id)
-
-
-def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
-    assert load.failed == []
-    found = read_all(cluster.bootstrap_servers, topic)
-    assert found == sorted(set(found)), "something was doubled or reordered"
-    assert set(load.acknowledged) <= set(found), "something was lost"
 
 
 def test_others_lead_when_the_disk_of_the_leader_is_full(cluster: Cluster) -> None:

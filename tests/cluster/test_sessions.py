@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from ottla.testing import Cluster
-from tests.cluster.load import Load, read_all
+from tests.cluster.load import Load, check_nothing_lost
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -23,13 +23,6 @@ def cluster() -> Iterator[Cluster]:
     config = {"zookeeper.session.timeout.ms": str(SESSION_SECONDS * 1000), "min.insync.replicas": "2"}
     with Cluster(3, config=config) as running:
         yield running
-
-
-def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
-    assert load.failed == []
-    found = read_all(cluster.bootstrap_servers, topic)
-    assert found == sorted(set(found)), "something was doubled or reordered"
-    assert set(load.acknowledged) <= set(found), "something was lost"
 
 
 def test_leaders_go_on_without_zookeeper_and_all_goes_on_with_it(cluster: Cluster) -> None:
