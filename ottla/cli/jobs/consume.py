@@ -121,9 +121,30 @@ class Consumption:
                 )
         return dict.fromkeys(chosen, start.value)
 
-    def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._config()["enable.auto.commit"] in (True, "true"):
+            self._commit_starts(consumer, partitions)
         self._assigned = True
         self._left |= {(partition.topic, partition.partition) for partition in partitions}
+
+    def _commit_starts(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """The group begins where we begin, also in a partition of which we take nothing: Kafka's own consumer
+        commits its position there too, and without it the next member could skip what lies between."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        try:
+            committed = consumer.committed(partitions, timeout=self._client.timeout)
+            new = [(each.topic, each.partition) for each in committed if each.offset < 0]
+            starts = (earliest_offsets if self.options.start.kind == "earliest" else latest_offsets)(
+                self._client, new
+            )
+            if starts:
+                consumer.commit(
+                    offsets=[TopicPartition(*key, offset) for key, offset in starts.items()],
+                    asynchronous=False,
+                )
+        except (KafkaException, JobError):
+            return  # a leader or the coordinator moves just now: the client finds its way, and commits what we take
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._left -= {(partition.topic, partition.partition) for partition in partitions}

@@ -5,6 +5,8 @@ import subprocess
 import time
 from collections import Counter
 
+from tests.shell import wait_until
+
 
 def test_lines_go_in_and_come_out(tools, topic):
     assert tools("console-producer", "--topic", topic, stdin="one\ntwo\nthree\n").out == ""
@@ -66,6 +68,37 @@ def test_the_group_of_a_properties_file_continues_where_it_was(tools, topic, gro
     assert sorted(first + rest) == ["a", "b", "c"]
     failed = tools("console-consumer", *options, "--group", "other", code=1)
     assert "do not match" in failed.err
+
+
+def test_a_group_begins_in_every_partition_where_its_first_member_did(tools, topic, group):
+    """Also where that member took nothing, and although "latest" is later for the second."""
+    for partition, line in enumerate(("a", "b", "c")):
+        keyed = f"{partition}\t{line}\n"
+        tools("console-producer", "--topic", topic, "--property", "parse.key=true", stdin=keyed)
+    read = ("console-consumer", "--topic", topic, "--group", group, "--max-messages")
+    first = tools(*read, 1, "--from-beginning").lines
+    rows = tools("consumer-groups", "--describe", "--group", group).lines[2:]
+    assert sorted(line.split()[3] for line in rows) == ["0", "0", "1"]
+    assert sorted(first + tools(*read, 2).lines) == ["a", "b", "c"]
+
+
+def test_a_group_that_waited_at_the_end_gets_what_came_while_it_was_away(tools, topic, group):
+    read = ("console-consumer", "--topic", topic, "--group", group)
+    tools("console-producer", "--topic", topic, stdin="before\n")
+
+    def committed() -> list[str]:
+        described = tools("consumer-groups", "--describe", "--group", group, code=None)
+        return [line.split()[3] for line in described.lines[2:]]
+
+    assigned = tools.start(*read)
+    try:
+        wait_until(lambda: sorted(committed()) == ["0", "0", "1"])
+        assigned.send_signal(signal.SIGINT)
+        assert assigned.communicate(timeout=20)[1] == "Processed a total of 0 messages\n"
+    finally:
+        assigned.kill()
+    tools("console-producer", "--topic", topic, stdin="after\n")
+    assert tools(*read, "--max-messages", 1).lines == ["after"]
 
 
 def test_ctrl_c_says_how_many_there_were(tools, topic):
