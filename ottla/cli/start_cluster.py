@@ -17,6 +17,7 @@ import click
 from ottla.cli.errors import JobError
 from ottla.jvm.java import NoJava
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
+from ottla.lifeline import start_child
 
 READY = "Ottla is ready."
 
@@ -84,15 +85,9 @@ class LocalCluster:
             command += ["--set", f"{key}={value}"]
         with self.log(broker_id).open("ab") as log:
             begin = log.tell()
-            self._brokers[broker_id] = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
-                # Ctrl-C is for this process, which ends them in order.
-                start_new_session=True,
-            )
+            # Ctrl-C is for this process, which ends them in order.
+            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+            self._brokers[broker_id] = start_child(command, log, env=environment, new_session=True)
         return begin
 
     def _said(self, broker_id: int, begin: int) -> str:

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ottla.jvm.java import cache_directory, java_home
+from ottla.lifeline import start_child
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -159,14 +160,8 @@ class ZooKeeperServer:
         """Start it without waiting: the servers of an ensemble wait for each other."""
         config = self._write_config()
         with (self.data / "zookeeper.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command(config),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C is for whoever started it, who stops it when nobody needs it any more.
-                start_new_session=True,
-            )
+            # Ctrl-C is for whoever started it, who stops it when nobody needs it any more.
+            self.process = start_child(command(config), log, new_session=True)
 
     def wait(self, seconds: float = 30.0) -> None:
         """Until it serves; of an ensemble, until it has found a leader."""

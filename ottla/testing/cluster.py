@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple, Self, TypeVar
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
+from ottla.lifeline import start_child
 from ottla.protocol.codec import Request, Response
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import (
@@ -127,9 +128,7 @@ class Cluster:
             command += ["--set", f"{key}={value}"]
         self.data.mkdir(parents=True, exist_ok=True)
         with self.log(broker_id).open("ab") as log:
-            self._processes[broker_id] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+            self._processes[broker_id] = start_child(command, log)
 
     def _tampering_file(self, broker_id: int) -> Path:
         return self.data / f"broker-{broker_id}.tampering"
