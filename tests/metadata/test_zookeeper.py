@@ -29,8 +29,8 @@ async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
 
 def expire(zookeeper: ZooKeeper, store: ZooKeeperStore) -> None:
     """End the store's session from outside, by a second client with its id and password."""
-    assert store._client is not None
-    thief = KazooClient(zookeeper.connect, client_id=store._client.client_id)
+    assert store._session.is_open
+    thief = KazooClient(zookeeper.connect, client_id=store._session.kazoo.client_id)
     thief.start()
     thief.stop()
     thief.close()
@@ -96,7 +96,7 @@ async def test_a_connection_that_is_lost_again_at_once_changes_nothing(
         await store.open()
         store.on_session.append(told.append)
         with mock.patch.object(KazooClient, "client_id", None):
-            store._session_changed(KazooState.CONNECTED)
+            store._session._session_changed(KazooState.CONNECTED)
         assert told == []
         await store.sync()
     finally:
