@@ -70,7 +70,7 @@ def fetch_request(
                 current_leader_epoch=partition.leader_epoch,
                 fetch_offset=log.log_end_offset,
                 last_fetched_epoch=log.epochs.latest,
-                log_start_offset=log.log_start_offset,
+                log_start_offset=log.durable_start_offset,
                 partition_max_bytes=max_bytes,
             )
         )

@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterator
 
 from ottla.cluster.follower_requests import FETCH_VERSION, FetcherSettings, Key, ask_offsets, fetch_request
+from ottla.cluster.log_starts import LogStarts
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
 from ottla.cluster.replication_throttle import ReplicationThrottle
@@ -57,12 +58,14 @@ class ReplicaFetcher:
         settings: FetcherSettings,
         image: ClusterImage,
         throttle: ReplicationThrottle,
+        log_starts: LogStarts,
     ) -> None:
         self._broker_id = broker_id
         self._leader = leader
         self._settings = settings
         self._image = image
         self._throttle = throttle
+        self._log_starts = log_starts
         self._loop = asyncio.get_running_loop()
         self._followed: dict[Key, Followed] = {}
         self._to_name: dict[Key, None] = {}  # news for the leader: new here, or from another offset on
@@ -299,13 +302,21 @@ class ReplicaFetcher:
                         followed.reserved = 0
                 followed.is_near = partition.log.log_end_offset >= data.high_watermark
                 if partition.follow_offsets(data.high_watermark, data.log_start_offset):
-                    self._to_name[key] = None
+                    self._start_moved(key, followed)
                 if followed.failures:
                     followed.failures, followed.told = 0, None
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.ERROR)
         except Exception as error:
             self._retry(key, followed, repr(error), logging.ERROR, error)
+
+    def _start_moved(self, key: Key, followed: Followed) -> None:
+        """The leader is to know where the log starts, once it certainly does."""
+        log = followed.partition.log
+        if log.durable_start_offset == log.log_start_offset:
+            self._to_name[key] = None
+        else:
+            self._log_starts.write(followed.partition)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
         log = partition.log

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ottla.cluster.follower_requests import FetcherSettings
+from ottla.cluster.log_starts import LogStarts
 from ottla.cluster.partition import Partition
 from ottla.cluster.replica_fetcher import ReplicaFetcher
 from ottla.cluster.replication_throttle import ReplicationThrottle
+from ottla.log.log_directory import LogDirectory
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
 
@@ -13,13 +15,16 @@ from ottla.metadata.cluster_image import ClusterImage
 class ReplicaFetchers:
     """A fetcher for each broker that leads something which is replicated here. Owner: the event loop."""
 
-    def __init__(self, broker_id: int, config: BrokerConfig, image: ClusterImage) -> None:
+    def __init__(
+        self, broker_id: int, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory]
+    ) -> None:
         self._broker_id = broker_id
         self._config = config
         self._image = image
         self._by_leader: dict[int, ReplicaFetcher] = {}
         self._where: dict[Partition, ReplicaFetcher] = {}
         self._closed = False
+        self._log_starts = LogStarts(directories, self.show)
         self.throttle = ReplicationThrottle.of_followers(broker_id, config, image)
 
     def follow(self, partition: Partition) -> None:
@@ -35,6 +40,7 @@ class ReplicaFetchers:
                 FetcherSettings.of(self._config),
                 self._image,
                 self.throttle,
+                self._log_starts,
             )
         self._where[partition] = fetcher
         fetcher.add(partition)
@@ -45,7 +51,7 @@ class ReplicaFetchers:
             fetcher.remove(partition)
 
     def show(self, partition: Partition) -> None:
-        """Let the leader know where this replica is, even if nothing has changed here: it is out of the ISR."""
+        """Let the leader know where this replica is now, or is still, though it is out of the ISR."""
         fetcher = self._where.get(partition)
         if fetcher is not None:
             fetcher.show(partition)
@@ -57,3 +63,4 @@ class ReplicaFetchers:
         self._where.clear()
         for fetcher in fetchers:
             await fetcher.close()
+        await self._log_starts.close()

@@ -53,7 +53,7 @@ class Replicas:
         self.surroundings = Surroundings(
             config.get_int("replica.lag.time.max.ms") / 1000, lambda broker_id: broker_id in image.brokers
         )
-        self.fetchers = ReplicaFetchers(broker_id, config, image)
+        self.fetchers = ReplicaFetchers(broker_id, config, image, directories)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time

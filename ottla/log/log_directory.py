@@ -370,6 +370,8 @@ class LogDirectory:
             {name: self._log_starts[name] for name in self.offline_logs if name in self._log_starts}
         )
         write_offsets(self._file(LOG_START_CHECKPOINT), starts)
+        for name, log in logs.items():
+            log.noted_start_offset = starts.get(name, 0)
 
     def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         with self._checkpointing:

@@ -37,6 +37,7 @@ class ReadableLog:
         self.epochs = loaded.epochs
         self._latest_epoch = loaded.epochs.latest
         self.log_start_offset = loaded.log_start_offset
+        self.noted_start_offset = loaded.log_start_offset  # as the checkpoint on disk has it
         self.log_end_offset = loaded.log_end_offset
         self.recovery_point = loaded.recovery_point
         self.first_dirty_offset = 0  # what lies below it has been compacted
@@ -45,6 +46,11 @@ class ReadableLog:
         self._closed = False
         # Base offset -> position of the last batches of the active segment: what tail reads ask for.
         self._recent: dict[int, int] = {}
+
+    @property
+    def durable_start_offset(self) -> int:
+        """Where the log would start after a crash: what lies before it cannot come back."""
+        return min(self.log_start_offset, max(self.segments.base_offset, self.noted_start_offset))
 
     @property
     def size(self) -> int:

@@ -92,3 +92,32 @@ async def test_all_partitions_are_waited_for_together(tmp_path: Path) -> None:
         answers = await delete_many(cluster, {"s": 1, "t": 1, "u": 1}, 500)
         assert set(answers.values()) == {(ErrorCode.REQUEST_TIMED_OUT, 1)}
         assert time.monotonic() - began < 1.4
+
+
+async def test_deleted_records_do_not_come_back_whoever_leads_after_a_crash(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a", "b", "c")
+        assert await delete_records(cluster, 2, 15_000) == (0, 2)
+        for broker_id in range(3):
+            await cluster.kill(broker_id)
+        for broker_id in (1, 2):
+            await cluster.start(broker_id)
+        await cluster.elect("t", 1, isr=(1, 2))
+        assert [cluster.held(broker_id).log.log_start_offset for broker_id in (1, 2)] == [2, 2]
+        await cluster.start(0)
+        await cluster.produce(1, "d")
+        assert cluster.held(1).log.log_start_offset == 2
+
+
+async def test_a_follower_says_that_records_are_deleted_only_when_that_is_on_disk(tmp_path: Path) -> None:
+    async with brokers(tmp_path) as cluster:
+        await cluster.create("t")
+        await cluster.produce(0, "a", "b", "c")
+        [directory] = cluster.servers[1].broker.replicas.log_directories
+        with directory._checkpointing:  # its disk is slow
+            assert await delete_records(cluster, 2, 500) == (ErrorCode.REQUEST_TIMED_OUT, 2)
+            assert cluster.held(1).log.log_start_offset == 2
+            await cluster.produce(0, "d")  # nor does it say so when it asks for more
+            assert cluster.held(0).leading.low_watermark == 0
+        await until(lambda: cluster.held(0).leading.low_watermark == 2)
