@@ -142,7 +142,9 @@ def test_a_leader_cut_off_from_brokers_alone_takes_no_records_that_only_it_has(c
         cluster.wait_until(
             lambda: ErrorCode.NOT_ENOUGH_REPLICAS in besieger.errors, "it has too few in sync", 60
         )
-        assert view_of(cluster, "lonely", (leader + 1) % 3) == (leader, {leader})
+        cluster.wait_until(
+            lambda: view_of(cluster, "lonely", (leader + 1) % 3) == (leader, {leader}), "others know it", 60
+        )
         cluster.heal()
         load.wait_for(100)
     report("Leader cut off from brokers", load, since)
