@@ -16,6 +16,7 @@ from ottla.cluster.failure_detection import FailureDetector, Presence, Target, p
 from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
 from ottla.cluster.partition_states import PartitionStates
+from ottla.cluster.suspicions import Suspicions
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
@@ -105,7 +106,9 @@ class ClusterMember:
             self._registration,
             broker.config.get_int("zookeeper.session.timeout.ms") / 1000,
         )
+        self._suspicions = Suspicions(store, self._id, lambda: self._targets(set(self._image.brokers)))
         self._detector = FailureDetector(
+            self._suspicions.is_gone,
             lambda target: self.controller.broker_gone(target.broker_id, target.epoch),
             lambda target: self.controller.broker_back(target.broker_id),
         )
@@ -151,10 +154,11 @@ class ClusterMember:
         await self.membership.register()
         await self.feed.sync()
         self.feed.on_brokers.append(self.membership.check)
+        self._suspicions.start()
         self.controller.start()
         self._peers_changed()
         for target in gone:
-            self.controller.broker_gone(target.broker_id, target.epoch)
+            self._in_background(self._find_out(target))
         self._in_background(self._watch_lease())
 
     async def _begin_again(self) -> list[Target]:
@@ -175,6 +179,14 @@ class ClusterMember:
 
         await self.states.change(self._mine(), decide)
         return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
+
+    async def _find_out(self, target: Target) -> None:
+        """Nobody else has answered either. But it may be this broker that is cut off."""
+        try:
+            if await self._suspicions.is_gone(target):
+                self.controller.broker_gone(target.broker_id, target.epoch)
+        except StoreError as error:
+            logger.warning("Whether broker %d is gone could not be found out: %s", target.broker_id, error)
 
     async def _peers(self) -> dict[Target, Presence]:
         """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
@@ -314,6 +326,7 @@ class ClusterMember:
     async def leave(self) -> None:
         """Let others lead before this broker stops."""
         await self._detector.stop()
+        await self._suspicions.stop()
         await self._broker.replicas.close()
         try:
             async with asyncio.timeout(_HAND_OVER_SECONDS):
@@ -337,6 +350,7 @@ class ClusterMember:
     async def abandon(self) -> None:
         """The start failed: take part in nothing any more."""
         await self._detector.stop()
+        await self._suspicions.stop()
         await self.controller.stop()
         await self._broker.replicas.close()
         await self.stop()

@@ -2,7 +2,7 @@
 
 An idle connection is kept to each broker that is watched. When a process dies its system closes the connection at once,
 and refuses the next one: nobody listens any more. A broker that is busy or paused refuses nothing, and one that was
-never reached proves nothing by being out of reach.
+never reached proves nothing by being out of reach. A network can refuse as well, so others are asked for what they see.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from ottla.cluster.ending import end_tasks
 from ottla.cluster.peer import PeerConnection
+from ottla.metadata.store import StoreError
 from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 logger = logging.getLogger(__name__)
@@ -67,7 +68,14 @@ async def probe(target: Target, seconds: float = _PROBE_SECONDS) -> Probed:
 class FailureDetector:
     """Watches brokers and tells who is gone, and who came back. Owner: the event loop."""
 
-    def __init__(self, on_gone: Callable[[Target], None], on_back: Callable[[Target], None]) -> None:
+    def __init__(
+        self,
+        is_gone: Callable[[Target], Awaitable[bool]],
+        on_gone: Callable[[Target], None],
+        on_back: Callable[[Target], None],
+    ) -> None:
+        """`is_gone` is asked about one that refuses; StoreError if it cannot tell yet."""
+        self._is_gone = is_gone
         self._on_gone = on_gone
         self._on_back = on_back
         self._watching: dict[Target, asyncio.Task[None]] = {}
@@ -98,9 +106,7 @@ class FailureDetector:
                 refused += 1
                 if reached and not gone:
                     if refused >= _REFUSALS:
-                        gone = True
-                        logger.warning("Broker %d is gone: nobody listens there", target.broker_id)
-                        self._on_gone(target)
+                        reached = gone = await self._find_out(target)
                     await asyncio.sleep(_BETWEEN_REFUSALS)
                     continue
             except (OSError, TimeoutError):
@@ -126,3 +132,18 @@ class FailureDetector:
                     pause = min(2 * pause, _BETWEEN_ATTEMPTS)
                 continue
             await asyncio.sleep(_BETWEEN_ATTEMPTS)
+
+    async def _find_out(self, target: Target) -> bool:
+        """Whether one that refuses this broker is gone; if so, it is told."""
+        while True:
+            try:
+                gone = await self._is_gone(target)
+                break
+            except StoreError:
+                await asyncio.sleep(_BETWEEN_ATTEMPTS)
+        if gone:
+            logger.warning("Broker %d is gone: nobody listens there", target.broker_id)
+            self._on_gone(target)
+        else:
+            logger.warning("Broker %d cannot be reached, but others reach it", target.broker_id)
+        return gone

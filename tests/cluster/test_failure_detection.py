@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ottla.cluster.failure_detection import FailureDetector, Presence, Probed, Target, probe
+from ottla.metadata.store import StoreError
 from tests.cluster.members import until
 from tests.cluster.replicated import brokers
 
@@ -17,10 +18,20 @@ class Told:
     def __init__(self) -> None:
         self.gone: list[int] = []
         self.back: list[int] = []
+        self.asked: list[int] = []
+        self.answers: list[bool | StoreError] = []  # what others see; without any they are refused as well
         self.detector = FailureDetector(
+            self._is_gone,
             lambda target: self.gone.append(target.broker_id),
             lambda target: self.back.append(target.broker_id),
         )
+
+    async def _is_gone(self, target: Target) -> bool:
+        self.asked.append(target.broker_id)
+        answer = self.answers.pop(0) if self.answers else True
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
 
 
 class Listening:
@@ -121,3 +132,26 @@ async def test_who_is_not_watched_any_more_is_not_told_of() -> None:
         broker.die()
         await asyncio.sleep(0.1)
         assert told.gone == []
+
+
+async def test_one_that_others_reach_is_not_gone_until_it_was_reached_and_refuses_again() -> None:
+    async with watching(broker := Listening()) as told:
+        told.answers = [False]
+        await broker.accept()
+        broker.die()
+        await until(lambda: told.asked == [1])
+        again = Listening(broker.port)
+        await again.accept()
+        assert told.gone == []
+        again.die()
+        await until(lambda: told.gone == [1])
+        assert told.back == []
+
+
+async def test_others_are_asked_again_while_they_cannot_be_asked() -> None:
+    async with watching(broker := Listening()) as told:
+        told.answers = [StoreError("The store is away"), True]
+        await broker.accept()
+        broker.die()
+        await until(lambda: told.gone == [1])
+        assert told.asked == [1, 1]
