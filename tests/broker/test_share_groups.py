@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from ottla.testing import Broker
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
+# Locks last half a minute, unless a case wants them to run out: a busy machine takes its time.
 CONFIG = {
     "group.share.min.record.lock.duration.ms": "1000",
-    "group.share.record.lock.duration.ms": "1000",
     "group.share.delivery.count.limit": "3",
 }
 
@@ -76,15 +76,20 @@ class Workers:
         condition: Callable[[], bool],
         acknowledge: Callable[[ShareConsumer, Message], None] = lambda consumer, message: None,
     ) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not condition():
             assert time.monotonic() < deadline, f"seen: {self.seen}"
-            for consumer in self.consumers:
-                for message in consumer.poll(0.1):
-                    assert message.error() is None
-                    self.seen[message.value()] += 1
-                    self.messages.append((consumer, message))
-                    acknowledge(consumer, message)
+            self.poll(acknowledge)
+
+    def poll(
+        self, acknowledge: Callable[[ShareConsumer, Message], None] = lambda consumer, message: None
+    ) -> None:
+        for consumer in self.consumers:
+            for message in consumer.poll(0.1):
+                assert message.error() is None
+                self.seen[message.value()] += 1
+                self.messages.append((consumer, message))
+                acknowledge(consumer, message)
 
     def until_seen(self, count: int) -> None:
         self.until(lambda: len(self.seen) == count)
@@ -129,10 +134,12 @@ def test_a_rejected_record_is_gone_and_a_released_one_comes_again_until_the_limi
 
 
 def test_a_lock_that_times_out_gives_the_record_to_another(broker: Broker, workers: Workers) -> None:
+    configure(broker, "share.record.lock.duration.ms", "1000")
     produce(broker, range(4))
     slow = workers.add(explicit=True)
     workers.until(lambda: len(workers.seen) == 4)
     workers.consumers.remove(slow)
+    configure(broker, "share.record.lock.duration.ms", "30000")  # the next one has time enough
     workers.add()
     workers.until(lambda: min(workers.seen.values()) == 2)
     assert set(workers.seen.values()) == {2}
@@ -147,7 +154,7 @@ def test_a_member_that_closes_gives_back_what_it_had_locked(broker: Broker, work
     workers.add()
     begun = time.monotonic()
     workers.until(lambda: min(workers.seen.values()) == 2)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25, "nobody waits for the locks, which are for half a minute"
 
 
 def test_a_restart_of_the_broker_brings_nothing_back_that_was_accepted(
@@ -167,11 +174,14 @@ def test_a_group_begins_at_the_end_unless_told_otherwise(broker: Broker, workers
     begin_at(broker, "latest")
     produce(broker, range(4))
     workers.add()
-    deadline = time.monotonic() + 2
-    workers.until(lambda: time.monotonic() > deadline)
-    sent = produce(broker, range(4, 8))
-    workers.until(lambda: len(workers.seen) == 4)
-    assert workers.seen == Counter(sent)
+    sent: set[bytes] = set()
+    deadline = time.monotonic() + 60
+    while not workers.seen:
+        assert time.monotonic() < deadline, "nothing comes"
+        # The group's place is made when its first member is there, so more has to follow.
+        sent |= produce(broker, range(len(sent) + 4, len(sent) + 5))
+        workers.poll()
+    assert workers.seen.keys() <= sent
 
 
 def test_a_group_that_reads_committed_records_sees_nothing_of_an_aborted_transaction(
