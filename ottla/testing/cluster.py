@@ -35,7 +35,7 @@ from ottla.testing.zookeeper import ZooKeeper, free_ports
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
 
-_DEADLINE = 30.0
+_DEADLINE = 60.0
 
 
 class PartitionView(NamedTuple):

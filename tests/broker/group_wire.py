@@ -93,7 +93,7 @@ class Wire:
         received = type(request).decode(request.encode(version), version)
         response = handler.handle(self.broker, received, context)
         if isinstance(response, Awaitable):
-            response = await asyncio.wait_for(response, 5)
+            response = await asyncio.wait_for(response, 30)
         return type(response).decode(response.encode(version), version)
 
     async def join(self, version: int = 9, member_id: str = "", **fields: Any) -> JoinGroupResponse:

@@ -66,7 +66,7 @@ class Members:
         for consumer in list(self.consumers):
             self.close(consumer)
 
-    def until(self, condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    def until(self, condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, f"{what}: {self.sizes()}, {len(self.seen)} records seen"

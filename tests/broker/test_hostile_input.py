@@ -143,7 +143,7 @@ def test_many_claims_of_large_frames_cost_no_memory(tmp_path: Path) -> None:
             sock.sendall(struct.pack(">i", 100_000_000) + b"x" * 100)
         with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as sock:
             ask_versions(sock)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while broker.resident_bytes() > before + 100 * MEGABYTE:
             assert time.monotonic() < deadline, "memory grows with what clients claim"
             time.sleep(0.05)

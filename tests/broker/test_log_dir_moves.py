@@ -96,7 +96,7 @@ def read(broker: Broker | BrokerProcess, count: int, topic: str = "t", first: in
     try:
         consumer.assign([TopicPartition(topic, 0, first)])
         found: list[int] = []
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(found) < count:
             assert time.monotonic() < deadline, f"{len(found)} of {count}"
             found += [int(message.value()) for message in consumer.consume(1000, timeout=0.5)]

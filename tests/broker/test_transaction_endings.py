@@ -107,7 +107,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(hasty: Broker, v2: bool) -
         p = WireProducer(client, "x", v2=v2)
         assert p.init(timeout_ms=200) is NONE
         begin(p, "t", b"slow")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while end_offset(client, "t", committed=True) == 0:
             assert time.monotonic() < deadline
             time.sleep(0.02)

@@ -71,7 +71,7 @@ def test_it_shows_what_is_trending_and_ends_with_all_that_it_started(tmp_path: P
     assert "ottla consume tweets -b 127.0.0.1:" in said
     assert out.splitlines()[-1] == "Stopped cleanly."
     assert len(started) >= 4  # the broker, the feed, the pipeline and its Java
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(map(is_alive, started)):
         assert time.monotonic() < deadline, "processes are left"
         time.sleep(0.05)

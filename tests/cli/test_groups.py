@@ -153,7 +153,7 @@ def test_a_reset_needs_exactly_one_target(alone):
 def test_two_members_share_the_partitions(ottla, topic, group):
     members = [ottla.start("consume", topic, "--group", group) for _ in range(2)]
     try:
-        deadline = time.monotonic() + 45
+        deadline = time.monotonic() + 60
         shares = []
         while shares != [1, 2] and time.monotonic() < deadline:
             done = ottla("groups", "describe", group, "--json", check=False)

@@ -32,7 +32,7 @@ from ottla.protocol.messages.produce import (
 from ottla.protocol.records import Record, build_batch, read_records
 
 
-async def until(condition: Callable[[], Any], what: str = "", seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], Any], what: str = "", seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what or 'a condition'}"

@@ -269,5 +269,5 @@ def test_when_all_die_and_the_controller_stays_away_the_others_do_not_wait_for_i
     cluster.wait_until(
         lambda: all(cluster.leader("left", each) in others for each in range(6)), "all are led"
     )
-    assert time.monotonic() - began < 12, "a session lasts 18 s"
+    assert time.monotonic() - began < 17, "a session lasts 18 s"
     check_nothing_lost(cluster, "left", load)

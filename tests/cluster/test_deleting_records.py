@@ -89,9 +89,9 @@ async def test_all_partitions_are_waited_for_together(tmp_path: Path) -> None:
         for name in ("s", "t", "u"):
             cluster.pause(2, name)
         began = time.monotonic()
-        answers = await delete_many(cluster, {"s": 1, "t": 1, "u": 1}, 500)
+        answers = await delete_many(cluster, {"s": 1, "t": 1, "u": 1}, 2000)
         assert set(answers.values()) == {(ErrorCode.REQUEST_TIMED_OUT, 1)}
-        assert time.monotonic() - began < 1.4
+        assert time.monotonic() - began < 5.5
 
 
 async def test_deleted_records_do_not_come_back_whoever_leads_after_a_crash(tmp_path: Path) -> None:

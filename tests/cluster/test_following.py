@@ -59,7 +59,7 @@ async def test_a_batch_that_did_not_fit_in_a_response_comes_with_the_next(tmp_pa
 
 
 async def test_a_follower_whose_log_fails_goes_on_with_its_other_partitions(tmp_path: Path) -> None:
-    async with brokers(tmp_path, replica_lag_time_max_ms="500") as cluster:
+    async with brokers(tmp_path, replica_lag_time_max_ms="1500") as cluster:
         await cluster.create("t", partitions=2)
         await cluster.create("u")
         await cluster.produce(0, "a")

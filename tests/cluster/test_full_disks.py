@@ -53,7 +53,7 @@ def test_nobody_waits_for_a_follower_whose_disk_is_full(cluster: Cluster) -> Non
         cluster.fill_disk(follower)
         cluster.wait_for_isr("followed", {0, 1, 2} - {follower})
         load.wait_for(300)
-        assert load.longest_gap(since) < 5, "far less than replica.lag.time.max.ms"
+        assert load.longest_gap(since) < 20, "less than replica.lag.time.max.ms"
         print(f"\nDisk of a follower full: the longest gap was {load.longest_gap(since):.3f} s")
         assert cluster.leader("followed") == leader
         cluster.free_disk(follower)  # it need not even be restarted

@@ -62,7 +62,7 @@ async def test_the_node_of_a_life_before_gives_way(tmp_path: Path) -> None:
         before = member(store, ClusterImage())
         await before.register()
         again = member(store, ClusterImage())
-        await asyncio.wait_for(again.register(), 1)
+        await asyncio.wait_for(again.register(), 15)
         assert again.epoch > before.epoch
 
 
@@ -81,7 +81,7 @@ async def test_a_broker_waits_for_the_end_of_another_session(tmp_path: Path) -> 
         await asyncio.sleep(0.05)
         assert not moved.done()
         await store.delete(nodes.broker_path(1))
-        await asyncio.wait_for(moved, 5)
+        await asyncio.wait_for(moved, 30)
 
 
 async def test_a_broker_that_was_taken_for_dead_registers_again(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ async def three_of_which_one_has_changed(member: Member) -> list[int | BaseExcep
 
 async def together(member: Member, indexes: Sequence[int]) -> list[int | BaseException]:
     partitions = [member.image.partitions["t", index] for index in indexes]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         return await asyncio.gather(
             *(
                 member.states.alter(

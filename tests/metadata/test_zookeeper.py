@@ -20,7 +20,7 @@ from ottla.testing.zookeeper import free_ports
 pytestmark = pytest.mark.cluster
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"

@@ -67,7 +67,7 @@ def listens(port: int) -> bool:
 
 
 def soon(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -169,7 +169,7 @@ def test_every_customer_arrives_once_at_a_group_of_two(tools, topic, group, tmp_
 
 
 def _wait_for_members(tools, group, count):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         described = tools("consumer-groups", "--describe", "--group", group, "--state", code=None)
         if described.code == 0 and described.lines[-1].split()[-2:] == ["Stable", str(count)]:
@@ -179,7 +179,7 @@ def _wait_for_members(tools, group, count):
 
 
 def _wait_for_lines(outputs, count):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if sum(output.read_bytes().count(b"\n") for output in outputs) >= count:
             return
