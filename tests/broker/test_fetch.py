@@ -133,7 +133,7 @@ def test_a_waiting_fetch_is_answered_when_its_topic_is_deleted(broker: Broker, c
 
 def test_a_client_that_hangs_up_while_waiting_leaves_nothing_behind(broker: Broker, topic: str) -> None:
     with WireClient(broker.bootstrap_servers) as client:
-        client.send(request(topic, {0: 0}, max_wait_ms=60_000), 12)
+        client.send(request(topic, {0: 0}, max_wait_ms=180_000), 12)
     deadline = time.monotonic() + 60
     while broker.waiting_fetches(topic):
         assert time.monotonic() < deadline
