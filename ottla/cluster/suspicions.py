@@ -1,25 +1,37 @@
 """A second opinion, before a broker that refuses connections is taken for dead.
 
-Who is refused may be the one that is cut off. So it asks the others, who see each other and the suspect over other
-links, by a node in the store: a second broker that is refused as well makes it certain, one that gets through clears
-the suspect. The suspect itself says that it lives; that counts where nobody else answers. A dead one answers nothing.
+Who is refused may be the one that is cut off. So it says in the store whom it suspects. The others try the suspect over
+links of their own, and those that are refused say so as well: once most brokers do, it is certain. Those that get
+through say that it lives, as it does itself. That counts if there is no such majority; of a dead one nobody says it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from ottla.cluster.ending import end_tasks
 from ottla.cluster.failure_detection import Presence, Target, probe
-from ottla.metadata.store import CancelWatch, NodeExists, NodeStore, NoNode, StoreError
+from ottla.metadata.store import CancelWatch, NodeExists, NodeStore, StoreError
 
 SUSPECTS = "/ottla/suspects"
 
-_ANSWER_SECONDS = 1.0
-# What a suspect's node says. It is removed by whoever reaches the suspect.
-_ASKED, _HERE, _GONE = b"asked", b"here", b"gone"
+_ANSWER_SECONDS = 1.5
+_KEPT_SECONDS = 4.0  # what was said counts for so long
+
+
+class Said(NamedTuple):
+    """A node's name has it all: that one broker finds another gone or, with the suspect as both, that it lives."""
+
+    suspect: int
+    epoch: int  # a broker that begins a new life is another one
+    broker_id: int
+
+    @property
+    def path(self) -> str:
+        return f"{SUSPECTS}/{self.suspect}-{self.epoch}-{self.broker_id}"
 
 
 class Suspicions:
@@ -32,80 +44,87 @@ class Suspicions:
         self._store = store
         self._broker_id = broker_id
         self._registered = registered
-        self._answered: set[str] = set()  # what there was to answer when it was looked at last
+        self._tried: set[tuple[int, int]] = set()  # suspects that others have asked about, and their epochs
+        self._waiting: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._watch: CancelWatch | None = None
+        self._cancel_watch: CancelWatch | None = None
 
     def start(self) -> None:
-        self._watch = self._store.watch(SUSPECTS, self._asked, children=True)
+        self._cancel_watch = self._store.watch(SUSPECTS, self._changed, children=True)
 
     async def stop(self) -> None:
-        if self._watch is not None:
-            self._watch()
+        if self._cancel_watch is not None:
+            self._cancel_watch()
         await end_tasks(self._tasks)
 
     # Asking
 
     async def is_gone(self, target: Target, seconds: float = _ANSWER_SECONDS) -> bool:
         """Whether a broker that refuses this one is gone. StoreError if the others cannot be asked."""
-        path = f"{SUSPECTS}/{_name(target, self._broker_id)}"
-        while True:
-            try:
-                await self._store.create(path, _ASKED, ephemeral=True)
-                break
-            except NodeExists:  # of an attempt whose success was not heard of
-                with suppress(NoNode):
-                    await self._store.delete(path)
-        try:
-            return await self._wait_for_answer(path, seconds)
-        finally:
-            with suppress(StoreError):
-                await self._store.delete(path)
-
-    async def _wait_for_answer(self, path: str, seconds: float) -> bool:
-        changed = asyncio.Event()
-        cancel = self._store.watch(path, lambda _: changed.set())
         end = asyncio.get_running_loop().time() + seconds
+        changed = asyncio.Event()
+        self._waiting.add(changed)
         try:
+            await self._say(target, self._broker_id)
             while True:
                 changed.clear()
-                [node] = await self._store.get_many([path])
-                if node is None or node.data == _GONE:
-                    return node is not None
+                brokers = self._registered().keys()
+                voices = {each.broker_id for each in await self._read() if _is_about(each, target)}
+                refused = (voices & brokers | {self._broker_id}) - {target.broker_id}
+                if 2 * len(refused) > len(brokers):
+                    return True
                 if asyncio.get_running_loop().time() >= end:
-                    return node.data != _HERE
+                    return target.broker_id not in voices
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(end):
                         await changed.wait()
         finally:
-            cancel()
+            self._waiting.discard(changed)
+
+    async def _read(self) -> list[Said]:
+        return [Said(*map(int, name.split("-"))) for name in await self._store.children(SUSPECTS)]
+
+    async def _say(self, target: Target, voice: int) -> None:
+        said = Said(target.broker_id, target.epoch, voice)
+        with suppress(NodeExists):
+            await self._store.create(said.path, ephemeral=True)
+        self._in_background(self._take_back(said))
+
+    async def _take_back(self, said: Said) -> None:
+        await asyncio.sleep(_KEPT_SECONDS)
+        with suppress(StoreError):
+            await self._store.delete(said.path)
 
     # Answering
 
-    def _asked(self, _: str) -> None:
+    def _changed(self, _: str) -> None:
+        for waiting in self._waiting:
+            waiting.set()
         self._in_background(self._answer())
 
     async def _answer(self) -> None:
         with suppress(StoreError):
-            names = set(await self._store.children(SUSPECTS))
-            asked, self._answered = names - self._answered, names
-            registered = self._registered()
-            for name in asked:
-                suspect, epoch, asker = map(int, name.split("-"))
-                target = registered.get(suspect)
-                if asker != self._broker_id and target is not None and target.epoch == epoch:
-                    self._in_background(self._answer_about(target, f"{SUSPECTS}/{name}"))
+            said = await self._read()
+            suspects = {(each.suspect, each.epoch) for each in said if each.suspect != each.broker_id}
+            mine = {(each.suspect, each.epoch) for each in said if each.broker_id == self._broker_id}
+            asked = suspects - self._tried - mine
+            self._tried = (self._tried & suspects) | asked
+            for target in self._asked_about(asked):
+                self._in_background(self._try(target))
 
-    async def _answer_about(self, target: Target, path: str) -> None:
+    def _asked_about(self, asked: Iterable[tuple[int, int]]) -> list[Target]:
+        registered = self._registered()
+        found = [(registered.get(suspect), epoch) for suspect, epoch in asked]
+        return [target for target, epoch in found if target is not None and target.epoch == epoch]
+
+    async def _try(self, target: Target) -> None:
         with suppress(StoreError):
             if target.broker_id == self._broker_id:
-                await self._store.set(path, _HERE, 0)  # unless somebody else has answered
-                return
-            presence = (await probe(target)).presence
-            if presence is Presence.GONE:
-                await self._store.set(path, _GONE)
-            elif presence is Presence.SERVING:
-                await self._store.delete(path)
+                presence = Presence.SERVING
+            else:
+                presence = (await probe(target)).presence
+            if presence is not Presence.SILENT:
+                await self._say(target, self._broker_id if presence is Presence.GONE else target.broker_id)
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -113,6 +132,5 @@ class Suspicions:
         task.add_done_callback(self._tasks.discard)
 
 
-def _name(target: Target, asker: int) -> str:
-    """One for each who asks: nobody answers itself. A broker that begins a new life is another one."""
-    return f"{target.broker_id}-{target.epoch}-{asker}"
+def _is_about(said: Said, target: Target) -> bool:
+    return (said.suspect, said.epoch) == (target.broker_id, target.epoch)

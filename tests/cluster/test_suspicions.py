@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,82 +18,92 @@ from ottla.metadata.store import ensure_paths
 from tests.broker_process import free_port
 from tests.cluster.replicated import brokers
 
-ASKER, SUSPECT, THIRD = 0, 1, 2
+ASKER, SUSPECT = 0, 1
 EPOCH = 7
 LONG = 60.0
 
 
-def suspect_at(port: int, epoch: int = EPOCH) -> Target:
-    return Target(SUSPECT, epoch, "127.0.0.1", port)
+def at(port: int, broker_id: int = SUSPECT, epoch: int = EPOCH) -> Target:
+    return Target(broker_id, epoch, "127.0.0.1", port)
 
 
 @asynccontextmanager
-async def asked_by(tmp_path: Path, **seen_at: Target) -> AsyncIterator[Suspicions]:
-    """Who asks, beside others that see the suspect where it is given for them."""
+async def cluster_of(
+    tmp_path: Path, count: int, seen_at: Mapping[int, Target]
+) -> AsyncIterator[dict[int, Suspicions]]:
+    """So many brokers are registered. Those live that are named, with where they see the suspect."""
     store = EmbeddedStore(tmp_path / "metadata.db", sync=False)
     await ensure_paths(store, [SUSPECTS])
-    ids = {"asker": ASKER, "suspect": SUSPECT, "third": THIRD}
-    found = {
-        who: Suspicions(store, ids[who], lambda target=target: {SUSPECT: target})  # type: ignore[misc]
-        for who, target in {"asker": suspect_at(1), **seen_at}.items()
-    }
+
+    def registered(suspect: Target) -> dict[int, Target]:
+        return {each: at(1, each) for each in range(count)} | {suspect.broker_id: suspect}
+
+    found = {each: Suspicions(store, each, partial(registered, seen)) for each, seen in seen_at.items()}
     try:
         for each in found.values():
             each.start()
-        yield found["asker"]
-        assert await store.children(SUSPECTS) == []
+        yield found
     finally:
         for each in found.values():
             await each.stop()
         await store.close()
 
 
-async def test_it_is_gone_if_a_second_one_is_refused_though_it_says_that_it_lives(tmp_path: Path) -> None:
-    """Whoever reaches nobody cannot lead, alive or not."""
-    refused = suspect_at(free_port())
-    async with asked_by(tmp_path, third=refused, suspect=refused) as asker:
-        assert await asker.is_gone(refused, LONG)
+async def test_it_is_gone_if_most_are_refused_though_it_says_that_it_lives(tmp_path: Path) -> None:
+    """Whoever reaches too few cannot lead, alive or not."""
+    refused = at(free_port())
+    async with cluster_of(tmp_path, 3, dict.fromkeys(range(3), refused)) as found:
+        assert await found[ASKER].is_gone(refused, LONG)
 
 
 async def test_it_is_there_if_somebody_reaches_it(tmp_path: Path) -> None:
-    async with brokers(tmp_path, 1) as cluster:
-        there = suspect_at(cluster.servers[0].port)
-        async with asked_by(tmp_path, third=there) as asker:
-            assert not await asker.is_gone(there, LONG)
+    refused = at(free_port())
+    async with brokers(tmp_path, 1) as running:
+        there = at(running.servers[0].port)
+        async with cluster_of(tmp_path, 3, {ASKER: refused, 2: there}) as found:
+            assert not await found[ASKER].is_gone(refused)
 
 
-async def test_it_is_there_if_only_the_suspect_answers(tmp_path: Path) -> None:
-    """And a third one that is cut off from it as well hears nothing at all."""
+async def test_it_is_there_if_nobody_else_is_left_and_it_says_that_it_lives(tmp_path: Path) -> None:
+    refused = at(free_port())
+    async with cluster_of(tmp_path, 2, {ASKER: refused, SUSPECT: refused}) as found:
+        assert not await found[ASKER].is_gone(refused)
+
+
+async def test_a_few_that_are_cut_off_together_do_not_make_a_majority(tmp_path: Path) -> None:
+    refused = at(free_port())
+    async with brokers(tmp_path, 1) as running:
+        there = at(running.servers[0].port)
+        views = {ASKER: refused, 2: refused, SUSPECT: there, 3: there, 4: there}
+        async with cluster_of(tmp_path, 5, views) as found:
+            both = await asyncio.gather(found[ASKER].is_gone(refused), found[2].is_gone(refused))
+            assert both == [False, False]
+
+
+async def test_most_that_are_cut_off_from_a_few_find_them_gone(tmp_path: Path) -> None:
+    refused = at(free_port())
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        target = suspect_at(silent.getsockname()[1])
-        async with asked_by(tmp_path, third=target, suspect=target) as asker:
-            assert not await asker.is_gone(target)
+        views = dict.fromkeys((ASKER, 2, 3), refused) | {4: at(silent.getsockname()[1])}
+        async with cluster_of(tmp_path, 5, views) as found:
+            assert await found[ASKER].is_gone(refused, LONG)
 
 
-@pytest.mark.parametrize("others", [[], ["third"]])
-async def test_it_is_gone_if_nobody_answers(tmp_path: Path, others: list[str]) -> None:
+@pytest.mark.parametrize("others", [[], [2]])
+async def test_it_is_gone_if_nobody_answers(tmp_path: Path, others: list[int]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        target = suspect_at(silent.getsockname()[1])
-        async with asked_by(tmp_path, **dict.fromkeys(others, target)) as asker:
-            assert await asker.is_gone(target, 0.2)
+        target = at(silent.getsockname()[1])
+        async with cluster_of(tmp_path, 3, dict.fromkeys([ASKER, *others], target)) as found:
+            assert await found[ASKER].is_gone(target, 0.2)
 
 
 async def test_the_next_life_of_a_broker_does_not_speak_for_the_last_one(tmp_path: Path) -> None:
     port = free_port()
-    async with asked_by(tmp_path, suspect=suspect_at(port, EPOCH + 1)) as asker:
-        assert await asker.is_gone(suspect_at(port), 0.2)
+    before, now = at(port), at(port, epoch=EPOCH + 1)
+    async with cluster_of(tmp_path, 2, {ASKER: now, SUSPECT: now}) as found:
+        assert await found[ASKER].is_gone(before, 0.2)
 
 
 async def test_two_who_ask_at_once_answer_each_other(tmp_path: Path) -> None:
-    store = EmbeddedStore(tmp_path / "metadata.db", sync=False)
-    await ensure_paths(store, [SUSPECTS])
-    target = suspect_at(free_port())
-    both = [Suspicions(store, each, lambda: {SUSPECT: target}) for each in (ASKER, THIRD)]
-    try:
-        for each in both:
-            each.start()
-        assert await asyncio.gather(*(each.is_gone(target, LONG) for each in both)) == [True, True]
-    finally:
-        for each in both:
-            await each.stop()
-        await store.close()
+    refused = at(free_port())
+    async with cluster_of(tmp_path, 3, {ASKER: refused, 2: refused}) as found:
+        assert await asyncio.gather(*(each.is_gone(refused, LONG) for each in found.values())) == [True, True]
