@@ -14,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ottla.testing.ports import ReservedPorts, free_ports
+
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    [port] = free_ports(1)
+    return port
 
 
 class BrokerProcess:
@@ -27,7 +27,8 @@ class BrokerProcess:
 
     def __init__(self, data: Path, options: Sequence[str] = ()) -> None:
         self.data = data
-        self.port = free_port()
+        self._reserved = ReservedPorts(1)
+        [self.port] = self._reserved.numbers
         self._options = list(options)
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.kafka.daemon import processes
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import ReservedPorts
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = Path(sys.executable).parent
@@ -92,7 +92,8 @@ def laptop(directory: Path) -> Iterator[Shell]:
     a broker by the name of its file hits no other.
     """
     need_installed_commands()
-    ports = free_ports(4)
+    reserved = ReservedPorts(4)
+    ports = reserved.numbers
     instead = {name: str(port) for name, port in zip(("9092", "9093", "9094", "2181"), ports, strict=True)}
     instead["/tmp/"] = f"{directory}/"
     (directory / "config").mkdir()

@@ -17,6 +17,7 @@ from ottla.broker.server import Server
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, build_batch, read_records
+from ottla.testing.ports import ReservedPorts
 
 T = TypeVar("T")
 
@@ -51,7 +52,8 @@ class Broker:
         self._config = dict(config or {})
         self._data = None if data is None else Path(data)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._port = port
+        self._reserved = ReservedPorts(0 if port else 1)  # the same one after a restart
+        self._port = port or self._reserved.numbers[0]
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None

@@ -29,8 +29,9 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.testing.broker import DEFAULTS
 from ottla.testing.cluster_network import lay_network
 from ottla.testing.network import Network
+from ottla.testing.ports import ReservedPorts
 from ottla.testing.tampering import Tampering
-from ottla.testing.zookeeper import ZooKeeper, free_ports
+from ottla.testing.zookeeper import ZooKeeper
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")
@@ -71,7 +72,8 @@ class Cluster:
         self.data = Path(self._temporary.name if self._temporary is not None else str(data))
         self.zookeeper = zookeeper or ZooKeeper()
         self._owns_zookeeper = zookeeper is None
-        self.ports = dict(enumerate(free_ports(brokers)))
+        self._reserved = [ReservedPorts(brokers)]
+        self.ports = dict(enumerate(self._reserved[0].numbers))
         few = str(min(3, brokers))
         self._config = {
             **DEFAULTS,
@@ -97,7 +99,10 @@ class Cluster:
                 self.zookeeper.start()
             if self._faults:
                 self._network = Network()
-                self._network_config = lay_network(self._network, self.ports, self.zookeeper)
+                self._reserved.append(ReservedPorts(len(self.ports) ** 2))
+                self._network_config = lay_network(
+                    self._network, self.ports, self._reserved[-1].numbers, self.zookeeper
+                )
                 self._tampering = {
                     each: Tampering(self._tampering_file(each), create=True) for each in self.ports
                 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ottla.testing.network import Network
-from ottla.testing.zookeeper import ZooKeeper, free_ports
+from ottla.testing.zookeeper import ZooKeeper
 
 ZOOKEEPER: Final = "zookeeper"  # the other end of a cut, where it is not brokers
 
@@ -14,16 +14,16 @@ _HOST = "127.0.0.1"
 
 
 def lay_network(
-    network: Network, clients: Mapping[int, int], zookeeper: ZooKeeper
+    network: Network, clients: Mapping[int, int], free: Iterable[int], zookeeper: ZooKeeper
 ) -> dict[int, dict[str, str]]:
-    """The settings of each broker; `clients` has the ports at which clients reach them.
+    """The settings of each broker; `clients` has the ports at which clients reach them, `free` those for each other.
 
     Each broker listens once for each other one, so that a relay knows who calls: broker 1 calls the others at their
     listeners named FROM_1, and what they advertise there is a relay.
     """
     brokers = list(clients)
-    free = iter(free_ports(len(brokers) ** 2))
-    bound = {(caller, called): next(free) for called in brokers for caller in brokers}
+    pairs = [(caller, called) for called in brokers for caller in brokers]
+    bound = dict(zip(pairs, free, strict=True))
     advertised = {
         (caller, called): port if caller == called else network.link(caller, called, _HOST, port)
         for (caller, called), port in bound.items()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import socket
 import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
+from ottla.testing.ports import ReservedPorts
 
 # Ticks are the ensemble's sense of time: short ones let tests see sessions end soon.
 _SETTINGS = {"tickTime": "500", "minSessionTimeout": "500", "forceSync": "no"}
@@ -21,7 +21,8 @@ class ZooKeeper:
     def __init__(self, servers: int = 1, *, data: str | Path | None = None) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="ottla-zookeeper-") if data is None else None
         directory = Path(self._temporary.name if self._temporary is not None else str(data))
-        ports = free_ports(3 * servers)
+        self._reserved = ReservedPorts(3 * servers)
+        ports = self._reserved.numbers
         ensemble = {n: f"127.0.0.1:{ports[3 * n - 2]}:{ports[3 * n - 1]}" for n in range(1, servers + 1)}
         self.servers = {
             n: ZooKeeperServer(
@@ -81,15 +82,3 @@ class ZooKeeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, each another one."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

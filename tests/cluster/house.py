@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from bench.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
 from ottla.log.checkpoint import CLEANER_CHECKPOINT, read_lines
 from ottla.testing import ZooKeeper
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import ReservedPorts
 
 _JVM = ("-Xms128m", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _LOG4J = """\
@@ -46,7 +46,8 @@ class House:
     def __init__(self, directory: Path, settings: Mapping[str, str], brokers: int = 3) -> None:
         self.directory = directory
         self.zookeeper = ZooKeeper(data=directory / "zookeeper")
-        self.ports = dict(enumerate(free_ports(brokers)))
+        self._reserved = ReservedPorts(brokers)
+        self.ports = dict(enumerate(self._reserved.numbers))
         self._settings = settings
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._read: dict[int, int] = {}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.testing import Cluster
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import ReservedPorts
 from tests.cluster.load import Load
 from tests.cluster.moving import (
     bytes_of,
@@ -69,18 +69,17 @@ def check_spread(cluster: Cluster, topic: str, wanted: dict[int, int], led: dict
     cluster.wait_until(
         lambda: all(replicas(cluster, topic, broker) == wanted for broker in cluster.running()),
         f"{topic} has these replicas: {wanted}",
-        10,
     )
     cluster.wait_until(
         lambda: all(leads(cluster, topic, broker) == led for broker in cluster.running()),
         f"{topic} has these leaders: {led}",
-        10,
     )
 
 
 def add_broker(cluster: Cluster, broker: int) -> None:
     if broker not in cluster.ports:
-        [cluster.ports[broker]] = free_ports(1)
+        cluster._reserved.append(ReservedPorts(1))
+        [cluster.ports[broker]] = cluster._reserved[-1].numbers
     cluster._launch(broker)
     cluster.wait_for_brokers([broker])
 

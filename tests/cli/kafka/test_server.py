@@ -1,10 +1,11 @@
 """kafka-server-start and kafka-server-stop, with a server.properties as people have it."""
 
-import socket
 import time
 from pathlib import Path
 
 import pytest
+
+from ottla.testing.ports import ReservedPorts
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -16,13 +17,9 @@ def properties(tmp_path):
     return file
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
 def test_a_broker_in_the_background(alone, properties, tmp_path):
-    port = free_port()
+    reserved = ReservedPorts(1)
+    [port] = reserved.numbers
     overrides = [
         f"listeners=PLAINTEXT://127.0.0.1:{port}",
         f"log.dirs={tmp_path / 'data'}",

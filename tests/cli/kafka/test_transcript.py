@@ -44,7 +44,7 @@ from pathlib import Path
 import pytest
 
 from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
-from tests.broker_process import free_port
+from ottla.testing.ports import ReservedPorts
 from tests.shell import Shell, need_installed_commands, wait_until
 
 COLLISION = (
@@ -69,7 +69,8 @@ def shell(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @contextlib.contextmanager
 def started_by_command(directory: Path) -> Iterator[Shell]:
-    port = free_port()
+    reserved = ReservedPorts(1)
+    [port] = reserved.numbers
     shell = Shell(directory, {"localhost:9092": f"127.0.0.1:{port}"})
     (directory / "server.properties").write_text(
         f"broker.id=0\nlisteners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={directory / 'kafka-logs'}\n"
@@ -93,7 +94,8 @@ def started_by_command(directory: Path) -> Iterator[Shell]:
 @contextlib.contextmanager
 def apache_kafka(directory: Path) -> Iterator[Shell]:
     """The same commands against Apache Kafka."""
-    port, controller = free_port(), free_port()
+    reserved = ReservedPorts(2)
+    port, controller = reserved.numbers
     config = {
         "node.id": "0",
         "controller.quorum.voters": f"0@127.0.0.1:{controller}",

@@ -1,0 +1,45 @@
+"""Ports for processes that are started later, and started again."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import weakref
+from collections.abc import Iterable
+
+# Only there can somebody listen at a port that another one holds without listening.
+_CAN_HOLD = sys.platform == "linux"
+
+
+class ReservedPorts:
+    """Free ports that nobody gets by chance while this object is there, neither to listen nor for a connection.
+
+    Whoever asks for one of them by its number gets it.
+    """
+
+    def __init__(self, count: int) -> None:
+        sockets = [_bound() for _ in range(count)]
+        self.numbers: list[int] = [each.getsockname()[1] for each in sockets]
+        if _CAN_HOLD:
+            weakref.finalize(self, _close, [each.detach() for each in sockets])
+        else:
+            for each in sockets:
+                each.close()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has now, each another one."""
+    return ReservedPorts(count).numbers
+
+
+def _bound() -> socket.socket:
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    found.bind(("127.0.0.1", 0))
+    return found
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for each in descriptors:
+        os.close(each)
