@@ -55,6 +55,7 @@ class Suspicions:
     async def stop(self) -> None:
         if self._cancel_watch is not None:
             self._cancel_watch()
+            self._cancel_watch = None
         await end_tasks(self._tasks)
 
     # Asking
@@ -98,6 +99,8 @@ class Suspicions:
     # Answering
 
     def _changed(self, _: str) -> None:
+        if self._cancel_watch is None:
+            return
         for waiting in self._waiting:
             waiting.set()
         self._in_background(self._answer())
