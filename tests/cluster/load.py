@@ -91,7 +91,7 @@ class Load:
         self._thread.join()
 
 
-def read_all(servers: str, topic: str, seconds: float = 30, *, partition: int = 0) -> list[int]:
+def read_all(servers: str, topic: str, seconds: float = 60, *, partition: int = 0) -> list[int]:
     """The numbers in a partition of the topic, up to where it ends now."""
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False}
@@ -100,7 +100,7 @@ def read_all(servers: str, topic: str, seconds: float = 30, *, partition: int = 
         place = confluent_kafka.TopicPartition(topic, partition, 0)
         consumer.assign([place])
         position, deadline = 0, time.monotonic() + seconds
-        end = _end(consumer, place, deadline)
+        end = end_offset(consumer, place, deadline)
         found: list[int] = []
         while position < end:
             assert time.monotonic() < deadline, f"read {position} of {end}"
@@ -117,16 +117,19 @@ _MOVING = (
     confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
     confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
     confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE,
+    confluent_kafka.KafkaError._TIMED_OUT,
 )
 
 
-def _end(
+def end_offset(
     consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition, deadline: float
 ) -> int:
-    """Asked again where a broker that was away does not know yet who leads: this call of the client tries only once."""
+    """Asked again where a broker does not know yet who leads: this call of the client tries only once, and one who was
+    sent to a leader that is gone waits for it.
+    """
     while True:
         try:
-            _, end = consumer.get_watermark_offsets(partition, timeout=20)
+            _, end = consumer.get_watermark_offsets(partition, timeout=5)
         except confluent_kafka.KafkaException as error:
             if error.args[0].code() not in _MOVING or time.monotonic() > deadline:
                 raise

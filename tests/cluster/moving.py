@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ottla.testing import Cluster
-from tests.cluster.load import Load, read_all
+from tests.cluster.load import Load, end_offset, read_all
 
 RECORD = b"r" * 1000
 
@@ -115,9 +116,10 @@ def fill(cluster: Cluster, topic: str, partitions: Iterable[int], per_partition:
 
 def end_offsets(cluster: Cluster, topic: str, partitions: int) -> list[int]:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "ends"})
+    deadline = time.monotonic() + 60
     try:
         return [
-            consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, each), timeout=20)[1]
+            end_offset(consumer, confluent_kafka.TopicPartition(topic, each), deadline)
             for each in range(partitions)
         ]
     finally:
