@@ -71,7 +71,7 @@ class Broker:
         self.topic_admin = topic_admin
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
-            group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
+            group_config(config, image), PartitionStateLog(replicas), topics=ImageTopics(image)
         )
         self.peers = Peers(
             config.broker_id,

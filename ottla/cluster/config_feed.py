@@ -74,7 +74,7 @@ class ConfigFeed:
                 self._image.set_broker_configs(broker_id, configs)
                 self._broker_configs_changed()
             case "groups":
-                self._image.group_configs[nodes.group_of_config(name)] = configs
+                self._image.set_group_configs(nodes.group_of_config(name), configs)
 
     def take(self, fresh: ClusterImage) -> None:
         """What a whole image says of configurations, those of topics excepted."""

@@ -196,7 +196,7 @@ class TopicAdmin:
                     validate_only,
                 )
                 if configs is not None:
-                    self._image.group_configs[group_id] = configs
+                    self._image.set_group_configs(group_id, configs)
 
         await self._finish(decide())
 

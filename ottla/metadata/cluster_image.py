@@ -91,6 +91,12 @@ class ClusterImage:
         self.broker_configs[broker_id] = dict(configs)
         self.version += 1
 
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        if configs:
+            self.group_configs[group_id] = dict(configs)
+        else:
+            self.group_configs.pop(group_id, None)
+
     def set_client_quotas(self, entity: Entity, quotas: Mapping[str, float]) -> None:
         if quotas:
             self.client_quotas[entity] = dict(quotas)
@@ -198,7 +204,7 @@ class ClusterImage:
         paths = [f"{nodes.CONFIG_GROUPS}/{entity}" for entity in entities]
         for entity, node in zip(entities, await store.get_many(paths), strict=True):
             if node is not None:
-                self.group_configs[nodes.group_of_config(entity)] = nodes.decode_config(node.data)
+                self.set_group_configs(nodes.group_of_config(entity), nodes.decode_config(node.data))
 
     async def _load_topics(self, store: NodeStore) -> None:
         for topic in await read_topics(store, await _children(store, nodes.TOPICS)):

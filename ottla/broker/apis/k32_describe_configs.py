@@ -1,10 +1,10 @@
 """DescribeConfigs, key 32: values in force, where they come from, and what stands behind them.
 
 Behaviour
-- Topics, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of them; a
-  key that does not exist is left out.
+- Topics, groups, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of
+  them; a key that does not exist is left out.
 - Sensitive values are null. Loggers are not listed: they cannot be changed while the broker runs.
-- Groups and client metrics have no configurations yet.
+- Client metrics have no configurations yet.
 
 Version notes
 - 1 synonyms and sources; 2 the same; 3 types and documentation; 4 flexible.
@@ -92,6 +92,8 @@ def _entries(broker: Broker, kind: int, name: str) -> Mapping[str, ConfigEntry]:
                 )
             return {}
         case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return effective_group_config(broker.config, broker.image.group_configs.get(name, {}))
         case ResourceType.CLIENT_METRICS:
             return {}
