@@ -4,7 +4,8 @@ Behaviour
 - Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
 - A request for more than 10,000 partitions in all is refused as a whole, with POLICY_VIOLATION.
 - A topic is answered when its logs are open, so it can be used at once. In a cluster that holds for this broker's logs;
-  what takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same.
+  what takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same. With a timeout of 0 or
+  less that is the answer, and nothing is done.
 - validate_only answers as if the topic had been created, including the id that it would have got.
 - Each partition counts against controller_mutation_rate, with validate_only as well. While there is a debt, topics are
   refused with THROTTLING_QUOTA_EXCEEDED; below version 6 they are created, and the client has to wait.
@@ -47,8 +48,10 @@ async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0:
+        return _refuse_all(times, ErrorCode.REQUEST_TIMED_OUT, None)
     if sum(map(_partitions, request.topics)) > MAX_PARTITIONS_PER_REQUEST:
-        return _refuse_all(times)
+        return _refuse_all(times, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
     once = [topic for topic in request.topics if times[topic.name] == 1]
     results = await asyncio.gather(
@@ -68,14 +71,9 @@ def _partitions(topic: CreatableTopic) -> int:
     return max(topic.num_partitions, len(topic.assignments), 1)
 
 
-def _refuse_all(names: Iterable[str]) -> CreateTopicsResponse:
+def _refuse_all(names: Iterable[str], code: ErrorCode, message: str | None) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(
-                name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_MANY_PARTITIONS
-            )
-            for name in names
-        ]
+        topics=[CreatableTopicResult(name=name, error_code=code, error_message=message) for name in names]
     )
 
 

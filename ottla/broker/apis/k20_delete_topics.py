@@ -5,6 +5,7 @@ Behaviour
 - A name or id that comes twice, or a name whose id comes too, is answered once with INVALID_REQUEST.
 - With delete.topic.enable=false every topic is answered with TOPIC_DELETION_DISABLED, which versions below 3 do not
   know: they get INVALID_REQUEST.
+- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
 - Each partition counts against controller_mutation_rate: see CreateTopics.
 
 Version notes
@@ -43,6 +44,14 @@ async def handle(
     asked = request.topics
     if context.version < _IDS_SINCE:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
+    if request.timeout_ms <= 0:
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return DeleteTopicsResponse(
+            responses=[
+                DeletableTopicResult(name=name, topic_id=topic_id, error_code=timed_out, error_message=None)
+                for name, topic_id in dict.fromkeys((state.name, state.topic_id) for state in asked)
+            ]
+        )
     refused, wanted = _sort_out(broker.image, asked)
     quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
     deleted = await asyncio.gather(

@@ -3,6 +3,7 @@
 Behaviour
 - Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
 - New partitions are open when the answer comes. Each counts against controller_mutation_rate: see CreateTopics.
+- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
 
 Version notes
 - 0 the first; 1 the same; 2 flexible; 3 quota errors.
@@ -34,6 +35,11 @@ async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0:
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return CreatePartitionsResponse(
+            results=[CreatePartitionsTopicResult(name=name, error_code=timed_out) for name in times]
+        )
     known = [
         topic for topic in request.topics if times[topic.name] == 1 and topic.name in broker.image.topics
     ]
