@@ -3,7 +3,7 @@
 Behaviour
 - Topics, groups, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of
   them; a key that does not exist is left out.
-- Sensitive values are null. Loggers are not listed: they cannot be changed while the broker runs.
+- Sensitive values are null. Loggers have the names that Python's logging knows them by.
 - Client metrics have no configurations yet.
 
 Version notes
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.config_resources import ResourceType, parse_broker_id
+from ottla.broker.loggers import logger_configs
 from ottla.metadata.effective_config import (
     ConfigEntry,
     effective_broker_config,
@@ -90,7 +91,7 @@ def _entries(broker: Broker, kind: int, name: str) -> Mapping[str, ConfigEntry]:
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {broker.node_id} but received {name}",
                 )
-            return {}
+            return logger_configs()
         case ResourceType.GROUP:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
