@@ -78,7 +78,9 @@ async def _alter(broker: Broker, resource: Resource, alteration: Alteration, val
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
             await broker.topic_admin.alter_group_configs(name, alteration, validate_only=validate_only)
         case ResourceType.CLIENT_METRICS:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics have no configurations yet.")
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+            await broker.topic_admin.alter_client_metrics(name, alteration, validate_only=validate_only)
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 

@@ -17,6 +17,7 @@ from ottla.cluster.topic_deletion import remove_topic_nodes
 from ottla.log.errors import LogDirectoryError
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.client_metrics import validate_client_metrics
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.effective_config import validate_dynamic_broker_configs
 from ottla.metadata.group_configs import validate_group_configs
@@ -211,6 +212,22 @@ class TopicAdmin:
                 )
                 if configs is not None:
                     self._image.set_group_configs(group_id, configs)
+
+        await self._finish(decide())
+
+    async def alter_client_metrics(
+        self, subscription: str, alteration: Alteration, *, validate_only: bool = False
+    ) -> None:
+        async def decide() -> None:
+            async with self._broker_configs_lock:
+                configs = await self._alter_config(
+                    nodes.client_metrics_path(subscription),
+                    alteration,
+                    lambda changed, _: validate_client_metrics(changed),
+                    validate_only,
+                )
+                if configs is not None:
+                    self._image.set_client_metrics(subscription, configs)
 
         await self._finish(decide())
 

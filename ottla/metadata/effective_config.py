@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ottla.metadata.broker_config import BrokerConfig, broken_requirements
 from ottla.metadata.broker_configs import BROKER_CONFIGS, broker_config_def
+from ottla.metadata.client_metrics import CLIENT_METRICS_CONFIGS
 from ottla.metadata.config_defs import (
     ConfigDef,
     ConfigSource,
@@ -74,6 +75,21 @@ def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -
             own = _shown(definition, overrides[name])
             synonyms = (ConfigSynonym(name, own, ConfigSource.GROUP_CONFIG), *synonyms)
         _, value, source = synonyms[0]
+        entries[name] = ConfigEntry(
+            name, value, source, definition.type, False, False, definition.documentation, synonyms
+        )
+    return entries
+
+
+def client_metrics_config(subscription: Mapping[str, str]) -> dict[str, ConfigEntry]:
+    """Of a subscription to metrics of clients."""
+    entries = {}
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        value, source = definition.default, ConfigSource.DEFAULT_CONFIG
+        synonyms: tuple[ConfigSynonym, ...] = ()
+        if name in subscription:
+            value, source = _shown(definition, subscription[name]), ConfigSource.CLIENT_METRICS_CONFIG
+            synonyms = (ConfigSynonym(name, value, source),)
         entries[name] = ConfigEntry(
             name, value, source, definition.type, False, False, definition.documentation, synonyms
         )

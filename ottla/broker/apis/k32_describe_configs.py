@@ -4,7 +4,7 @@ Behaviour
 - Topics, groups, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of
   them; a key that does not exist is left out.
 - Sensitive values are null. Loggers have the names that Python's logging knows them by.
-- Client metrics have no configurations yet.
+- A group or a subscription to metrics that nobody has set anything for has defaults only, whether it is there or not.
 
 Version notes
 - 1 synonyms and sources; 2 the same; 3 types and documentation; 4 flexible.
@@ -19,6 +19,7 @@ from ottla.broker.config_resources import ResourceType, parse_broker_id
 from ottla.broker.loggers import logger_configs
 from ottla.metadata.effective_config import (
     ConfigEntry,
+    client_metrics_config,
     effective_broker_config,
     effective_cluster_default_config,
     effective_group_config,
@@ -97,7 +98,11 @@ def _entries(broker: Broker, kind: int, name: str) -> Mapping[str, ConfigEntry]:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return effective_group_config(broker.config, broker.image.group_configs.get(name, {}))
         case ResourceType.CLIENT_METRICS:
-            return {}
+            if not name:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+                )
+            return client_metrics_config(broker.image.client_metrics.get(name, {}))
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
