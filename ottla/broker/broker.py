@@ -21,7 +21,7 @@ from ottla.cluster.peers import Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replica_selector import selects_by_rack
 from ottla.cluster.replicas import Replicas
-from ottla.cluster.topic_admin import TopicAdmin
+from ottla.cluster.topic_admin import Charge, TopicAdmin, free
 from ottla.coordinator.coordinator import GroupCoordinator
 from ottla.coordinator.transaction_coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner
@@ -71,7 +71,7 @@ class Broker:
         self.topic_admin = topic_admin
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
-            group_config(config), PartitionStateLog(replicas), topics=ImageTopics(image)
+            group_config(config, image), PartitionStateLog(replicas), topics=ImageTopics(image)
         )
         self.peers = Peers(
             config.broker_id,
@@ -97,9 +97,7 @@ class Broker:
         }
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
-        self.quotas = ClientQuotas(
-            config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds")
-        )
+        self.quotas = ClientQuotas(config)
         self.quotas.set_quotas(image.client_quotas)
         self.auto_create_topics = config.get_bool("auto.create.topics.enable")
         self.verify_transactions = config.get_bool("transaction.partition.verification.enable")
@@ -169,16 +167,16 @@ class Broker:
 
     # Topics that come into being by being used
 
-    def auto_create(self, name: str) -> ErrorCode:
+    def auto_create(self, name: str, charge: Charge = free) -> ErrorCode:
         """Begin to create a topic that a client asked about; what to tell the client meanwhile."""
         validate_topic_name(name)
-        self._create_in_background(name)
+        self._create_in_background(name, charge)
         return ErrorCode.LEADER_NOT_AVAILABLE
 
-    async def delete_topic(self, name: str, timeout_ms: int = 30_000) -> None:
+    async def delete_topic(self, name: str, timeout_ms: int = 30_000, charge: Charge = free) -> None:
         """Delete a topic, and what groups have committed for it."""
         topic = self.image.topics.get(name)
-        await self.topic_admin.delete_topic(name, timeout_ms)
+        await self.topic_admin.delete_topic(name, timeout_ms, charge)
         if topic is not None and self.member is None:  # a member of a cluster learns of it as the others do
             await self.topic_gone(topic)
 
@@ -198,14 +196,14 @@ class Broker:
         if leadership is not None:
             await leadership.settle()
 
-    def _create_in_background(self, name: str) -> asyncio.Task[None]:
+    def _create_in_background(self, name: str, charge: Charge = free) -> asyncio.Task[None]:
         task = self._creating.get(name)
         if task is None:
-            task = self._creating[name] = self.loop.create_task(self._create(name))
+            task = self._creating[name] = self.loop.create_task(self._create(name, charge))
             task.add_done_callback(lambda _: self._creating.pop(name, None))
         return task
 
-    async def _create(self, name: str) -> None:
+    async def _create(self, name: str, charge: Charge) -> None:
         try:
             if name in INTERNAL_TOPICS:
                 partitions, factor, configs = self.internal_topic(name)
@@ -213,9 +211,9 @@ class Broker:
                     name, partitions=partitions, replication_factor=factor, configs=configs
                 )
             else:
-                await self.topic_admin.create_topic(name)
+                await self.topic_admin.create_topic(name, charge=charge)
         except KafkaError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            if error.code not in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
                 logger.warning("Topic %s could not be created: %s", name, error)
         except StoreError as error:
             logger.error("Topic %s could not be created: %s", name, error)

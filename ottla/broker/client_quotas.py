@@ -6,15 +6,17 @@ long. What counts against which quota is decided by the most specific entity tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic, perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from ottla.broker.rate import Rate
+from ottla.broker.token_bucket import TokenBucket
 from ottla.metadata.client_quotas import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
     IP,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
@@ -22,9 +24,11 @@ from ottla.metadata.client_quotas import (
     Entity,
     entity,
 )
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
+    from ottla.metadata.broker_config import BrokerConfig
     from ottla.protocol.codec import Response
 
 _PRODUCE = 0
@@ -48,36 +52,44 @@ class RequestCost:
         self.seconds = perf_counter() - self.started
 
 
-class _Quota:
-    """One kind of quota: the limits of everybody, and what everybody who has one did lately."""
+class _Meter(Protocol):
+    def is_idle(self, now: float) -> bool: ...
 
-    def __init__(self, key: str, windows: int, seconds: int) -> None:
+
+M = TypeVar("M", bound=_Meter)
+
+
+class _Limits(Generic[M]):
+    """One kind of quota: the limits of everybody, and a meter of what everybody who has one did lately."""
+
+    def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
         self._key = key
-        self._windows = windows
-        self._seconds = seconds
+        self._new_meter = new_meter
         self._limits: dict[Entity, float] = {}
-        self._found: dict[tuple[str, str], tuple[float, Rate] | None] = {}
-        self._rates: dict[Who, Rate] = {}
+        self._found: dict[tuple[str, str], tuple[float, M] | None] = {}
+        self._meters: dict[Who, M] = {}
 
     def set_limits(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
         self._limits = {of: limits[self._key] for of, limits in quotas.items() if self._key in limits}
         self._found.clear()
+        if not self._limits:
+            self._meters.clear()
 
     def __bool__(self) -> bool:
         return bool(self._limits)
 
-    def find(self, user: str, client_id: str) -> tuple[float, Rate] | None:
-        """The limit of a client and the rate that counts against it, or None."""
+    def find(self, user: str, client_id: str) -> tuple[float, M] | None:
+        """The limit of a client and the meter that counts against it, or None."""
         key = (user, client_id)
         if key not in self._found:
             now = monotonic()
             if len(self._found) > _FORGET_ABOVE:
                 self._found.clear()
-                self._rates = {who: rate for who, rate in self._rates.items() if not rate.is_idle(now)}
+                self._meters = {who: meter for who, meter in self._meters.items() if not meter.is_idle(now)}
             self._found[key] = self._find(user, client_id)
         return self._found[key]
 
-    def _find(self, user: str, client_id: str) -> tuple[float, Rate] | None:
+    def _find(self, user: str, client_id: str) -> tuple[float, M] | None:
         for names, who in (
             ({USER: user, CLIENT_ID: client_id}, (user, client_id)),
             ({USER: user, CLIENT_ID: None}, (user, client_id)),
@@ -90,11 +102,16 @@ class _Quota:
         ):
             limit = self._limits.get(entity(names))
             if limit is not None:
-                rate = self._rates.get(who)
-                if rate is None:
-                    rate = self._rates[who] = Rate(self._windows, self._seconds)
-                return limit, rate
+                meter = self._meters.get(who)
+                if meter is None:
+                    meter = self._meters[who] = self._new_meter()
+                return limit, meter
         return None
+
+
+class _Quota(_Limits[Rate]):
+    def __init__(self, key: str, windows: int, seconds: int) -> None:
+        super().__init__(key, lambda: Rate(windows, seconds))
 
     def charge(self, user: str, client_id: str, amount: float) -> float:
         """Count it, and say for how many seconds the client has to wait."""
@@ -107,24 +124,56 @@ class _Quota:
         return rate.excess(limit, now)
 
 
+class MutationQuota:
+    """What one request may still change: partitions count when it is decided to create or delete them (KIP-599).
+
+    A strict one refuses changes while there is a debt; one that is not makes the client wait afterwards.
+    """
+
+    def __init__(self, found: tuple[float, TokenBucket] | None, *, strict: bool) -> None:
+        self._found = found
+        self._strict = strict
+        self.throttle_ms = 0
+
+    def charge(self, partitions: int) -> None:
+        """KafkaError(THROTTLING_QUOTA_EXCEEDED) if it must not be done now."""
+        if self._found is None:
+            return
+        limit, bucket = self._found
+        now = monotonic()
+        if self._strict and bucket.left(limit, now) < 0:
+            self.throttle_ms = _milliseconds(bucket.wait(limit, now))
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        bucket.spend(partitions, limit, now)
+        if not self._strict:
+            self.throttle_ms = _milliseconds(bucket.wait(limit, now))
+
+
 class ClientQuotas:
     """All quotas of a broker. `active` is False while there are none, and then nothing here is called.
 
     Owner: the event loop.
     """
 
-    def __init__(self, windows: int, seconds: int) -> None:
+    def __init__(self, config: BrokerConfig) -> None:
+        windows, seconds = config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds")
         self.active = False
         self._seconds = seconds
         self._burst_seconds = (windows - 1) * seconds or seconds
         self._produce, self._fetch, self._request = (_Quota(key, windows, seconds) for key in _CLIENT_QUOTAS)
+        buckets = (
+            config.get_int("controller.quota.window.num"),
+            config.get_int("controller.quota.window.size.seconds"),
+        )
+        self._mutation = _Limits(CONTROLLER_MUTATION_RATE, lambda: TokenBucket(*buckets))
         self._ips: dict[str | None, float] = {}
 
     def set_quotas(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
         """Take over what the cluster says; what was counted stays counted."""
+        self._mutation.set_limits(quotas)
         for quota in (self._produce, self._fetch, self._request):
             quota.set_limits(quotas)
-        self.active = bool(self._produce or self._fetch or self._request)
+        self.active = bool(self._produce or self._fetch or self._request or self._mutation)
         self._ips = {
             dict(of)[IP]: limits[CONNECTION_CREATION_RATE]
             for of, limits in quotas.items()
@@ -159,6 +208,10 @@ class ClientQuotas:
             return 0
         rate.record(-size, now)
         return wait
+
+    def mutations(self, context: RequestContext, *, strict: bool) -> MutationQuota:
+        found = self._mutation.find(context.user, context.client_id) if self._mutation else None
+        return MutationQuota(found, strict=strict)
 
     # Everything
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.coordinator.assignors import ASSIGNORS
-from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.config import GroupConfig, Pace
 from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, KeyValue
 from ottla.coordinator.topics import Topic
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
+from ottla.metadata.group_configs import group_int
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record, build_batch, read_records
 
@@ -28,7 +30,7 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LAST_PAUSE_SECONDS = 30.0
 
 
-def group_config(config: BrokerConfig) -> GroupConfig:
+def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
     migration = config.get_str("group.consumer.migration.policy").lower()
     return GroupConfig(
         initial_rebalance_delay_ms=config.get_int("group.initial.rebalance.delay.ms"),
@@ -40,16 +42,20 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         offsets_retention_check_interval_ms=config.get_int("offsets.retention.check.interval.ms"),
         offsets_topic_num_partitions=config.get_int("offsets.topic.num.partitions"),
         consumer_assignors=assignors(config),
-        consumer_assignment_interval_ms=config.get_int("group.consumer.assignment.interval.ms"),
-        consumer_heartbeat_interval_ms=config.get_int("group.consumer.heartbeat.interval.ms"),
-        consumer_session_timeout_ms=config.get_int("group.consumer.session.timeout.ms"),
         consumer_max_size=config.get_int("group.consumer.max.size"),
-        share_assignment_interval_ms=config.get_int("group.share.assignment.interval.ms"),
-        share_heartbeat_interval_ms=config.get_int("group.share.heartbeat.interval.ms"),
-        share_session_timeout_ms=config.get_int("group.share.session.timeout.ms"),
         share_max_size=config.get_int("group.share.max.size"),
         consumer_upgrade=migration in ("upgrade", "bidirectional"),
         consumer_downgrade=migration in ("downgrade", "bidirectional"),
+        pace_of=partial(pace_of, config, image),
+    )
+
+
+def pace_of(config: BrokerConfig, image: ClusterImage, group_type: str, group_id: str) -> Pace:
+    own = image.group_configs.get(group_id, {})
+    return Pace(
+        heartbeat_interval_ms=group_int(config, own, f"{group_type}.heartbeat.interval.ms"),
+        session_timeout_ms=group_int(config, own, f"{group_type}.session.timeout.ms"),
+        assignment_interval_ms=group_int(config, own, f"{group_type}.assignment.interval.ms"),
     )
 
 

@@ -12,16 +12,23 @@ from ottla.broker.share_state_rpcs import WRITE
 from ottla.broker.share_states import ShareStates
 from ottla.coordinator.share_partition import (
     Acknowledgement,
+    AcknowledgeType,
     AcquiredBatch,
     Change,
     SharePartition,
     StateBatch,
 )
 from ottla.coordinator.share_state import UNINITIALIZED, ShareKey, state_batches
+from ottla.metadata.config_defs import Value
 from ottla.metadata.group_configs import (
     AUTO_OFFSET_RESET,
+    DELIVERY_COUNT_LIMIT,
     ISOLATION_LEVEL,
+    PARTITION_MAX_RECORD_LOCKS,
     RECORD_LOCK_DURATION,
+    RENEW_ACKNOWLEDGE_ENABLE,
+    group_int,
+    group_value,
     parse_offset_reset,
 )
 from ottla.protocol.batch_header import BatchHeader, read_header
@@ -118,14 +125,13 @@ class LiveSharePartition:
 
     @property
     def lock_ms(self) -> int:
-        own = self._group_config(RECORD_LOCK_DURATION)
-        return int(own) if own else self._broker.config.get_int("group.share.record.lock.duration.ms")
+        return self._own_int(RECORD_LOCK_DURATION)
 
     def hand_out(self, member_id: str, max_bytes: int, most: int, *, min_one: bool) -> Handed:
         """Lock records for a member, and return the batches that they are in."""
         share, log = self.share, self.partition.log
         share.log_starts_at(log.log_start_offset)
-        committed_only = self._group_config(ISOLATION_LEVEL) == "read_committed"
+        committed_only = self._own(ISOLATION_LEVEL) == "read_committed"
         upto = self.partition.last_stable_offset if committed_only else self.partition.high_watermark
         most = min(most, self._lock_limit - share.locked)
         first = share.next_offset
@@ -164,6 +170,12 @@ class LiveSharePartition:
 
     def acknowledge(self, member_id: str, batches: Sequence[Acknowledgement]) -> asyncio.Future[None] | None:
         """None: it is written. Raises KafkaError with nothing changed, or the future does."""
+        if not self._own(RENEW_ACKNOWLEDGE_ENABLE) and any(
+            AcknowledgeType.RENEW in types for _, _, types in batches
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
+            )
         deadline_ms = self._broker.now_ms() + self.lock_ms
         change = self.share.acknowledge(member_id, batches, self._count_limit, deadline_ms)
         if not change:
@@ -211,17 +223,25 @@ class LiveSharePartition:
 
     @property
     def _count_limit(self) -> int:
-        return self._broker.config.get_int("group.share.delivery.count.limit")
+        return self._own_int(DELIVERY_COUNT_LIMIT)
 
     @property
     def _lock_limit(self) -> int:
-        return self._broker.config.get_int("group.share.partition.max.record.locks")
+        return self._own_int(PARTITION_MAX_RECORD_LOCKS)
 
-    def _group_config(self, name: str) -> str | None:
-        return self._broker.image.group_configs.get(self.key.group_id, {}).get(name)
+    def _own(self, name: str) -> Value:
+        """What the group has set for itself, or else the broker for all groups."""
+        return group_value(
+            self._broker.config, self._broker.image.group_configs.get(self.key.group_id, {}), name
+        )
+
+    def _own_int(self, name: str) -> int:
+        return group_int(
+            self._broker.config, self._broker.image.group_configs.get(self.key.group_id, {}), name
+        )
 
     def _first_offset(self) -> int:
-        reset = parse_offset_reset(self._group_config(AUTO_OFFSET_RESET) or "latest")
+        reset = parse_offset_reset(str(self._own(AUTO_OFFSET_RESET)))
         log = self.partition.log
         if reset == "earliest":
             return log.log_start_offset

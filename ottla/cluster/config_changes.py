@@ -38,8 +38,7 @@ def changed(
     before: Mapping[str, str], changes: Sequence[ConfigChange], definition_of: FindDefinition
 ) -> dict[str, str]:
     """What is set after IncrementalAlterConfigs; whether it is valid is another question."""
-    _check_names(change.name for change in changes)
-    _check_values([(c.name, c.value) for c in changes if c.operation != Operation.DELETE])
+    check_changes(changes)
     after = dict(before)
     for name, operation, value in changes:
         match operation:
@@ -60,6 +59,12 @@ def changed(
             case _:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown configuration operation {operation}")
     return after
+
+
+def check_changes(changes: Sequence[ConfigChange]) -> None:
+    """No name comes twice, and what is not deleted has a value."""
+    _check_names(change.name for change in changes)
+    _check_values([(c.name, c.value) for c in changes if c.operation != Operation.DELETE])
 
 
 def _with_members(text: str | None, operation: int, value: str) -> str:

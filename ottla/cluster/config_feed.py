@@ -74,11 +74,14 @@ class ConfigFeed:
                 self._image.set_broker_configs(broker_id, configs)
                 self._broker_configs_changed()
             case "groups":
-                self._image.group_configs[nodes.group_of_config(name)] = configs
+                self._image.set_group_configs(nodes.name_of_config(name), configs)
+            case "client-metrics":
+                self._image.set_client_metrics(nodes.name_of_config(name), configs)
 
     def take(self, fresh: ClusterImage) -> None:
         """What a whole image says of configurations, those of topics excepted."""
         self._image.group_configs = fresh.group_configs
+        self._image.client_metrics = fresh.client_metrics
         if fresh.broker_configs != self._image.broker_configs:
             self._image.broker_configs = fresh.broker_configs
             self._broker_configs_changed()

@@ -17,6 +17,7 @@ from ottla.cluster.topic_deletion import remove_topic_nodes
 from ottla.log.errors import LogDirectoryError
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
+from ottla.metadata.client_metrics import validate_client_metrics
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.effective_config import validate_dynamic_broker_configs
 from ottla.metadata.group_configs import validate_group_configs
@@ -30,9 +31,15 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 # What is set before → what is set after; raises KafkaError where the change makes no sense.
 Alteration = Callable[[Mapping[str, str]], dict[str, str]]
+# Told how many partitions are about to be created or deleted; raises KafkaError where a quota forbids it now.
+Charge = Callable[[int], None]
 
 _DEFAULT_TIMEOUT_MS = 30_000
 _MAX_ATTEMPTS = 10
+
+
+def free(partitions: int) -> None:
+    """For changes that nobody is charged for."""
 
 
 class LocalReplicas(Protocol):
@@ -89,6 +96,7 @@ class TopicAdmin:
         configs: Mapping[str, str | None] | None = None,
         validate_only: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+        charge: Charge = free,
     ) -> TopicImage:
         """The new topic, or what it would be. A count of -1 means the broker's default."""
 
@@ -97,6 +105,7 @@ class TopicAdmin:
                 topic = self._decisions.new_topic(
                     name, partitions, replication_factor, assignment, configs or {}
                 )
+                charge(len(topic.partitions))
                 if not validate_only:
                     await self._create(topic, timeout_ms)
                 return topic
@@ -111,14 +120,17 @@ class TopicAdmin:
         assignment: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
+        charge: Charge = free,
     ) -> TopicImage:
         """Let the topic have `count` partitions in all."""
 
         async def decide() -> TopicImage:
             async with self._topic_lock(name):
-                for _ in range(_MAX_ATTEMPTS):
+                for attempt in range(_MAX_ATTEMPTS):
                     topic = self._existing(name)
                     more = self._decisions.more_partitions(topic, count, assignment)
+                    if attempt == 0:
+                        charge(len(more))
                     if validate_only:
                         return topic
                     try:
@@ -131,14 +143,17 @@ class TopicAdmin:
 
         return await self._finish(decide())
 
-    async def delete_topic(self, name: str, timeout_ms: int = _DEFAULT_TIMEOUT_MS) -> None:
+    async def delete_topic(
+        self, name: str, timeout_ms: int = _DEFAULT_TIMEOUT_MS, charge: Charge = free
+    ) -> None:
         """Delete a topic. Clients see it gone at once; after a crash `resume_deletions` does the rest."""
 
         async def decide() -> None:
             async with self._topic_lock(name):
-                self._existing(name)
+                topic = self._existing(name)
                 if not self._config.get_bool("delete.topic.enable"):
                     raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+                charge(len(topic.partitions))
                 try:
                     await self._store.create(nodes.delete_topic_path(name))
                 except NodeExists:
@@ -196,7 +211,23 @@ class TopicAdmin:
                     validate_only,
                 )
                 if configs is not None:
-                    self._image.group_configs[group_id] = configs
+                    self._image.set_group_configs(group_id, configs)
+
+        await self._finish(decide())
+
+    async def alter_client_metrics(
+        self, subscription: str, alteration: Alteration, *, validate_only: bool = False
+    ) -> None:
+        async def decide() -> None:
+            async with self._broker_configs_lock:
+                configs = await self._alter_config(
+                    nodes.client_metrics_path(subscription),
+                    alteration,
+                    lambda changed, _: validate_client_metrics(changed),
+                    validate_only,
+                )
+                if configs is not None:
+                    self._image.set_client_metrics(subscription, configs)
 
         await self._finish(decide())
 

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Pace(NamedTuple):
+    """What a group of the new protocols may set for itself; times are milliseconds."""
+
+    heartbeat_interval_ms: int = 5_000
+    session_timeout_ms: int = 45_000
+    assignment_interval_ms: int = 1_000
+
+
+def _usual_pace(group_type: str, group_id: str) -> Pace:
+    return Pace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +35,10 @@ class GroupConfig:
     offsets_topic_num_partitions: int = 50
     # Consumer groups of KIP-848
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    consumer_assignment_interval_ms: int = 1_000
-    consumer_heartbeat_interval_ms: int = 5_000
-    consumer_session_timeout_ms: int = 45_000
     consumer_max_size: int = 2**31 - 1
     consumer_upgrade: bool = True
     consumer_downgrade: bool = True
     # Share groups of KIP-932
-    share_assignment_interval_ms: int = 1_000
-    share_heartbeat_interval_ms: int = 5_000
-    share_session_timeout_ms: int = 45_000
     share_max_size: int = 200
+    # Of a group, by its type ("consumer" or "share") and its id. It is asked each time: settings change.
+    pace_of: Callable[[str, str], Pace] = _usual_pace

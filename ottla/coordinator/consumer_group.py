@@ -155,9 +155,7 @@ class ConsumerGroup(ClassicMembers):
         self._refresh(now_ms, changed=changed)
         reconciled = self._reconcile(self.members[updated.member_id], request.owned)
         self._keep_session(reconciled)
-        result = HeartbeatResult(
-            reconciled.member_id, reconciled.epoch, self._config.consumer_heartbeat_interval_ms
-        )
+        result = HeartbeatResult(reconciled.member_id, reconciled.epoch, self._pace.heartbeat_interval_ms)
         if (
             request.member_epoch == JOIN_EPOCH
             or request.is_full

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NoReturn
 
 from ottla.coordinator.assignors import ASSIGNORS, Subscriber
-from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.config import GroupConfig, Pace
 from ottla.coordinator.consumer_records import difference
 from ottla.coordinator.consumer_state import (
     FIRST_EPOCH,
@@ -55,8 +55,6 @@ class ConsumerGroupCore:
         self.state_now = ConsumerState(epoch=FIRST_EPOCH)
         self.dead = False
         self._config = config
-        self._assignment_interval_ms = config.consumer_assignment_interval_ms
-        self._session_timeout_ms = config.consumer_session_timeout_ms
         self._max_size = config.consumer_max_size
         self._topics = topics
         self._static: dict[str, str] = {}
@@ -107,6 +105,10 @@ class ConsumerGroupCore:
         """The one that most members ask for; the first of `group.consumer.assignors` where none does."""
         votes = Counter(m.server_assignor for m in self.members.values() if m.server_assignor is not None)
         return votes.most_common(1)[0][0] if votes else self._config.consumer_assignors[0]
+
+    @property
+    def _pace(self) -> Pace:
+        return self._config.pace_of(self.group_type, self.group_id)
 
     # As in classic groups
 
@@ -267,7 +269,7 @@ class ConsumerGroupCore:
             self._bump()
         state = self.state_now
         since = now_ms - state.target_timestamp_ms
-        if state.target_epoch < state.epoch and not 0 <= since < self._assignment_interval_ms:
+        if state.target_epoch < state.epoch and not 0 <= since < self._pace.assignment_interval_ms:
             self._assign(now_ms)
 
     def _assign(self, now_ms: int) -> None:
@@ -310,7 +312,7 @@ class ConsumerGroupCore:
         return member
 
     def _keep_session(self, member: ConsumerMember) -> None:
-        timeout = self._session_timeout_ms
+        timeout = self._pace.session_timeout_ms
         if member.classic is not None:
             timeout = member.classic.session_timeout_ms
         self._effects.append(SetTimer(session_timer(member.member_id), timeout))

@@ -41,8 +41,6 @@ class ShareGroup(ConsumerGroupCore):
     def __init__(self, group_id: str, config: GroupConfig, topics: Topics) -> None:
         super().__init__(group_id, config, topics)
         self.state_now: ShareGroupState = ShareGroupState(epoch=FIRST_EPOCH)
-        self._assignment_interval_ms = config.share_assignment_interval_ms
-        self._session_timeout_ms = config.share_session_timeout_ms
         self._max_size = config.share_max_size
 
     @property
@@ -171,7 +169,7 @@ class ShareGroup(ConsumerGroupCore):
             self._share()
         current = self._reconcile(self.members[request.member_id], None)
         self._keep_session(current)
-        result = HeartbeatResult(current.member_id, current.epoch, self._config.share_heartbeat_interval_ms)
+        result = HeartbeatResult(current.member_id, current.epoch, self._pace.heartbeat_interval_ms)
         if request.member_epoch == JOIN_EPOCH or current.assigned != member.assigned:
             result.assignment = partitions_of(current.assigned)
         return result

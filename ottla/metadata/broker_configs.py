@@ -8,9 +8,12 @@ from ottla.metadata.broker_configs_groups import GROUP_CONFIGS
 from ottla.metadata.broker_configs_log import LOG_CONFIGS
 from ottla.metadata.broker_configs_security import SECURITY_CONFIGS
 from ottla.metadata.broker_configs_server import SERVER_CONFIGS
+from ottla.metadata.broker_configs_streams import STREAMS_CONFIGS
 from ottla.metadata.config_defs import ConfigDef, by_name
 
-BROKER_CONFIGS: dict[str, ConfigDef] = by_name(SERVER_CONFIGS, LOG_CONFIGS, GROUP_CONFIGS, SECURITY_CONFIGS)
+BROKER_CONFIGS: dict[str, ConfigDef] = by_name(
+    SERVER_CONFIGS, LOG_CONFIGS, GROUP_CONFIGS, STREAMS_CONFIGS, SECURITY_CONFIGS
+)
 
 # Names people write that are not Kafka's, read as the ones they mean.
 ALIASES = {"log.segment.ms": "log.roll.ms"}

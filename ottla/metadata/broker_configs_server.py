@@ -216,6 +216,20 @@ SERVER_CONFIGS = [
         Range(1),
     ),
     ConfigDef(
+        "controller.quota.window.num",
+        INT,
+        "11",
+        "Windows whose mutations a client may make at once.",
+        Range(1),
+    ),
+    ConfigDef(
+        "controller.quota.window.size.seconds",
+        INT,
+        "1",
+        "The length of a window over which quotas on mutations are measured.",
+        Range(1),
+    ),
+    ConfigDef(
         "replication.quota.window.num",
         INT,
         "11",

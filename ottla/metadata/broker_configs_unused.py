@@ -7,7 +7,6 @@ _UNUSED_PREFIXES = (
     "config.providers",
     "confluent.",
     "controller.",
-    "group.streams.",
     "internal.",
     "kafka.metrics.",
     "metadata.",
@@ -46,7 +45,7 @@ _UNUSED_NAMES = frozenset(
 )
 
 # Known with type and default, because clients ask for them and tools set them, but nothing reads them.
-_WITHOUT_EFFECT_PREFIXES = ("delegation.token.", "sasl.", "ssl.")
+_WITHOUT_EFFECT_PREFIXES = ("delegation.token.", "group.streams.", "sasl.", "ssl.")
 _WITHOUT_EFFECT = frozenset(
     {
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -65,27 +64,11 @@ _WITHOUT_EFFECT = frozenset(
         "create.topic.policy.class.name",
         "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests",
-        "group.consumer.max.assignment.interval.ms",
-        "group.consumer.max.heartbeat.interval.ms",
-        "group.consumer.max.session.timeout.ms",
-        "group.consumer.min.assignment.interval.ms",
-        "group.consumer.min.heartbeat.interval.ms",
-        "group.consumer.min.session.timeout.ms",
         "group.coordinator.append.linger.ms",
         "group.coordinator.cached.buffer.max.bytes",
         "group.coordinator.rebalance.protocols",
         "group.coordinator.threads",
         "group.share.assignors",
-        "group.share.max.assignment.interval.ms",
-        "group.share.max.delivery.count.limit",
-        "group.share.max.heartbeat.interval.ms",
-        "group.share.max.partition.max.record.locks",
-        "group.share.max.session.timeout.ms",
-        "group.share.min.assignment.interval.ms",
-        "group.share.min.delivery.count.limit",
-        "group.share.min.heartbeat.interval.ms",
-        "group.share.min.partition.max.record.locks",
-        "group.share.min.session.timeout.ms",
         "log.dir.failure.timeout.ms",
         "log.flush.start.offset.checkpoint.interval.ms",
         "metric.reporters",

@@ -66,6 +66,7 @@ class ClusterImage:
         self.partitions: dict[tuple[str, int], PartitionImage] = {}
         self.broker_configs: dict[int | None, dict[str, str]] = {}  # None: the default of all brokers
         self.group_configs: dict[str, dict[str, str]] = {}
+        self.client_metrics: dict[str, dict[str, str]] = {}  # subscriptions by name
         self.deleting: set[str] = set()  # topics that are marked for deletion
         self.version = 0
         self._names_by_key: dict[str, set[str]] = {}
@@ -90,6 +91,12 @@ class ClusterImage:
     def set_broker_configs(self, broker_id: int | None, configs: Mapping[str, str]) -> None:
         self.broker_configs[broker_id] = dict(configs)
         self.version += 1
+
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        _put_or_drop(self.group_configs, group_id, configs)
+
+    def set_client_metrics(self, subscription: str, configs: Mapping[str, str]) -> None:
+        _put_or_drop(self.client_metrics, subscription, configs)
 
     def set_client_quotas(self, entity: Entity, quotas: Mapping[str, float]) -> None:
         if quotas:
@@ -178,7 +185,10 @@ class ClusterImage:
             image.controller_epoch = nodes.decode_controller_epoch(epoch.data)
         await image._load_brokers(store)
         await image._load_topics(store)
-        await image._load_group_configs(store)
+        for group_id, configs in (await _read_configs(store, nodes.CONFIG_GROUPS)).items():
+            image.set_group_configs(group_id, configs)
+        for name, configs in (await _read_configs(store, nodes.CONFIG_CLIENT_METRICS)).items():
+            image.set_client_metrics(name, configs)
         image.deleting = set(await _children(store, nodes.DELETE_TOPICS))
         image.client_quotas = await load_client_quotas(store)
         return image
@@ -193,16 +203,26 @@ class ClusterImage:
                 broker_id = None if entity == nodes.DEFAULT_ENTITY else int(entity)
                 self.set_broker_configs(broker_id, nodes.decode_config(node.data))
 
-    async def _load_group_configs(self, store: NodeStore) -> None:
-        entities = await _children(store, nodes.CONFIG_GROUPS)
-        paths = [f"{nodes.CONFIG_GROUPS}/{entity}" for entity in entities]
-        for entity, node in zip(entities, await store.get_many(paths), strict=True):
-            if node is not None:
-                self.group_configs[nodes.group_of_config(entity)] = nodes.decode_config(node.data)
-
     async def _load_topics(self, store: NodeStore) -> None:
         for topic in await read_topics(store, await _children(store, nodes.TOPICS)):
             self.put_topic(topic)
+
+
+def _put_or_drop(table: dict[str, dict[str, str]], name: str, configs: Mapping[str, str]) -> None:
+    if configs:
+        table[name] = dict(configs)
+    else:
+        table.pop(name, None)
+
+
+async def _read_configs(store: NodeStore, root: str) -> dict[str, dict[str, str]]:
+    entities = await _children(store, root)
+    found = await store.get_many([f"{root}/{entity}" for entity in entities])
+    return {
+        nodes.name_of_config(entity): nodes.decode_config(node.data)
+        for entity, node in zip(entities, found, strict=True)
+        if node is not None
+    }
 
 
 async def read_brokers(store: NodeStore) -> list[BrokerImage]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ottla.metadata.broker_config import BrokerConfig, broken_requirements
 from ottla.metadata.broker_configs import BROKER_CONFIGS, broker_config_def
+from ottla.metadata.client_metrics import CLIENT_METRICS_CONFIGS
 from ottla.metadata.config_defs import (
     ConfigDef,
     ConfigSource,
@@ -65,15 +66,41 @@ class TopicConfig(TypedValues):
 def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigEntry]:
     entries = {}
     for name, definition in GROUP_RESOURCE_CONFIGS.items():
-        synonym = GROUP_SYNONYMS.get(name)
-        value = str(broker.get_int(synonym)) if synonym else definition.default
-        source = ConfigSource.DEFAULT_CONFIG
+        if name in GROUP_SYNONYMS:
+            synonyms = _broker_synonyms(broker, GROUP_SYNONYMS[name], False)
+        else:
+            synonyms = (ConfigSynonym(name, definition.default, ConfigSource.DEFAULT_CONFIG),)
         if name in overrides:
-            value, source = overrides[name], ConfigSource.GROUP_CONFIG
+            # As it was set, even if the broker allows less by now.
+            own = _shown(definition, overrides[name])
+            synonyms = (ConfigSynonym(name, own, ConfigSource.GROUP_CONFIG), *synonyms)
+        _, value, source = synonyms[0]
         entries[name] = ConfigEntry(
-            name, value, source, definition.type, False, False, definition.documentation, ()
+            name, value, source, definition.type, False, False, definition.documentation, synonyms
         )
     return entries
+
+
+def client_metrics_config(subscription: Mapping[str, str]) -> dict[str, ConfigEntry]:
+    """Of a subscription to metrics of clients."""
+    entries = {}
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        value, source = definition.default, ConfigSource.DEFAULT_CONFIG
+        synonyms: tuple[ConfigSynonym, ...] = ()
+        if name in subscription:
+            value, source = _shown(definition, subscription[name]), ConfigSource.CLIENT_METRICS_CONFIG
+            synonyms = (ConfigSynonym(name, value, source),)
+        entries[name] = ConfigEntry(
+            name, value, source, definition.type, False, False, definition.documentation, synonyms
+        )
+    return entries
+
+
+def _shown(definition: ConfigDef, text: str) -> str | None:
+    try:
+        return format_value(parse_value(definition, text, kept=True))
+    except InvalidValue:
+        return text  # written by another version
 
 
 def effective_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigEntry]:

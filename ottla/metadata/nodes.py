@@ -29,6 +29,7 @@ PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 CONFIG_TOPICS = "/config/topics"
 CONFIG_BROKERS = "/config/brokers"
 CONFIG_GROUPS = "/config/groups"
+CONFIG_CLIENT_METRICS = "/config/client-metrics"
 CONFIG_CHANGES = "/config/changes"
 ISR_CHANGE_NOTIFICATION = "/isr_change_notification"
 LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
@@ -51,6 +52,7 @@ PERSISTENT_PATHS = (
     LOG_DIR_EVENT_NOTIFICATION,
     CONFIG_TOPICS,
     CONFIG_GROUPS,
+    CONFIG_CLIENT_METRICS,
     "/config/clients",
     "/config/users",
     CONFIG_BROKERS,
@@ -83,11 +85,20 @@ def topic_config_path(topic: str) -> str:
 
 
 def group_config_path(group_id: str) -> str:
+    return f"{CONFIG_GROUPS}/{_any_name(group_id)}"
+
+
+def client_metrics_path(subscription: str) -> str:
+    return f"{CONFIG_CLIENT_METRICS}/{_any_name(subscription)}"
+
+
+def _any_name(name: str) -> str:
     # A group may be called anything; a node may not.
-    return f"{CONFIG_GROUPS}/{quote(group_id, safe='')}"
+    return quote(name, safe="")
 
 
-def group_of_config(node: str) -> str:
+def name_of_config(node: str) -> str:
+    """Of a group or a subscription to metrics."""
     return unquote(node)
 
 

@@ -278,7 +278,24 @@ def test_no_election_is_needed(client: WireClient, topic: str, version: int) -> 
         "nowhere": [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
     }
     everything: Any = client.call(ElectLeadersRequest(topic_partitions=None), version)
-    assert (everything.error_code, everything.replica_election_results) == (ErrorCode.NONE, [])
+    assert everything.error_code == ErrorCode.NONE
+    results = {each.topic: each.partition_result for each in everything.replica_election_results}
+    assert results[topic] == []
+
+
+def test_without_time_nobody_is_elected_and_nothing_moves(client: WireClient, topic: str) -> None:
+    timed_out = ErrorCode.REQUEST_TIMED_OUT
+    asked = [TopicPartitions(topic=topic, partitions=[0])]
+    answer: Any = client.call(ElectLeadersRequest(topic_partitions=asked, timeout_ms=0))
+    [result] = answer.replica_election_results[0].partition_result
+    assert (answer.error_code, result.error_code, result.error_message) == (timed_out, timed_out, None)
+    everything: Any = client.call(ElectLeadersRequest(topic_partitions=None, timeout_ms=-1))
+    assert (everything.error_code, everything.replica_election_results) == (timed_out, [])
+    partitions = [ReassignablePartition(partition_index=0, replicas=[0])]
+    moves = [ReassignableTopic(name=topic, partitions=partitions)]
+    moved: Any = client.call(AlterPartitionReassignmentsRequest(topics=moves, timeout_ms=0))
+    assert moved.error_code == timed_out
+    assert [each.error_code for each in moved.responses[0].partitions] == [timed_out]
 
 
 def test_an_unknown_kind_of_election_is_refused(client: WireClient, topic: str) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import alter_configs, response_type, share_acknowledge, share_fetch
 from ottla.protocol.messages import alter_share_group_offsets as alter
 from ottla.protocol.messages import delete_share_group_offsets as delete
 from ottla.protocol.messages import describe_share_group_offsets as describe
-from ottla.protocol.messages import response_type, share_acknowledge, share_fetch
 from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -289,6 +289,32 @@ def test_a_share_session_from_its_opening_to_its_end(broker: Broker, client: Cli
     assert share.offsets()[0] == (0, 5, 1)
     assert share.fetch(share_session_epoch=-1, max_records=0).error_code == NONE
     assert share.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_a_share_group_has_limits_of_its_own(broker: Broker, client: Client) -> None:
+    limits = {"share.delivery.count.limit": "2", "share.partition.max.record.locks": "100"}
+    configure(client, **limits)
+    share = Share(client)
+    share.fetch()
+    for _ in range(120):
+        broker.produce("t", b"x")
+    taken = share.acquired()
+    assert sum(last - first + 1 for first, last, _ in taken) == 100, "no more is locked at once"
+    configure(client, **limits, **{"share.renew.acknowledge.enable": "false"})
+    assert share.acknowledge((0, 0, [4])) == ErrorCode.INVALID_RECORD_STATE, "not to be renewed"
+    assert share.acknowledge((0, 99, [2])) == NONE
+    assert {count for *_, count in share.acquired()} == {2}
+    assert share.acknowledge((0, 99, [2])) == NONE
+    assert share.acquired()[0][0] == 100, "two deliveries are enough"
+    configure(client, **{"share.record.lock.duration.ms": "20000"})
+    assert share.fetch(min_bytes=0).acquisition_lock_timeout_ms == 20_000
+
+
+def configure(client: Client, **configs: str) -> None:
+    entries = [alter_configs.AlterableConfig(name=name, value=value) for name, value in configs.items()]
+    resource = alter_configs.AlterConfigsResource(resource_type=32, resource_name="g", configs=entries)
+    [answer] = client(alter_configs.AlterConfigsRequest(resources=[resource])).responses
+    assert (answer.error_code, answer.error_message) == (NONE, None)
 
 
 def test_locks_go_with_the_connection(broker: Broker, client: Client) -> None:

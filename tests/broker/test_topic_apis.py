@@ -124,9 +124,11 @@ def test_too_many_partitions_in_one_request_are_refused_as_a_whole(client: WireC
 @pytest.mark.parametrize("version", range(1, 7))
 def test_every_version_deletes(client: WireClient, broker: Broker, name: str, version: int) -> None:
     broker.create_topic(name)
-    request = DeleteTopicsRequest(topic_names=[name, "nowhere"])
+    request = DeleteTopicsRequest(topic_names=[name, "nowhere"], timeout_ms=10_000)
     if version >= 6:
-        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name), DeleteTopicState(name="nowhere")])
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name), DeleteTopicState(name="nowhere")], timeout_ms=10_000
+        )
     answer: Any = client.call(request, version)
     assert {each.name: each.error_code for each in answer.responses} == {
         name: ErrorCode.NONE,
@@ -139,7 +141,7 @@ def test_topics_are_deleted_by_id(client: WireClient, broker: Broker, name: str)
     broker.create_topic(name)
     topic_id = broker.topic_id(name)
     states = [DeleteTopicState(topic_id=topic_id), DeleteTopicState(topic_id=b"x" * 16)]
-    answer: Any = client.call(DeleteTopicsRequest(topics=states), 6)
+    answer: Any = client.call(DeleteTopicsRequest(topics=states, timeout_ms=10_000), 6)
     assert [(each.name, each.topic_id, each.error_code) for each in answer.responses] == [
         (name, topic_id, ErrorCode.NONE),
         (None, b"x" * 16, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -160,7 +162,7 @@ def test_a_topic_that_is_named_in_two_ways_stays(client: WireClient, broker: Bro
         ),
         ([DeleteTopicState()], "Neither topic name nor id were specified."),
     ):
-        answer: Any = client.call(DeleteTopicsRequest(topics=states), 6)
+        answer: Any = client.call(DeleteTopicsRequest(topics=states, timeout_ms=10_000), 6)
         assert [(each.error_code, each.error_message) for each in answer.responses] == [
             (ErrorCode.INVALID_REQUEST, reason)
         ]
@@ -179,7 +181,7 @@ def careful() -> Iterator[Broker]:
 def test_deleting_can_be_forbidden(careful: Broker, name: str, version: int, code: ErrorCode) -> None:
     careful.create_topic(name)
     with WireClient(careful.bootstrap_servers) as client:
-        answer: Any = client.call(DeleteTopicsRequest(topic_names=[name]), version)
+        answer: Any = client.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000), version)
     assert [each.error_code for each in answer.responses] == [code]
     assert careful.topic_id(name)
 
@@ -194,7 +196,7 @@ def test_every_version_adds_partitions(client: WireClient, broker: Broker, name:
     for more, validate_only, reached in ((2, True, 1), (2, False, 2), (4, False, 4)):
         topic = CreatePartitionsTopic(name=name, count=more, assignments=assignments if more == 2 else None)
         answer: Any = client.call(
-            CreatePartitionsRequest(topics=[topic], validate_only=validate_only), version
+            CreatePartitionsRequest(topics=[topic], timeout_ms=10_000, validate_only=validate_only), version
         )
         assert [(each.error_code, each.error_message) for each in answer.results] == [(0, None)]
         assert len(described(client, [name])[0].partitions) == reached
@@ -210,8 +212,29 @@ def test_partitions_are_never_taken_away(client: WireClient, broker: Broker, nam
         ([(name, 4), (name, 5)], ErrorCode.INVALID_REQUEST),
     ):
         topics = [CreatePartitionsTopic(name=each, count=to, assignments=None) for each, to in wanted]
-        answer: Any = client.call(CreatePartitionsRequest(topics=topics))
+        answer: Any = client.call(CreatePartitionsRequest(topics=topics, timeout_ms=10_000))
         assert [each.error_code for each in answer.results] == [code]
+
+
+# Without time
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_request_without_time_does_nothing(
+    client: WireClient, broker: Broker, name: str, timeout_ms: int
+) -> None:
+    timed_out = [(ErrorCode.REQUEST_TIMED_OUT, None)]
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    created: Any = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms))
+    assert [(each.error_code, each.error_message) for each in created.topics] == timed_out
+    broker.create_topic(name)
+    more = [CreatePartitionsTopic(name=name, count=2, assignments=None)]
+    extended: Any = client.call(CreatePartitionsRequest(topics=more, timeout_ms=timeout_ms))
+    assert [(each.error_code, each.error_message) for each in extended.results] == timed_out
+    states = [DeleteTopicState(name=name)]
+    deleted: Any = client.call(DeleteTopicsRequest(topics=states, timeout_ms=timeout_ms))
+    assert [(each.error_code, each.error_message) for each in deleted.responses] == timed_out
+    assert len(described(client, [name])[0].partitions) == 1
 
 
 # DescribeTopicPartitions

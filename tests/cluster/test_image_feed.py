@@ -171,6 +171,10 @@ async def test_configs_that_one_broker_changes_are_in_force_on_all(tmp_path: Pat
             "g/1", lambda before: {"share.auto.offset.reset": "earliest"}
         )
         await until(lambda: all("g/1" in m.image.group_configs for m in found))
+        await found[1].admin.alter_group_configs("g/1", lambda before: {})
+        await until(lambda: not any("g/1" in m.image.group_configs for m in found))
+        await found[2].admin.alter_client_metrics("m/1", lambda before: {"interval.ms": "500"})
+        await until(lambda: all(m.image.client_metrics == {"m/1": {"interval.ms": "500"}} for m in found))
         limited = entity({CLIENT_ID: "c"})
         changes = [QuotaChange("producer_byte_rate", 1000.0)]
         await alter_client_quotas(found[0].store, found[0].image, limited, changes, tell=True)

@@ -195,6 +195,29 @@ def test_incremental_alter_configs_refused(client: Client, topic: str) -> None:
     assert code == ErrorCode.INVALID_CONFIG
 
 
+@case("IncrementalAlterConfigs of a group, within the broker's bounds", needs=["incremental_alter_configs"])
+def test_incremental_alter_group_configs(client: Client, observer: AgentClient, unique: str) -> None:
+    key = "consumer.session.timeout.ms"
+    broker = observer.call("describe_cluster")["brokers"][0][0]
+    bounds = observer.call("describe_configs", kind="broker", name=str(broker))
+    most = int(bounds[f"group.consumer.max.{key.removeprefix('consumer.')}"]["value"])
+
+    def change(operation: str, value: str | None) -> None:
+        changes = [(operation, key, value)]
+        client.call("incremental_alter_configs", kind="group", name=unique, changes=changes)
+
+    def found() -> str:
+        value: str = client.call("describe_configs", kind="group", name=unique)[key]["value"]
+        return value
+
+    default = found()
+    change("SET", str(most))
+    wait_for(lambda: found() == str(most), "the value is set")
+    assert code_of(lambda: change("SET", str(most + 1))) == ErrorCode.INVALID_CONFIG
+    change("DELETE", None)
+    wait_for(lambda: found() == default, "the default is back")
+
+
 def value_of(observer: AgentClient, topic: str, key: str) -> str:
     value: str = observer.call("describe_configs", kind="topic", name=topic)[key]["value"]
     return value

@@ -146,6 +146,14 @@ def test_pattern(client: Client, observer: AgentClient, make_topic: MakeTopic, u
     assert values([member]) == {first.value, second.value}
 
 
+@case("A pattern with flags and classes of RE2", needs=[*NEEDS, "patterns of RE2"])
+def test_pattern_of_re2(client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str) -> None:
+    record = Record(value=b"found", partition=0)
+    observer.produce(make_topic(), [record])
+    member = client.member(f"g-{unique}", rf"^(?i){unique.upper()}-[[:alnum:]\pL_-]+", assignor=UNIFORM)
+    wait_for_records([member], [record])
+
+
 @case("Commit in one process, resume in another", needs=NEEDS)
 def test_resume(client: Client, observer: AgentClient, topic: str, unique: str) -> None:
     observer.produce(topic, [Record(value=b"%d" % i, partition=0) for i in range(50)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.config import GroupConfig, Pace
 from ottla.coordinator.consumer_group import ConsumerGroup, HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.consumer_records import apply
 from ottla.coordinator.consumer_state import Assignment, ConsumerState
@@ -49,7 +49,8 @@ class ConsumerMachine:
 
     def __init__(self, topics: FakeTopics | None = None, **config: Any) -> None:
         self.topics = topics or FakeTopics(t=4)
-        self.config = GroupConfig(**{"consumer_assignment_interval_ms": 0, **config})
+        self.pace = Pace(assignment_interval_ms=0)
+        self.config = GroupConfig(pace_of=lambda group_type, group_id: self.pace, **config)
         self.now = 1_000_000
         self.group = ConsumerGroup("g", self.config, self.topics)
         self.timers: dict[TimerKey, int] = {}

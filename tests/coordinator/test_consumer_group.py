@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.coordinator.config import Pace
 from ottla.coordinator.consumer_state import ConsumerGroupState, MemberState
-from ottla.coordinator.effects import TimerKey, TimerKind
+from ottla.coordinator.effects import TimerKey, TimerKind, session_timer
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.consumer_machine import ConsumerMachine, FakeTopics, owned, partitions
 
@@ -117,13 +118,22 @@ def test_a_deleted_topic_is_taken_away() -> None:
 
 
 def test_assignments_are_not_made_more_often_than_the_interval() -> None:
-    machine = ConsumerMachine(consumer_assignment_interval_ms=1_000)
+    machine = ConsumerMachine()
+    machine.pace = Pace(assignment_interval_ms=1_000)
     machine.join("a")
     second = machine.join("b")
     assert (second.member_epoch, machine.group.state) == (2, ConsumerGroupState.ASSIGNING)
     machine.now += 1_000
     machine.heartbeat("b", 2)
     assert machine.group.state_now.target_epoch == 3
+
+
+def test_what_a_group_sets_for_itself_counts_from_the_next_heartbeat_on() -> None:
+    machine = ConsumerMachine()
+    machine.join("a")
+    machine.pace = Pace(heartbeat_interval_ms=7_000, session_timeout_ms=50_000, assignment_interval_ms=0)
+    assert machine.heartbeat("a", 2).heartbeat_interval_ms == 7_000
+    assert machine.timers[session_timer("a")] == 50_000
 
 
 # Static members

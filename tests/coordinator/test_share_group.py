@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.coordinator.assignors import Subscriber, assign_simple
-from ottla.coordinator.config import GroupConfig
+from ottla.coordinator.config import GroupConfig, Pace
 from ottla.coordinator.consumer_group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.consumer_state import ConsumerGroupState
 from ottla.coordinator.effects import TimerKey, TimerKind
@@ -19,7 +19,7 @@ from tests.coordinator.consumer_machine import FakeTopics, partitions
 class Machine:
     def __init__(self, **config: int) -> None:
         self.topics = FakeTopics(t=2)
-        settings = GroupConfig(**{"share_assignment_interval_ms": 0, **config})  # type: ignore[arg-type]
+        settings = GroupConfig(pace_of=lambda *_: Pace(assignment_interval_ms=0), **config)  # type: ignore[arg-type]
         self.group = ShareGroup("g", settings, self.topics)
         self.replayed = ShareGroupState()
 

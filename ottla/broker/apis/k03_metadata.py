@@ -3,7 +3,8 @@
 Behaviour
 - Brokers are named with the address that they advertise on the listener that was asked.
 - An unknown topic is created where the client and auto.create.topics.enable allow it; the first answer is
-  LEADER_NOT_AVAILABLE and the client asks again, as with Kafka.
+  LEADER_NOT_AVAILABLE and the client asks again, as with Kafka. While the client has used up its
+  controller_mutation_rate, that is all that happens.
 - Topics asked for by id are never created.
 
 Version notes
@@ -32,6 +33,7 @@ from ottla.protocol.messages.metadata import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
+    from ottla.cluster.topic_admin import Charge
 
 _NOT_ASKED = -(2**31)
 
@@ -43,7 +45,8 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
         topics = [_describe(broker, topic, operations) for topic in image.topics.values()]
     else:
         may_create = request.allow_auto_topic_creation and broker.auto_create_topics
-        topics = [_look_up(broker, asked, may_create, operations) for asked in request.topics]
+        charge = broker.quotas.mutations(context, strict=True).charge
+        topics = [_look_up(broker, asked, may_create, operations, charge) for asked in request.topics]
     cluster_operations = _NOT_ASKED
     if request.include_cluster_authorized_operations:
         cluster_operations = CLUSTER_OPERATIONS
@@ -60,7 +63,7 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
 
 
 def _look_up(
-    broker: Broker, asked: MetadataRequestTopic, may_create: bool, operations: int
+    broker: Broker, asked: MetadataRequestTopic, may_create: bool, operations: int, charge: Charge
 ) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_UUID:
         topic = broker.image.topics_by_id.get(asked.topic_id)
@@ -76,7 +79,7 @@ def _look_up(
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if may_create or name in INTERNAL_TOPICS:
-            error = broker.auto_create(name)
+            error = broker.auto_create(name, charge)
         else:
             validate_topic_name(name)
     except KafkaError as refused:

@@ -4,8 +4,11 @@ Behaviour
 - Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
 - A request for more than 10,000 partitions in all is refused as a whole, with POLICY_VIOLATION.
 - A topic is answered when its logs are open, so it can be used at once. In a cluster that holds for this broker's logs;
-  what takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same.
+  what takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same. With a timeout of 0 or
+  less that is the answer, and nothing is done.
 - validate_only answers as if the topic had been created, including the id that it would have got.
+- Each partition counts against controller_mutation_rate, with validate_only as well. While there is a debt, topics are
+  refused with THROTTLING_QUOTA_EXCEEDED; below version 6 they are created, and the client has to wait.
 
 Version notes
 - 2 the first; 4 partitions and replication factor may be -1, the broker's default; 5 flexible, and the answer tells
@@ -20,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ottla.broker.client_quotas import MutationQuota
 from ottla.cluster.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.effective_config import effective_topic_config
@@ -37,16 +41,22 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
 
 _DESCRIBED_SINCE = 5
+_QUOTA_ERRORS_SINCE = 6
 
 
 async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0:
+        return _refuse_all(times, ErrorCode.REQUEST_TIMED_OUT, None)
     if sum(map(_partitions, request.topics)) > MAX_PARTITIONS_PER_REQUEST:
-        return _refuse_all(times)
+        return _refuse_all(times, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
+    quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
     once = [topic for topic in request.topics if times[topic.name] == 1]
-    results = await asyncio.gather(*(_create(broker, topic, request, context.version) for topic in once))
+    results = await asyncio.gather(
+        *(_create(broker, topic, request, context.version, quota) for topic in once)
+    )
     results += [
         CreatableTopicResult(
             name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
@@ -54,26 +64,21 @@ async def handle(
         for name, count in times.items()
         if count > 1
     ]
-    return CreateTopicsResponse(topics=results)
+    return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=results)
 
 
 def _partitions(topic: CreatableTopic) -> int:
     return max(topic.num_partitions, len(topic.assignments), 1)
 
 
-def _refuse_all(names: Iterable[str]) -> CreateTopicsResponse:
+def _refuse_all(names: Iterable[str], code: ErrorCode, message: str | None) -> CreateTopicsResponse:
     return CreateTopicsResponse(
-        topics=[
-            CreatableTopicResult(
-                name=name, error_code=ErrorCode.POLICY_VIOLATION, error_message=TOO_MANY_PARTITIONS
-            )
-            for name in names
-        ]
+        topics=[CreatableTopicResult(name=name, error_code=code, error_message=message) for name in names]
     )
 
 
 async def _create(
-    broker: Broker, wanted: CreatableTopic, request: CreateTopicsRequest, version: int
+    broker: Broker, wanted: CreatableTopic, request: CreateTopicsRequest, version: int, quota: MutationQuota
 ) -> CreatableTopicResult:
     try:
         topic = await broker.topic_admin.create_topic(
@@ -84,6 +89,7 @@ async def _create(
             configs={config.name: config.value for config in wanted.configs},
             validate_only=request.validate_only,
             timeout_ms=request.timeout_ms,
+            charge=quota.charge,
         )
     except KafkaError as error:
         return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)

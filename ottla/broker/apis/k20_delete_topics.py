@@ -5,9 +5,11 @@ Behaviour
 - A name or id that comes twice, or a name whose id comes too, is answered once with INVALID_REQUEST.
 - With delete.topic.enable=false every topic is answered with TOPIC_DELETION_DISABLED, which versions below 3 do not
   know: they get INVALID_REQUEST.
+- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
+- Each partition counts against controller_mutation_rate: see CreateTopics.
 
 Version notes
-- 1 the first; 3 TOPIC_DELETION_DISABLED; 4 flexible; 5 error messages; 6 topic ids.
+- 1 the first; 3 TOPIC_DELETION_DISABLED; 4 flexible; 5 error messages and quota errors; 6 topic ids.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.broker.client_quotas import MutationQuota
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
 _IDS_SINCE = 6
 _DELETION_DISABLED_SINCE = 3
+_QUOTA_ERRORS_SINCE = 5
 
 
 async def handle(
@@ -40,11 +44,20 @@ async def handle(
     asked = request.topics
     if context.version < _IDS_SINCE:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
+    if request.timeout_ms <= 0:
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return DeleteTopicsResponse(
+            responses=[
+                DeletableTopicResult(name=name, topic_id=topic_id, error_code=timed_out, error_message=None)
+                for name, topic_id in dict.fromkeys((state.name, state.topic_id) for state in asked)
+            ]
+        )
     refused, wanted = _sort_out(broker.image, asked)
+    quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
     deleted = await asyncio.gather(
-        *(_delete(broker, topic, request.timeout_ms, context.version) for topic in wanted)
+        *(_delete(broker, topic, request.timeout_ms, context.version, quota) for topic in wanted)
     )
-    return DeleteTopicsResponse(responses=[*deleted, *refused])
+    return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=[*deleted, *refused])
 
 
 def _sort_out(
@@ -90,11 +103,13 @@ def _find(image: ClusterImage, name: str | None, topic_id: bytes, times: int) ->
     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
 
-async def _delete(broker: Broker, topic: TopicImage, timeout_ms: int, version: int) -> DeletableTopicResult:
+async def _delete(
+    broker: Broker, topic: TopicImage, timeout_ms: int, version: int, quota: MutationQuota
+) -> DeletableTopicResult:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
     try:
         # A client that hangs up must not leave a topic's committed offsets behind.
-        await asyncio.shield(broker.delete_topic(topic.name, timeout_ms))
+        await asyncio.shield(broker.delete_topic(topic.name, timeout_ms, quota.charge))
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
         if error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DELETION_DISABLED_SINCE:

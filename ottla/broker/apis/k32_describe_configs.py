@@ -1,10 +1,10 @@
 """DescribeConfigs, key 32: values in force, where they come from, and what stands behind them.
 
 Behaviour
-- Topics, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of them; a
-  key that does not exist is left out.
-- Sensitive values are null. Loggers are not listed: they cannot be changed while the broker runs.
-- Groups and client metrics have no configurations yet.
+- Topics, groups, this broker, and with an empty broker name what is set for all brokers. No keys, or null, mean all of
+  them; a key that does not exist is left out.
+- Sensitive values are null. Loggers have the names that Python's logging knows them by.
+- A group or a subscription to metrics that nobody has set anything for has defaults only, whether it is there or not.
 
 Version notes
 - 1 synonyms and sources; 2 the same; 3 types and documentation; 4 flexible.
@@ -16,8 +16,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.config_resources import ResourceType, parse_broker_id
+from ottla.broker.loggers import logger_configs
 from ottla.metadata.effective_config import (
     ConfigEntry,
+    client_metrics_config,
     effective_broker_config,
     effective_cluster_default_config,
     effective_group_config,
@@ -90,11 +92,17 @@ def _entries(broker: Broker, kind: int, name: str) -> Mapping[str, ConfigEntry]:
                     ErrorCode.INVALID_REQUEST,
                     f"Unexpected broker id, expected {broker.node_id} but received {name}",
                 )
-            return {}
+            return logger_configs()
         case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
             return effective_group_config(broker.config, broker.image.group_configs.get(name, {}))
         case ResourceType.CLIENT_METRICS:
-            return {}
+            if not name:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+                )
+            return client_metrics_config(broker.image.client_metrics.get(name, {}))
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 

@@ -31,7 +31,7 @@ async def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
     wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
-    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only)
+    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only, incremental=False)
     return AlterConfigsResponse(
         responses=[AlterConfigsResourceResponse(**outcome._asdict()) for outcome in outcomes]
     )

@@ -2,7 +2,8 @@
 
 Behaviour
 - Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
-- New partitions are open when the answer comes.
+- New partitions are open when the answer comes. Each counts against controller_mutation_rate: see CreateTopics.
+- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
 
 Version notes
 - 0 the first; 1 the same; 2 flexible; 3 quota errors.
@@ -14,6 +15,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ottla.broker.client_quotas import MutationQuota
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -26,15 +28,23 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.dispatch import RequestContext
 
+_QUOTA_ERRORS_SINCE = 3
+
 
 async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
+    if request.timeout_ms <= 0:
+        timed_out = ErrorCode.REQUEST_TIMED_OUT
+        return CreatePartitionsResponse(
+            results=[CreatePartitionsTopicResult(name=name, error_code=timed_out) for name in times]
+        )
     known = [
         topic for topic in request.topics if times[topic.name] == 1 and topic.name in broker.image.topics
     ]
-    results = await asyncio.gather(*(_extend(broker, topic, request) for topic in known))
+    quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
+    results = await asyncio.gather(*(_extend(broker, topic, request, quota) for topic in known))
     results += [
         CreatePartitionsTopicResult(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for name, count in times.items()
@@ -47,11 +57,11 @@ async def handle(
         for name, count in times.items()
         if count > 1
     ]
-    return CreatePartitionsResponse(results=results)
+    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=results)
 
 
 async def _extend(
-    broker: Broker, wanted: CreatePartitionsTopic, request: CreatePartitionsRequest
+    broker: Broker, wanted: CreatePartitionsTopic, request: CreatePartitionsRequest, quota: MutationQuota
 ) -> CreatePartitionsTopicResult:
     assignment = None
     if wanted.assignments is not None:
@@ -63,6 +73,7 @@ async def _extend(
             assignment=assignment,
             validate_only=request.validate_only,
             timeout_ms=request.timeout_ms,
+            charge=quota.charge,
         )
     except KafkaError as error:
         return CreatePartitionsTopicResult(

@@ -4,7 +4,8 @@ Behaviour
 - A partition that has the leader it should have needs no election, and on a single broker that is every partition with
   a leader. One without a leader has nobody to elect.
 - In a cluster any broker carries the election out, by a conditional write; the answer comes when it is written.
-- Null partitions mean all of them; then only those are listed for which there is something to say.
+- Null partitions mean all of them; then of each topic only those are listed for which there is something to say.
+- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
 
 Version notes
 - 0 the preferred replica; 1 unclean election too, and a top-level error code; 2 flexible.
@@ -39,6 +40,8 @@ _PREFERRED, _UNCLEAN = 0, 1
 async def handle(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
+    if request.timeout_ms <= 0:
+        return _timed_out(request)
     everything = request.topic_partitions is None
     if request.topic_partitions is None:
         asked = [(topic.name, list(topic.partitions)) for topic in broker.image.topics.values()]
@@ -63,12 +66,26 @@ async def handle(
         ]
         if everything:
             partitions = [each for each in partitions if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
-        if partitions or not everything:
-            results.append(ReplicaElectionResult(topic=topic, partition_result=partitions))
+        results.append(ReplicaElectionResult(topic=topic, partition_result=partitions))
     response = ElectLeadersResponse(replica_election_results=results)
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         response.error_code = ErrorCode.INVALID_REQUEST
     return response
+
+
+def _timed_out(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    error = ErrorCode.REQUEST_TIMED_OUT
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=index, error_code=error, error_message=None)
+                for index in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=error, replica_election_results=results)
 
 
 async def _elect(

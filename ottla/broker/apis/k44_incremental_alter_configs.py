@@ -4,6 +4,7 @@ Behaviour
 - Appending and subtracting are for lists; where nothing is set they begin with Kafka's default, as Kafka does.
 - Each resource succeeds or fails on its own, with all its changes.
 - Only what Kafka can change while running can be changed for brokers; the rest is refused with INVALID_REQUEST.
+- Levels of this broker's loggers are in force at once and until it stops.
 
 Version notes
 - 0 the first; 1 flexible.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.config_resources import ResourceType, alter_each
+from ottla.broker.loggers import changed_levels
 from ottla.cluster.config_changes import ConfigChange, changed
 from ottla.cluster.topic_admin import Alteration
 from ottla.metadata.broker_configs import broker_config_def
@@ -34,13 +36,15 @@ async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
-    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only)
+    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only, incremental=True)
     return IncrementalAlterConfigsResponse(
         responses=[AlterConfigsResourceResponse(**outcome._asdict()) for outcome in outcomes]
     )
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:
-    definition_of = TOPIC_CONFIGS.get if resource.resource_type == ResourceType.TOPIC else broker_config_def
     changes = [ConfigChange(each.name, each.config_operation, each.value) for each in resource.configs]
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        return lambda before: changed_levels(before, changes)
+    definition_of = TOPIC_CONFIGS.get if resource.resource_type == ResourceType.TOPIC else broker_config_def
     return lambda before: changed(before, changes, definition_of)

@@ -4,6 +4,7 @@ Behaviour
 - In a cluster any broker writes what is asked for, and answers when it is written. Replicas that are new are fetched
   to; when all that are to stay are in sync, the controller takes the others out. Null replicas cancel that.
 - With one broker there is nowhere to move to: a valid assignment is the one that is there, and is granted at once.
+- With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
 
 Version notes
 - 0 the first, flexible; 1 whether the replication factor may change.
@@ -41,7 +42,10 @@ async def handle(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
     try:
-        if broker.member is None:
+        if request.timeout_ms <= 0:
+            response.error_code = ErrorCode.REQUEST_TIMED_OUT
+            refused = _refuse_all(request, ErrorCode.REQUEST_TIMED_OUT)
+        elif broker.member is None:
             refused = _check_all(broker, request)
         else:
             refused = await _alter(broker.member, request)
@@ -60,6 +64,16 @@ async def handle(
         for topic in request.topics
     ]
     return response
+
+
+def _refuse_all(
+    request: AlterPartitionReassignmentsRequest, code: ErrorCode
+) -> dict[PartitionKey, KafkaError]:
+    return {
+        (topic.name, each.partition_index): KafkaError(code)
+        for topic in request.topics
+        for each in topic.partitions
+    }
 
 
 def _answer(index: int, error: KafkaError | None) -> ReassignablePartitionResponse:

@@ -2,7 +2,7 @@
 
 Behaviour
 - Each entry succeeds or fails as a whole and on its own. A quota is in force before it is acknowledged.
-- controller_mutation_rate is kept and shown, and limits nothing.
+- controller_mutation_rate is counted by each broker for itself, as each carries out what it is asked.
 - An address has to be one: names of hosts, which Kafka resolves, are refused.
 
 Version notes

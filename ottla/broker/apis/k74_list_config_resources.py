@@ -1,7 +1,8 @@
 """ListConfigResources, key 74: what DescribeConfigs can be asked about.
 
 Behaviour
-- There are topics, brokers and brokers' loggers; client metrics and groups have no configurations here.
+- Topics and brokers are listed, with the brokers' loggers; of groups and of subscriptions to clients' metrics those
+  that something is set for.
 
 Version notes
 - 0 client metrics only, flexible; 1 all types, or those that are named; an unknown type is answered with
@@ -30,10 +31,10 @@ _TYPES_SINCE = 1
 def handle(
     broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
-    if context.version < _TYPES_SINCE:
-        return ListConfigResourcesResponse()
     try:
         wanted = {ResourceType(each) for each in request.resource_types} or set(ResourceType)
+        if context.version < _TYPES_SINCE:
+            wanted = {ResourceType.CLIENT_METRICS}
     except ValueError:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     brokers = [str(broker_id) for broker_id in broker.image.brokers]
@@ -42,11 +43,12 @@ def handle(
         ResourceType.BROKER: brokers,
         ResourceType.BROKER_LOGGER: brokers,
         ResourceType.GROUP: list(broker.image.group_configs),
+        ResourceType.CLIENT_METRICS: list(broker.image.client_metrics),
     }
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)
             for kind in sorted(wanted)
-            for name in names.get(kind, ())
+            for name in names[kind]
         ]
     )

@@ -1,0 +1,103 @@
+"""The loggers of this process, as DescribeConfigs shows them and IncrementalAlterConfigs changes them.
+
+They have Python's names: `ottla.coordinator` and what is below it says what groups do, `kazoo` what the client of
+ZooKeeper does, and `root` is what all others inherit from. A change lasts until the broker stops. Compaction runs in a
+process of its own, which it does not reach.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+from ottla.cluster.config_changes import ConfigChange, Operation, check_changes
+from ottla.metadata.config_defs import ConfigSource, ConfigType
+from ottla.metadata.effective_config import ConfigEntry
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+ROOT = "root"
+_LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG // 2,
+}
+_OURS = "ottla"
+
+
+def logger_configs() -> dict[str, ConfigEntry]:
+    """Every logger with the level in force."""
+    return {
+        name: ConfigEntry(
+            name,
+            _level_name(logging.getLogger(name).getEffectiveLevel()),
+            ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            ConfigType.UNKNOWN,
+            read_only=False,
+            sensitive=False,
+            documentation="",
+            synonyms=(),
+        )
+        for name in sorted(set(_names()))
+    }
+
+
+def own_levels() -> dict[str, str]:
+    """Those that do not inherit their level."""
+    return {name: _level_name(logger.level) for name in _names() if (logger := logging.getLogger(name)).level}
+
+
+def changed_levels(before: Mapping[str, str], changes: Sequence[ConfigChange]) -> dict[str, str]:
+    """What `own_levels` shall be; KafkaError in Kafka's words for what cannot be."""
+    check_changes(changes)
+    known = set(_names())
+    after = dict(before)
+    for name, operation, level in changes:
+        if operation in (Operation.APPEND, Operation.SUBTRACT):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource",
+            )
+        if operation not in (Operation.SET, Operation.DELETE):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown configuration operation {operation}")
+        if name not in known:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+        if operation == Operation.DELETE:
+            if name == ROOT:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, "Removing the log level of the root logger is not allowed"
+                )
+            after.pop(name, None)
+            continue
+        if level not in _LEVELS:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
+                f"Valid log levels are {', '.join(sorted(_LEVELS))}",
+            )
+        after[name] = level
+    return after
+
+
+def set_levels(levels: Mapping[str, str]) -> None:
+    """Let `own_levels` be that."""
+    before = own_levels()
+    for name in before.keys() - levels.keys():
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    for name, level in levels.items():
+        if before.get(name) != level:
+            logging.getLogger(name).setLevel(_LEVELS[level])
+
+
+def _names() -> Iterator[str]:
+    yield ROOT
+    for name, found in logging.root.manager.loggerDict.items():
+        # A package has no logger yet where only its modules have one; it is what people want to name.
+        if isinstance(found, logging.Logger) or name == _OURS or name.startswith(f"{_OURS}."):
+            yield name
+
+
+def _level_name(level: int) -> str:
+    return next((name for name, least in _LEVELS.items() if level >= least), "TRACE")

@@ -1,0 +1,39 @@
+"""How much of something may still happen: a bucket that fills at a steady rate, as for Kafka's mutation quota."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Tokens come at the rate of the limit, up to what `windows` windows of `seconds` each would bring.
+
+    Who has any left may spend more than there are, and then waits until the debt is paid: a single large request is
+    never refused for its size. A new bucket is full. Owner: the event loop; the clock is the caller's.
+    """
+
+    __slots__ = ("_at", "_span", "_tokens")
+
+    def __init__(self, windows: int, seconds: float) -> None:
+        self._span = windows * seconds
+        self._tokens: float | None = None
+        self._at = 0.0
+
+    def left(self, limit: float, now: float) -> float:
+        """Below zero: the debt."""
+        most = limit * self._span
+        tokens = most if self._tokens is None else min(most, self._tokens + (now - self._at) * limit)
+        self._tokens, self._at = tokens, now
+        return tokens
+
+    def spend(self, amount: float, limit: float, now: float) -> None:
+        self._tokens = self.left(limit, now) - amount
+
+    def wait(self, limit: float, now: float) -> float:
+        """Seconds until the debt is paid."""
+        debt = -self.left(limit, now)
+        if debt <= 0:
+            return 0.0
+        return debt / limit if limit > 0 else self._span
+
+    def is_idle(self, now: float) -> bool:
+        """Nothing was spent for so long that it is full again, or nearly."""
+        return now - self._at > self._span and (self._tokens is None or self._tokens >= 0)

@@ -1,0 +1,31 @@
+// What RE2 for Java, which Apache Kafka uses, makes of patterns.
+//
+// A line is a pattern and texts, with tabs between; the answer is "ok" and a 1 or 0 for every text that matches as a
+// whole or does not, or "bad" and why it is no pattern.
+
+import com.google.re2j.Pattern;
+import com.google.re2j.PatternSyntaxException;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+
+public class Patterns {
+    public static void main(String[] arguments) throws Exception {
+        var in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        var out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            String[] fields = line.split("\t", -1);
+            try {
+                Pattern pattern = Pattern.compile(fields[0]);
+                var found = new StringBuilder();
+                for (int i = 1; i < fields.length; i++) {
+                    found.append(pattern.matcher(fields[i]).matches() ? "1" : "0");
+                }
+                out.println("ok\t" + found);
+            } catch (PatternSyntaxException reason) {
+                out.println("bad\t" + reason.getDescription());
+            }
+        }
+    }
+}
