@@ -117,6 +117,7 @@ _MOVING = (
     confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION,
     confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
     confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE,
+    confluent_kafka.KafkaError.KAFKA_STORAGE_ERROR,
 )
 
 
@@ -138,6 +139,6 @@ def _end(
 def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
     """Everything that was acknowledged is there, once and in order."""
     assert load.failed == []
-    found = read_all(cluster.bootstrap_servers, topic)
+    found = read_all(cluster.bootstrap_servers, topic, partition=load.partition)
     assert found == sorted(set(found)), "something was doubled or reordered"
     assert set(load.acknowledged) <= set(found), "something was lost"
