@@ -25,12 +25,12 @@ def out_of_reach(
 
 
 def lost_logs(
-    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int, *, has_new_disk: bool
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int, *, disks_changed: bool
 ) -> list[PartitionKey]:
     """Partitions of this broker that had a log once and have none now: they begin anew, and vouch for nothing.
 
     Where no log was ever made, for want of time, an empty one is all there is to have. That is not so where a
-    directory is new, since the log may have been in the one before, nor where the log was out of reach before.
+    directory is new or was taken away, since the log may have been on that disk, nor where it was out of reach before.
     """
     unreachable = set(out_of_reach(directories, image, broker_id))
     were_offline = image.offline_replicas.get(broker_id, frozenset())
@@ -38,7 +38,7 @@ def lost_logs(
         key
         for key, partition in _without_log(directories, image, broker_id)
         if key not in unreachable
-        and (has_new_disk or (image.topics[partition.topic].topic_id, partition.partition) in were_offline)
+        and (disks_changed or (image.topics[partition.topic].topic_id, partition.partition) in were_offline)
     ]
 
 

@@ -114,7 +114,7 @@ class Server:
         await broker.start()
         if broker.member is not None:
             await broker.member.start()
-            self._claim_new_directories(broker)
+            self._settle_in(broker)
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         broker.cleaner = log_cleaner(broker)
@@ -165,7 +165,9 @@ class Server:
         await store.sync()  # what looks deleted to a server that lags would be taken for deleted
         await feed.load()
         known = [directory for directory in self._directories if directory.meta is not None]
-        has_new_disk = any(each.online and each.meta is None for each in self._directories)
+        disks_changed = len(known) < len(self._directories) or any(
+            not each.siblings <= set(self.data_dirs) for each in known
+        )
         self._claim(known, cluster_id)
         await asyncio.to_thread(self._load_logs, image)
         await asyncio.to_thread(remove_strays, known, image, config.broker_id)
@@ -173,7 +175,7 @@ class Server:
         if lacking := out_of_reach(self._directories, image, config.broker_id):
             logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
             replicas.keep_offline(lacking)
-        lost = lost_logs(self._directories, image, config.broker_id, has_new_disk=has_new_disk)
+        lost = lost_logs(self._directories, image, config.broker_id, disks_changed=disks_changed)
         topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
         broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
         broker.member = self._member = ClusterMember(broker, store, feed, self._endpoints(), lost)
@@ -190,11 +192,12 @@ class Server:
             except OSError as error:
                 self._do_without(directory, f"{directory.path} cannot be written: {error.strerror or error}")
 
-    def _claim_new_directories(self, broker: Broker) -> None:
+    def _settle_in(self, broker: Broker) -> None:
         """Not before everybody knows what was lost with the ones before, so that a crash does not make it forgotten."""
         for directory in self._directories:
             try:
                 directory.claim(broker.node_id, broker.cluster_id)
+                directory.note_siblings(self.data_dirs)
             except OSError as error:
                 broker.replicas.directory_failed(directory, error)
 

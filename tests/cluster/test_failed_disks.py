@@ -229,6 +229,28 @@ def test_an_operator_may_go_on_without_what_is_lost(cluster: Cluster, tmp_path: 
     assert read(cluster, "t", lost) == {each: [b"more"] for each in lost}
 
 
+@pytest.mark.parametrize("noticed", [True, False])
+def test_a_directory_that_is_not_used_any_more_is_no_reason_to_lead_without_it(
+    cluster: Cluster, tmp_path: Path, noticed: bool
+) -> None:
+    cluster.create_topic("t", PARTITIONS, replication_factor=2)
+    produce(cluster, "t", b"kept")
+    cluster.kill(1)
+    cluster.kill(0)
+    lost = lose_second_disk(cluster, tmp_path / "broken")
+    if noticed:  # by an earlier start, which could not reach the disk
+        cluster.directory(0).with_name("broker-0-b").touch()
+        cluster.restart(0)
+        cluster.stop(0)
+    cluster._broker_config[0]["log.dirs"] = str(cluster.directory(0))
+    cluster.restart(0)
+    cluster.restart(1)
+    for partition in range(PARTITIONS):
+        cluster.wait_for_isr("t", {0, 1}, partition)
+        wait_until_shown(cluster, partition, leader=None, offline=set())
+    assert read(cluster, "t", lost) == {each: [b"kept"] for each in lost}
+
+
 def test_one_damaged_log_is_offline_and_the_others_of_its_topic_are_not(cluster: Cluster) -> None:
     cluster.create_topic("t", PARTITIONS, replication_factor=2)
     cluster.kill(1)
@@ -322,12 +344,12 @@ def test_missing_logs_are_told_apart(tmp_path: Path) -> None:
     try:
         gone = LogDirectory.unusable(tmp_path / "gone")
         assert out_of_reach([here, gone], image, 0) == both
-        assert lost_logs([here, gone], image, 0, has_new_disk=False) == []
+        assert lost_logs([here, gone], image, 0, disks_changed=False) == []
         assert out_of_reach([here], image, 0) == []
-        assert lost_logs([here], image, 0, has_new_disk=False) == [], "they were never made"
-        assert lost_logs([here], image, 0, has_new_disk=True) == both
+        assert lost_logs([here], image, 0, disks_changed=False) == [], "they were never made"
+        assert lost_logs([here], image, 0, disks_changed=True) == both
         image.set_offline_replicas({0: frozenset({(TOPIC, 1)})})
-        assert lost_logs([here], image, 0, has_new_disk=False) == [("t", 1)]
+        assert lost_logs([here], image, 0, disks_changed=False) == [("t", 1)]
     finally:
         here.abandon()
     config = BrokerConfig.embedded({})

@@ -18,6 +18,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
 )
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost, read_all
+from tests.cluster.moving import alter, create, wait_for_replicas
 from tests.cluster.tools import kafka
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -48,9 +49,14 @@ def repaired(cluster: Cluster) -> Iterator[None]:
     yield
     for broker_id in cluster.ports:
         cluster.repair_disk(broker_id)
-        if broker_id not in cluster.running() or "failed:" in cluster.log(broker_id).read_text():
+        if broker_id not in cluster.running() or any(errors(cluster, broker_id).values()):
             cluster.restart(broker_id)
-            cluster.log(broker_id).write_text("")
+
+
+def errors(cluster: Cluster, broker_id: int) -> dict[str, int]:
+    """What a broker says of each of its directories."""
+    answer = cluster.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, broker=broker_id)
+    return {each.log_dir: each.error_code for each in answer.results}
 
 
 def in_directory(directory: Path, topic: str) -> list[int]:
@@ -148,10 +154,9 @@ def test_operators_see_it_everywhere(cluster: Cluster) -> None:
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="seen")])
         answer = cluster.ask(request, DescribeTopicPartitionsResponse, broker=asked)
         assert list(answer.topics[0].partitions[0].offline_replicas) == [follower]
-    answer = cluster.ask(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, broker=follower)
-    errors = {each.log_dir: each.error_code for each in answer.results}
-    assert errors.pop(str(directory)) == ErrorCode.KAFKA_STORAGE_ERROR
-    assert set(errors.values()) == {ErrorCode.NONE}
+    failed = [path for path, error in errors(cluster, follower).items() if error]
+    assert failed == [str(directory)]
+    assert errors(cluster, follower)[str(directory)] == ErrorCode.KAFKA_STORAGE_ERROR
     said = kafka(cluster, "log_dirs", "--describe", "--broker-list", follower).splitlines()[-1]
     [told] = json.loads(said)["brokers"]
     assert {each["logDir"]: each["error"] for each in told["logDirs"]}[
@@ -159,7 +164,7 @@ def test_operators_see_it_everywhere(cluster: Cluster) -> None:
     ] == "KAFKA_STORAGE_ERROR"
     assert "Topic: seen" in kafka(cluster, "topics", "--describe", "--under-replicated-partitions")
     assert "Topic: seen" not in kafka(cluster, "topics", "--describe", "--unavailable-partitions")
-    [line] = [line for line in cluster.log(follower).read_text().splitlines() if " failed: " in line]
+    [*_, line] = [line for line in cluster.log(follower).read_text().splitlines() if " failed: " in line]
     assert str(directory) in line
     assert "Input/output error" in line
     assert "partitions are offline until the broker is restarted" in line
@@ -278,3 +283,15 @@ def test_an_unclean_election_does_not_wait_for_a_disk(cluster: Cluster) -> None:
         cluster.restart(other)
         assert cluster.wait_for_leader("unclean") == other
         load.wait_for(10)
+
+
+def test_replicas_move_away_from_a_failed_disk(cluster: Cluster) -> None:
+    create(cluster, "moved", [[0, 1]])
+    with Load(cluster.bootstrap_servers, "moved") as load:
+        load.wait_for(50)
+        cluster.fail_disk(0, home(cluster, 0, "moved"))
+        assert cluster.wait_for_leader("moved", other_than=0) == 1
+        assert alter(cluster, "moved", {0: [2, 1]}) == {0: ErrorCode.NONE}
+        wait_for_replicas(cluster, "moved", {0: [2, 1]})
+        load.wait_for(50)
+    check_nothing_lost(cluster, "moved", load)
