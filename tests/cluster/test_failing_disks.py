@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,6 +166,20 @@ def test_operators_see_it_everywhere(cluster: Cluster) -> None:
     ] == "KAFKA_STORAGE_ERROR"
     assert "Topic: seen" in kafka(cluster, "topics", "--describe", "--under-replicated-partitions")
     assert "Topic: seen" not in kafka(cluster, "topics", "--describe", "--unavailable-partitions")
+    command = [
+        sys.executable,
+        "-m",
+        "ottla.cli",
+        "topics",
+        "describe",
+        "seen",
+        "-b",
+        cluster.bootstrap_servers,
+    ]
+    *_, columns, values = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.splitlines()
+    assert dict(zip(columns.split(), values.split(), strict=False))["OFFLINE"] == str(follower)
     [*_, line] = [line for line in cluster.log(follower).read_text().splitlines() if " failed: " in line]
     assert str(directory) in line
     assert "Input/output error" in line
