@@ -103,6 +103,7 @@ class ClusterMember:
         self._lost_sessions = 0
         self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
         self._lost = frozenset(lost)
+        self._gone: list[Target] = []  # who is registered and not there, if nobody else would notice
         self._disks = FailedDisks(
             broker,
             store,
@@ -133,19 +134,22 @@ class ClusterMember:
 
     # Coming
 
-    async def start(self) -> None:
+    async def prepare(self) -> None:
+        """Give up what nobody can vouch for, open the logs, and tell what is offline, before anybody is elected."""
         await self.membership.wait_for_id()
-        gone = await self._begin_again()
+        self._gone = await self._begin_again()
         self.feed.start(self._broker.replicas)
         topics = list(self._image.topics)
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
-        await self._disks.tell()  # whoever elects knows it before this broker is there
+        await self._disks.tell()
+
+    async def start(self) -> None:
         await self.membership.register()
         await self.feed.sync()
         self.feed.on_brokers.append(self.membership.check)
         self.controller.start()
         self._peers_changed()
-        for target in gone:
+        for target in self._gone:
             self.controller.broker_gone(target.broker_id, target.epoch)
         self._in_background(self._watch_lease())
 

@@ -113,8 +113,9 @@ class Server:
         limits.ip_rate = broker.quotas.ip_rate
         await broker.start()
         if broker.member is not None:
-            await broker.member.start()
+            await broker.member.prepare()
             self._settle_in(broker)
+            await broker.member.start()
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         broker.cleaner = log_cleaner(broker)
@@ -193,7 +194,7 @@ class Server:
                 self._do_without(directory, f"{directory.path} cannot be written: {error.strerror or error}")
 
     def _settle_in(self, broker: Broker) -> None:
-        """Not before everybody knows what was lost with the ones before, so that a crash does not make it forgotten."""
+        """Claim new directories, now that it is known what was lost with the old ones: a crash cannot hide it."""
         for directory in self._directories:
             try:
                 directory.claim(broker.node_id, broker.cluster_id)
