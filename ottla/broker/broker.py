@@ -160,10 +160,14 @@ class Broker:
         return partition.leader if partition.leader in brokers else NO_LEADER
 
     def offline_replicas(self, partition: PartitionImage) -> Sequence[int]:
-        away = [replica for replica in partition.replicas if replica not in self.image.brokers]
-        if not away and partition.leader < 0 and self.member is None:
-            return partition.replicas  # of a broker on its own: its disk has failed
-        return away
+        """Those whose broker is away, and those whose disk is."""
+        brokers, offline = self.image.brokers, self.image.offline_on(partition)
+        is_here = (partition.topic, partition.partition) not in self.replicas.offline
+        return [
+            replica
+            for replica in partition.replicas
+            if replica not in brokers or replica in offline or (replica == self.node_id and not is_here)
+        ]
 
     # Topics that come into being by being used
 

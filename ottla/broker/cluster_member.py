@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.broker.backing import Backing
+from ottla.broker.failed_disks import FailedDisks
+from ottla.broker.missing_logs import irreplaceable
 from ottla.cluster import elections
 from ottla.cluster.controller import Controller
 from ottla.cluster.ending import end_tasks
@@ -32,7 +34,6 @@ logger = logging.getLogger(__name__)
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 _LEASE_CHECK_SECONDS = 0.1
-_FULL_SECONDS = 5.0
 # By which Kafka's controllers tell brokers what they lead. Nobody does that here, so who serves it is Apache Kafka.
 _LEADER_AND_ISR = 4
 # How long a leaving broker still answers, so that clients hear from it where their leaders are now.
@@ -68,30 +69,18 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
                 other.delete_future(name, index)
 
 
-def out_of_reach(
-    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
-) -> list[PartitionKey]:
-    """Partitions of this broker whose data may be where it cannot be read now.
-
-    An empty log in their place might lead, and the others would follow it. As in Kafka, that holds for whatever has
-    no log while a directory is missing: the directory may come back, and with it a second log of the same partition.
-    """
-    logs = {name for directory in directories for name in directory.logs}
-    damaged = {name for directory in directories for name in directory.offline_logs}
-    all_online = all(directory.online for directory in directories)
-    return [
-        key
-        for key, partition in image.partitions.items()
-        if broker_id in partition.replicas and key not in logs and (not all_online or key in damaged)
-    ]
-
-
 class ClusterMember:
     """What a broker does for its cluster. Owner: the event loop."""
 
     def __init__(
-        self, broker: Broker, store: ZooKeeperStore, feed: ImageFeed, endpoints: tuple[Endpoint, ...]
+        self,
+        broker: Broker,
+        store: ZooKeeperStore,
+        feed: ImageFeed,
+        endpoints: tuple[Endpoint, ...],
+        lost: Collection[PartitionKey] = (),
     ) -> None:
+        """`lost` are partitions whose logs were here once and are not any more: they begin anew."""
         self._broker = broker
         self._store = store
         self._image = broker.image
@@ -116,15 +105,19 @@ class ClusterMember:
         # Sessions that have ended, and what was decided without this broker since is not known yet.
         self._lost_sessions = 0
         self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
-        self._offline: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
-        self._full: set[PartitionKey] = set()  # those whose disk is full, which others are to write
-        self._given_away: dict[
-            PartitionKey, float
-        ] = {}  # when they were led here last, and the disk was full
+        self._lost = frozenset(lost)
+        self._gone: list[Target] = []  # who is registered and not there, if nobody else would notice
+        self._disks = FailedDisks(
+            broker,
+            store,
+            feed,
+            self.states,
+            self._let_others_lead,
+            lambda: self.controller.live - {self._id},
+            self._in_background,
+        )
         broker.replicas.surroundings.isr_store = self.states
         broker.replicas.lease = self.lease
-        broker.replicas.on_offline = self._partition_offline
-        broker.replicas.on_full = self._disk_full
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         for throttle in (broker.replicas.leader_throttle, broker.replicas.fetchers.throttle):
             throttle.configure()
@@ -134,8 +127,7 @@ class ClusterMember:
         # A follower may have caught up before it was registered: it can be let in now.
         feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
-        feed.on_brokers.append(lambda: self._check_offline(broker.replicas.offline))
-        feed.on_partitions.append(self._check_offline)
+        feed.on_offline.append(broker.replicas.check_in_sync)
         store.on_session.append(self._session_changed)
 
     def _registration(self) -> BrokerRegistration:
@@ -145,19 +137,23 @@ class ClusterMember:
 
     # Coming
 
-    async def start(self) -> None:
+    async def prepare(self) -> None:
+        """Give up what nobody can vouch for, open the logs, and tell what is offline, before anybody is elected."""
         await self.membership.wait_for_id()
-        gone = await self._begin_again()
+        self._gone = await self._begin_again()
         self.feed.start(self._broker.replicas)
         topics = list(self._image.topics)
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
+        await self._disks.tell()
+
+    async def start(self) -> None:
         await self.membership.register()
         await self.feed.sync()
         self.feed.on_brokers.append(self.membership.check)
         self._suspicions.start()
         self.controller.start()
         self._peers_changed()
-        for target in gone:
+        for target in self._gone:
             self._in_background(self._find_out(target))
         self._in_background(self._watch_lease())
 
@@ -169,15 +165,18 @@ class ClusterMember:
         """
         peers = await self._peers()
         live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
+        offline = self._lost | set(self._broker.replicas.offline)
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
-            if (partition.topic, partition.partition) in self._broker.replicas.offline:
-                return elections.give_up(partition, self._id, live)
-            return elections.without(partition, self._id, live) or elections.lead_again(
-                partition, self._id, live
+            able = self._image.able(partition, live)
+            if (partition.topic, partition.partition) in offline:
+                return elections.give_up(partition, self._id, able)
+            return elections.without(partition, self._id, able) or elections.lead_again(
+                partition, self._id, able
             )
 
         await self.states.change(self._mine(), decide)
+        self._disks.keep_offline(irreplaceable(self._lost, self._image, self._broker.config, self._id))
         return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
     async def _find_out(self, target: Target) -> None:
@@ -260,58 +259,6 @@ class ClusterMember:
                 targets[broker_id] = Target(broker_id, broker.epoch, endpoint.host, endpoint.port)
         return targets
 
-    def _partition_offline(self, topic: str, index: int) -> None:
-        """Its disk has failed: somebody else is to lead it."""
-        self._offline.append((topic, index))
-        if len(self._offline) == 1:
-            self._in_background(self._give_up_offline())
-
-    def _check_offline(self, keys: Iterable[PartitionKey]) -> None:
-        """Nobody else knows that a partition is offline here: this broker may be elected, or others may be back."""
-        offline = self._broker.replicas.offline
-        if not offline or self.membership.epoch < 0:
-            return
-        live = self.controller.live - {self._id}
-        for key in keys:
-            partition = self._image.partitions.get(key) if key in offline else None
-            if partition is not None and elections.without(partition, self._id, live) is not None:
-                self._partition_offline(*key)
-
-    async def _give_up_offline(self) -> None:
-        def decide(partition: PartitionImage) -> PartitionImage | None:
-            return elections.give_up(partition, self._id, self.controller.live - {self._id})
-
-        while self._offline:
-            keys = list(self._offline)
-            try:
-                await self.states.change(keys, decide)
-            except StoreError as error:
-                logger.error("What a disk has lost could not be given to others yet: %s", error)
-                await asyncio.sleep(1)
-                continue
-            del self._offline[: len(keys)]
-
-    def _disk_full(self, topic: str, index: int) -> None:
-        """Nothing is lost, and there may be room soon. But until then nobody should have to wait for this broker."""
-        key, now = (topic, index), monotonic()
-        partition = self._image.partitions.get(key)
-        if partition is None or key in self._full:
-            return
-        if partition.leader == self._id:
-            if now < self._given_away.get(key, 0.0) + _FULL_SECONDS:
-                return  # all disks are full: the leadership must not go round and round
-            self._given_away[key] = now
-        self._full.add(key)
-        self._in_background(self._leave_to_others(key))
-
-    async def _leave_to_others(self, key: PartitionKey) -> None:
-        try:
-            await self._let_others_lead([key])
-        except StoreError as error:
-            logger.error("What a full disk does not take could not be left to others yet: %s", error)
-        finally:
-            self._full.discard(key)
-
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._broker.replicas.forget_offline(topic.name)
         self._in_background(self._broker.topic_gone(topic))
@@ -344,7 +291,8 @@ class ClusterMember:
     async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
         live, returned = self.controller.live - {self._id}, self.controller.returned
         await self.states.change(
-            keys, lambda each: elections.without(each, self._id, live, returned=returned)
+            keys,
+            lambda each: elections.without(each, self._id, self._image.able(each, live), returned=returned),
         )
 
     async def abandon(self) -> None:

@@ -11,6 +11,7 @@ their responses wait for their turn.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -347,8 +348,8 @@ class Connection:
             drained = self._send_some()
         except (BlockingIOError, InterruptedError):
             drained = False
-        except OSError:
-            self.close()
+        except OSError as error:
+            self._cannot_send(error)
             return
         if not drained and not self._warming:
             self._writing = True
@@ -360,14 +361,21 @@ class Connection:
             drained = self._send_some()
         except (BlockingIOError, InterruptedError):
             return
-        except OSError:
-            self.close()
+        except OSError as error:
+            self._cannot_send(error)
             return
         if drained or self._warming:
             self._writing = False
             self._loop.remove_writer(self.fd)
         if self._busy:
             self._go_on()
+
+    def _cannot_send(self, error: OSError) -> None:
+        """The client has gone; or the disk has that the response is read from."""
+        head = self._out[0] if self._out else None
+        if error.errno == errno.EIO and isinstance(head, FileRegion) and head.file is not None:
+            self._dispatcher.read_failed(head.file.path, error)
+        self.close()
 
     def _send_some(self) -> bool:
         """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
@@ -438,7 +446,9 @@ class Connection:
         warmed = self._loop.run_in_executor(None, read_through, region.fd, region.position, size)
         warmed.add_done_callback(self._on_warm)
 
-    def _on_warm(self, _: object) -> None:
+    def _on_warm(self, read: asyncio.Future[None]) -> None:
+        if not read.cancelled():
+            read.exception()  # what cannot be read is found out when it is sent
         self._warming = False
         self._warmed = True  # once is enough, even if memory is so short that it is gone again
         self._send()

@@ -123,6 +123,10 @@ class Dispatcher:
             self._versions = {key: request_type(key).versions for key in sorted(self._modules)}
         return self._versions
 
+    def read_failed(self, path: str, error: OSError) -> None:
+        """A segment could not be read while it was being sent."""
+        self._broker.replicas.file_failed(path, error)
+
     def api(self, key: int) -> Api | None:
         """The API with that key; its module is imported when it is first asked for."""
         found = self._apis.get(key)

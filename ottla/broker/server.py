@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import resource
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _METADATA_FILE = "ottla-metadata.db"
+_WITHOUT = "%s. The broker starts without it, and the partitions in it are offline."
 
 
 class StartupError(Exception):
@@ -112,6 +113,8 @@ class Server:
         limits.ip_rate = broker.quotas.ip_rate
         await broker.start()
         if broker.member is not None:
+            await broker.member.prepare()
+            self._settle_in(broker)
             await broker.member.start()
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
@@ -135,7 +138,7 @@ class Server:
         await register(
             store, image, config, self._endpoints(), meta.cluster_id if meta else None, Broker.now_ms()
         )
-        self._claim_directories(image.cluster_id)
+        self._claim(self._directories, image.cluster_id)
         replicas = self._replicas(image)
         await restore_topics(store, image, config, replicas, self._directories)
         topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id)
@@ -145,7 +148,8 @@ class Server:
     async def _join(self) -> Broker:
         """One broker of a cluster, whose metadata is in ZooKeeper."""
         # A broker on its own does not wait for what only clusters need.
-        from ottla.broker.cluster_member import ClusterMember, out_of_reach, remove_strays
+        from ottla.broker.cluster_member import ClusterMember, remove_strays
+        from ottla.broker.missing_logs import lost_logs, out_of_reach
         from ottla.metadata.zookeeper import ZooKeeperStore
 
         config = self.config
@@ -162,30 +166,41 @@ class Server:
         await store.sync()  # what looks deleted to a server that lags would be taken for deleted
         await feed.load()
         known = [directory for directory in self._directories if directory.meta is not None]
-        self._claim_directories(cluster_id)
+        disks_changed = len(known) < len(self._directories) or any(
+            not each.siblings <= set(self.data_dirs) for each in known
+        )
+        self._claim(known, cluster_id)
         await asyncio.to_thread(self._load_logs, image)
         await asyncio.to_thread(remove_strays, known, image, config.broker_id)
         replicas = self._replicas(image)
         if lacking := out_of_reach(self._directories, image, config.broker_id):
             logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
             replicas.keep_offline(lacking)
+        lost = lost_logs(self._directories, image, config.broker_id, disks_changed=disks_changed)
         topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
         broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
-        broker.member = self._member = ClusterMember(broker, store, feed, self._endpoints())
+        broker.member = self._member = ClusterMember(broker, store, feed, self._endpoints(), lost)
         return broker
 
     def _endpoints(self) -> tuple[Endpoint, ...]:
         """What clients and other brokers are told to connect to."""
         return self.config.advertised_listeners({each.name: each.port for each in self._listeners})
 
-    def _claim_directories(self, cluster_id: str) -> None:
-        for directory in self._directories:
+    def _claim(self, directories: Iterable[LogDirectory], cluster_id: str) -> None:
+        for directory in directories:
             try:
                 directory.claim(self.config.broker_id, cluster_id)
             except OSError as error:
-                raise StartupError(
-                    f"{directory.path} cannot be written: {error.strerror or error}."
-                ) from None
+                self._do_without(directory, f"{directory.path} cannot be written: {error.strerror or error}")
+
+    def _settle_in(self, broker: Broker) -> None:
+        """Claim new directories, now that it is known what was lost with the old ones: a crash cannot hide it."""
+        for directory in self._directories:
+            try:
+                directory.claim(broker.node_id, broker.cluster_id)
+                directory.note_siblings(self.data_dirs)
+            except OSError as error:
+                broker.replicas.directory_failed(directory, error)
 
     def _replicas(self, image: ClusterImage) -> Replicas:
         replicas = Replicas(self.config.broker_id, self.config, image, self._directories)
@@ -203,10 +218,18 @@ class Server:
                 self._directories.append(LogDirectory.unusable(path))
         if len(failures) == len(self._directories):
             raise failures[0]
-        if not self._directories[0].online:
+        if not self._directories[0].online and not self.config.zookeeper_connect:
             raise StartupError(f"{failures[0]}; the first of log.dirs holds the metadata of the broker.")
         for failure in failures:
-            logger.error("%s. The broker starts without it, and the partitions in it are offline.", failure)
+            logger.error(_WITHOUT, failure)
+
+    def _do_without(self, directory: LogDirectory, reason: str) -> None:
+        """Start without a directory that turns out to be of no use, unless it holds what cannot be done without."""
+        directory.fail(reason)
+        is_store = directory is self._directories[0] and not self.config.zookeeper_connect
+        if is_store or not any(each.online for each in self._directories):
+            raise StartupError(f"{reason}.")
+        logger.error(_WITHOUT, reason)
 
     def _fail(self, sentence: str) -> None:
         assert self._failed is not None
@@ -220,9 +243,10 @@ class Server:
 
     def _keep_broker_id(self) -> None:
         """Who gives no broker.id gets the one that the directory was written with, as in Kafka."""
-        meta = self._directories[0].meta
-        if meta is not None and meta.broker_id is not None and not self.config.is_given("broker.id"):
-            self.config.set_broker_id(meta.broker_id)
+        known = [each.meta.broker_id for each in self._directories if each.meta is not None]
+        broker_id = next((each for each in known if each is not None), None)
+        if broker_id is not None and not self.config.is_given("broker.id"):
+            self.config.set_broker_id(broker_id)
 
     def _load_logs(self, image: ClusterImage) -> None:
         def settings(topic: str) -> LogConfig:
@@ -233,15 +257,7 @@ class Server:
             try:
                 directory.load_logs(settings)
             except OSError as error:
-                reason = error.strerror or str(error)
-                if directory is self._directories[0]:
-                    raise StartupError(f"{directory.path} cannot be read: {reason}.") from None
-                logger.error(
-                    "%s cannot be read: %s. The broker starts without it, and the partitions in it are offline.",
-                    directory.path,
-                    reason,
-                )
-                directory.fail(reason)
+                self._do_without(directory, f"{directory.path} cannot be read: {error.strerror or error}")
         settle_copies(self._directories)
 
     async def stop(self) -> None:

@@ -86,7 +86,11 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
         )
         click.echo(click.style("Settings: ", dim=True) + (settings or "all at their defaults"))
         with_size = any(partition.size is not None for partition in topic.partitions)
-        columns = ["PARTITION", "LEADER", "REPLICAS", "ISR", "START-OFFSET", "END-OFFSET", "MESSAGES"]
+        with_offline = any(partition.offline_replicas for partition in topic.partitions)
+        columns = ["PARTITION", "LEADER", "REPLICAS", "ISR"]
+        columns += ["OFFLINE"] if with_offline else []
+        columns += ["START-OFFSET", "END-OFFSET", "MESSAGES"]
+        columns += ["SIZE"] if with_size else []
         rows: list[list[object]] = []
         for partition in topic.partitions:
             row: list[object] = [
@@ -94,14 +98,14 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
                 "none" if partition.leader is None else partition.leader,
                 ",".join(map(str, partition.replicas)),
                 ",".join(map(str, partition.isr)),
-                partition.start_offset,
-                partition.end_offset,
-                partition.messages,
             ]
+            if with_offline:
+                row.append(",".join(map(str, partition.offline_replicas)) or None)
+            row += [partition.start_offset, partition.end_offset, partition.messages]
             if with_size:
                 row.append(None if partition.size is None else output.human_bytes(partition.size))
             rows.append(row)
-        output.print_table([*columns, "SIZE"] if with_size else columns, rows)
+        output.print_table(columns, rows)
 
 
 @topics.command()

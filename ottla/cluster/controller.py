@@ -82,6 +82,7 @@ class Controller:
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[str, float] = {}  # notifications, and since when they are known
         feed.on_brokers.append(self._brokers_changed)
+        feed.on_offline.append(self._look_again)
         feed.on_controller.append(self._controller_changed)
         feed.on_partitions.append(self._partitions_changed)
         feed.on_deletions.append(self._wake.set)
@@ -154,6 +155,9 @@ class Controller:
             self._came[broker] = time.monotonic()
         self._came = {broker: came for broker, came in self._came.items() if broker in there}
         self._known = there
+        self._look_again()
+
+    def _look_again(self) -> None:
         self._look_at_all = True
         self._wake.set()
 
@@ -276,8 +280,8 @@ class Controller:
         unclean: dict[str, bool] = {}  # by topic: thousands of partitions have one configuration
 
         def adjust(partition: PartitionImage) -> PartitionImage | None:
-            replicas = partition.replicas
-            if partition.leader in live and all(each in live and each in replicas for each in partition.isr):
+            replicas, able = partition.replicas, self._image.able(partition, live)
+            if partition.leader in able and all(each in able and each in replicas for each in partition.isr):
                 return None
             name = partition.topic
             topic = self._image.topics.get(name)
@@ -286,9 +290,10 @@ class Controller:
             if name not in unclean:
                 config = TopicConfig(self._config, topic.configs)
                 unclean[name] = config.get_bool("unclean.leader.election.enable")
-            # One of the ISR was there a moment ago, and may be back with all its data in another.
-            lose = unclean[name] and self._image.brokers.keys().isdisjoint(partition.isr)
-            return elections.adjust(partition, live, unclean=lose, returned=returned)
+            # One of the ISR was there a moment ago, and may be back with all its data in another. A disk is not.
+            there = self._image.able(partition, self._image.brokers)
+            lose = unclean[name] and not any(each in there for each in partition.isr)
+            return elections.adjust(partition, able, unclean=lose, returned=returned)
 
         return adjust
 
@@ -339,11 +344,14 @@ class Controller:
             percentage = self._config.get_int("leader.imbalance.per.broker.percentage")
             keys = elections.imbalanced(self._image.partitions.values(), live, percentage)
             try:
-                await self._states.change(keys, lambda each: elections.prefer(each, self.live), guard=guard)
+                await self._states.change(keys, self._prefer, guard=guard)
             except Deposed:
                 self._step_down("another one was elected")
             except StoreError as error:
                 logger.warning("Leaders could not be given back: %s", error)
+
+    def _prefer(self, partition: PartitionImage) -> PartitionImage | None:
+        return elections.prefer(partition, self._image.able(partition, self.live))
 
     async def _purge(self) -> None:
         while True:
@@ -354,13 +362,16 @@ class Controller:
             try:
                 await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
                 await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
+                await self._purge_changes(nodes.LOG_DIR_EVENT_NOTIFICATION, 0, keep_last=False)
             except StoreError as error:
                 logger.warning("Old notifications could not be removed: %s", error)
 
-    async def _purge_changes(self, parent: str, keep_seconds: float) -> None:
-        """Remove notifications that everybody has read, and keep the last: a gap is noticed by it."""
+    async def _purge_changes(self, parent: str, keep_seconds: float, *, keep_last: bool = True) -> None:
+        """Remove notifications that everybody has read, but for the last where a gap is noticed by it."""
         now = time.monotonic()
-        names = sorted(await self._store.children(parent), key=sequence_of)[:-1]
+        names = sorted(await self._store.children(parent), key=sequence_of)
+        if keep_last:
+            del names[-1:]
         for index, name in enumerate(names):
             path = f"{parent}/{name}"
             if now - self._seen.setdefault(path, now) >= keep_seconds or index < len(names) - _MAX_CHANGES:

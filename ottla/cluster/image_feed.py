@@ -12,6 +12,7 @@ from ottla.cluster.changes import CHANGES, ChangedPartition, decode_change, sequ
 from ottla.cluster.config_feed import ConfigFeed
 from ottla.cluster.ending import end_tasks
 from ottla.cluster.image_applier import ImageApplier, LocalReplicas
+from ottla.cluster.offline_replicas import read_offline_replicas
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import (
@@ -39,14 +40,17 @@ class _Kind(enum.IntEnum):
     """What is to be read again, in the order in which it is read."""
 
     EVERYTHING = 0
-    BROKERS = 1
-    CONTROLLER = 2
-    DELETIONS = 3
-    CHANGES = 4
-    CONFIGS = 5
+    OFFLINE = 1  # before the brokers: whoever comes back has said before what it cannot use
+    BROKERS = 2
+    CONTROLLER = 3
+    DELETIONS = 4
+    CHANGES = 5
+    CONFIGS = 6
 
 
 _WATCHED = (
+    (nodes.LOG_DIR_EVENT_NOTIFICATION, True, _Kind.OFFLINE),
+    (nodes.BROKER_IDS, True, _Kind.OFFLINE),
     (nodes.BROKER_IDS, True, _Kind.BROKERS),
     (nodes.CONTROLLER, False, _Kind.CONTROLLER),
     (nodes.DELETE_TOPICS, True, _Kind.DELETIONS),
@@ -69,6 +73,7 @@ class ImageFeed:
         self.configs = ConfigFeed(store, image, config)
         # Told after the image has changed.
         self.on_brokers: list[Callable[[], None]] = []
+        self.on_offline: list[Callable[[], None]] = []
         self.on_controller: list[Callable[[], None]] = []
         self.on_partitions: list[Callable[[Iterable[PartitionKey]], None]] = []
         self.on_deletions: list[Callable[[], None]] = []
@@ -184,6 +189,8 @@ class ImageFeed:
         match kind:
             case _Kind.EVERYTHING:
                 await self._read_everything()
+            case _Kind.OFFLINE:
+                await self.read_offline()
             case _Kind.BROKERS:
                 await self._read_brokers()
             case _Kind.CONTROLLER:
@@ -194,6 +201,13 @@ class ImageFeed:
                 await self._read_changes()
             case _Kind.CONFIGS:
                 await self.configs.read_changes(Gap)
+
+    async def read_offline(self) -> None:
+        """Which replicas are out of reach, as their brokers have written down."""
+        found = await read_offline_replicas(self._store)
+        if found != self._image.offline_replicas:
+            self._image.set_offline_replicas(found)
+            _tell(self.on_offline)
 
     async def _read_brokers(self) -> None:
         self._take_brokers({broker.broker_id: broker for broker in await read_brokers(self._store)})
@@ -264,6 +278,7 @@ class ImageFeed:
         fresh = await ClusterImage.load(self._store)
         self._last_change = last_change
         self._image.cluster_id = fresh.cluster_id or self._image.cluster_id
+        await self.read_offline()
         self._take_brokers(fresh.brokers)
         self._take_controller(fresh.controller_id, fresh.controller_epoch)
         self.configs.take(fresh)

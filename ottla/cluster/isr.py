@@ -85,7 +85,7 @@ def committed_offset(
     maximal: frozenset[int],
     now: float,
     max_lag: float,
-    is_alive: Callable[[int], bool],
+    can_follow: Callable[[int], bool],
 ) -> int:
     """Up to where everybody has the log who is in sync, or is about to be.
 
@@ -96,7 +96,7 @@ def committed_offset(
     for broker_id, follower in followers.items():
         if follower.end_offset < end_offset and (
             broker_id in maximal
-            or (follower.is_caught_up(leader_end_offset, now, max_lag) and is_alive(broker_id))
+            or (follower.is_caught_up(leader_end_offset, now, max_lag) and can_follow(broker_id))
         ):
             end_offset = follower.end_offset
     return end_offset
@@ -122,12 +122,12 @@ def joining(
     followers: Mapping[int, Follower],
     high_watermark: int,
     epoch_start_offset: int,
-    is_alive: Callable[[int], bool],
+    can_follow: Callable[[int], bool],
 ) -> tuple[int, ...]:
     """Who is not in the ISR and has everything that is committed, and has followed this leader so far."""
     least = max(high_watermark, epoch_start_offset)
     return tuple(
         broker_id
         for broker_id, follower in followers.items()
-        if broker_id not in isr and follower.end_offset >= least and is_alive(broker_id)
+        if broker_id not in isr and follower.end_offset >= least and can_follow(broker_id)
     )

@@ -33,11 +33,11 @@ _RETRY_SECONDS = 1.0
 class Surroundings:
     """What the leaders of a broker have in common. Owner: the event loop."""
 
-    __slots__ = ("is_alive", "isr_store", "max_lag", "tasks")
+    __slots__ = ("can_follow", "isr_store", "max_lag", "tasks")
 
-    def __init__(self, max_lag: float, is_alive: Callable[[int], bool]) -> None:
+    def __init__(self, max_lag: float, can_follow: Callable[[str, int, int], bool]) -> None:
         self.max_lag = max_lag  # seconds
-        self.is_alive = is_alive
+        self.can_follow = can_follow  # of topic, partition and broker: it is there, and so is its replica
         self.isr_store: IsrStore | None = None  # without one the ISR stays what it is
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -181,7 +181,7 @@ class LeaderState:
         starts = [
             follower.start_offset
             for broker_id, follower in self.followers.items()
-            if self._around.is_alive(broker_id)
+            if self._can_follow(broker_id)
         ]
         return min(starts, default=self._partition.log.log_start_offset)
 
@@ -211,7 +211,7 @@ class LeaderState:
             in_sync.maximal,
             now,
             around.max_lag,
-            around.is_alive,
+            self._can_follow,
         )
         if offset > partition.high_watermark:
             partition.advance_high_watermark(offset)
@@ -233,8 +233,11 @@ class LeaderState:
             self.followers,
             self._partition.high_watermark,
             self.epoch_start_offset,
-            self._around.is_alive,
+            self._can_follow,
         )
+
+    def _can_follow(self, broker_id: int) -> bool:
+        return self._around.can_follow(self._partition.topic, self._partition.index, broker_id)
 
     def _alter(self, isr: tuple[int, ...]) -> None:
         if self._around.isr_store is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ottla.cluster.changes import CHANGES
+from ottla.cluster.offline_replicas import OFFLINE
 from ottla.cluster.suspicions import SUSPECTS
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
@@ -32,7 +33,7 @@ async def join_cluster(store: NodeStore) -> str:
             f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
             "revert the migration first, as Kafka's manual has it"
         )
-    await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, SUSPECTS, "/cluster"))
+    await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, "/cluster"))
     if await store.exists(nodes.CLUSTER_ID) is None:
         with suppress(NodeExists):
             wanted = nodes.encode_uuid(nodes.random_uuid())

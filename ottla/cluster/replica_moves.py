@@ -52,10 +52,11 @@ class ReplicaMoves:
             replicas = wanted[key]
             refused.pop(key, None)
             try:
+                able = self._image.able(partition, live)
                 if replicas is None:
-                    return reassignments.cancel(partition, live)
+                    return reassignments.cancel(partition, able)
                 reassignments.check_wanted(partition, replicas, live, may_change_factor=may_change_factor)
-                return reassignments.begin(partition, replicas, live)
+                return reassignments.begin(partition, replicas, able)
             except KafkaError as error:
                 refused[key] = error
                 return None
@@ -70,7 +71,9 @@ class ReplicaMoves:
 
     async def finish(self, keys: Iterable[PartitionKey], live: Collection[int], guard: Check) -> None:
         """End the moves that are done. Deposed if somebody else is the controller."""
-        done = await self._change(keys, lambda each: reassignments.finish(each, live), guard)
+        done = await self._change(
+            keys, lambda each: reassignments.finish(each, self._image.able(each, live)), guard
+        )
         for key in sorted(done):
             partition = self._image.partitions.get(key)
             if partition is not None:

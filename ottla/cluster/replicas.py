@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from pathlib import Path
 from time import monotonic
 
 from ottla.cluster.leader_state import Surroundings
@@ -50,9 +51,7 @@ class Replicas:
         self._unopened: set[str] = set()  # topics with logs that could not be made yet
         # Until when this broker certainly leads what it believes to lead; None where nobody else could.
         self.lease: Callable[[], float] | None = None
-        self.surroundings = Surroundings(
-            config.get_int("replica.lag.time.max.ms") / 1000, lambda broker_id: broker_id in image.brokers
-        )
+        self.surroundings = Surroundings(config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow)
         self.fetchers = ReplicaFetchers(broker_id, config, image, directories)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
@@ -112,6 +111,12 @@ class Replicas:
 
     def topic(self, name: str) -> dict[int, Partition]:
         return self._topics.get(name, {})
+
+    def _can_follow(self, topic: str, index: int, broker_id: int) -> bool:
+        partition = self._image.partitions.get((topic, index))
+        return broker_id in self._image.brokers and (
+            partition is None or broker_id not in self._image.offline_on(partition)
+        )
 
     def stop_waiting(self) -> None:
         """The lease is over: who waits for followers is sent to look for another leader instead."""
@@ -322,19 +327,23 @@ class Replicas:
 
     def _delete_logs(self, name: str) -> None:
         """Every log of the topic, also those that are not served: a deletion may be resumed after a crash."""
+        away = [directory for directory in self.log_directories if not directory.online]
         for directory in self.log_directories:
-            if not directory.online:
-                raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{directory.path} is offline and may hold a part of {name}: it will be deleted when the "
-                    "directory is back",
-                )
+            if directory in away:
+                continue
             for topic, index in [*directory.logs, *directory.offline_logs]:
                 if topic == name:
                     directory.delete_log(topic, index)
             for topic, index in list(directory.future_logs):
                 if topic == name:
                     directory.delete_future(topic, index)
+        # In a cluster that is all: what is found in the directory when it is back is known to be nobody's.
+        if away and self.on_offline is None:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{away[0].path} is offline and may hold a part of {name}: it will be deleted when the "
+                "directory is back",
+            )
 
     def config_changed(self, topic: TopicImage) -> None:
         config = log_config(self._config, topic.configs)
@@ -370,6 +379,12 @@ class Replicas:
                 return True
         self._log_failed(directory, name, error)
         return True
+
+    def file_failed(self, path: str, error: OSError) -> None:
+        """A segment could not be read while it was being sent, which only its disk can be blamed for."""
+        for directory in self.log_directories:
+            if directory.path in Path(path).parents:
+                self.directory_failed(directory, error)
 
     def _others_have(self, topic: str, index: int) -> bool:
         """Whether somebody else can serve what is damaged here. If not, what can be read of it is served on."""

@@ -78,17 +78,20 @@ def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) ->
 
 
 def settle_copies(directories: Sequence[LogDirectory]) -> None:
-    """After a crash: of two logs of a partition one is kept, and a copy of nothing is none."""
+    """After a crash: of two logs of a partition one is kept, and a copy of nothing is none.
+
+    Two there are as well when a disk is back and its partitions were made anew on another one meanwhile.
+    """
     kept: dict[TopicPartition, LogDirectory] = {}
     for directory in directories:
         for name, log in list(directory.logs.items()):
             other = kept.setdefault(name, directory)
             if other is directory:
                 continue
-            shorter = other if other.logs[name].log_end_offset < log.log_end_offset else directory
+            shorter = other if _reach(other.logs[name]) < _reach(log) else directory
             kept[name] = directory if shorter is other else other
             logger.warning(
-                "%s-%d was being moved to another directory when the broker died: that in %s is kept, not that in %s",
+                "%s-%d is in two directories: the log in %s goes further and is kept, not the one in %s",
                 *name,
                 kept[name].path,
                 shorter.path,
@@ -99,3 +102,8 @@ def settle_copies(directories: Sequence[LogDirectory]) -> None:
         for directory in directories:
             for name in set(directory.future_logs) - kept.keys() - damaged:
                 directory.delete_future(*name)
+
+
+def _reach(log: PartitionLog) -> tuple[int, int]:
+    """Of two histories the one with the later leader is the valid one, however long the other is."""
+    return log.epochs.latest, log.log_end_offset

@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +29,7 @@ from ottla.log.config import LogConfig
 from ottla.log.directory_lock import DirectoryLock
 from ottla.log.errors import LogDirectoryError, StorageError, UnusableDirectoryError, storage_error
 from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
+from ottla.log.mark_file import mark, read_mark, write_mark
 from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
 from ottla.log.partition_metadata import ZERO_UUID, read_partition_metadata
@@ -39,7 +40,6 @@ logger = logging.getLogger(__name__)
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
-_MARK_FILE = ".ottla"
 _PROBE_FILE = ".ottla-probe"
 _PROBE_BYTES = 256 * 1024
 _FOREIGN_SUFFIXES = (FUTURE_SUFFIX, STRAY_SUFFIX)
@@ -71,6 +71,7 @@ class LogDirectory:
         self._checkpointing = Lock()  # housekeeping and DeleteRecords may both ask for it, in threads
         self.meta: MetaProperties | None = None
         self.clean_shutdown = False
+        self.siblings: frozenset[str] = frozenset()  # log.dirs of its broker, when it used this one last
         self.left_by_kafka = False  # Apache Kafka was the last to use it, as far as one can tell
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
@@ -83,7 +84,9 @@ class LogDirectory:
         self.meta = read_meta_properties(self._directory)
         broker_epoch = _clean_shutdown(self._file(CLEAN_SHUTDOWN_FILE))
         self.clean_shutdown = broker_epoch is not None
-        is_new_here = self.meta is not None and not os.path.exists(self._file(_MARK_FILE))
+        noted = read_mark(self._directory)
+        self.siblings = noted or frozenset()
+        is_new_here = self.meta is not None and noted is None
         self.left_by_kafka = is_new_here or (broker_epoch is not None and broker_epoch >= 0)
         self._recovery_points = self._read(RECOVERY_POINT_CHECKPOINT)
         self._log_starts = self._read(LOG_START_CHECKPOINT)
@@ -147,6 +150,11 @@ class LogDirectory:
                 "correct log.dirs or the cluster's address"
             )
 
+    def note_siblings(self, log_dirs: Collection[str]) -> None:
+        """Write down which directories there are, so that it is noticed if the next start has fewer."""
+        if self.online and self.siblings != frozenset(log_dirs):
+            write_mark(self._directory, log_dirs)
+
     # Loading
 
     def load_logs(self, config_for: Callable[[str], LogConfig]) -> None:
@@ -154,8 +162,7 @@ class LogDirectory:
         if not self.online:
             return
         clean = self.clean_shutdown
-        with open(self._file(_MARK_FILE), "ab"):
-            pass
+        mark(self._directory)
         with suppress(FileNotFoundError):
             os.unlink(self._file(CLEAN_SHUTDOWN_FILE))
         found: list[tuple[TopicPartition, str]] = []

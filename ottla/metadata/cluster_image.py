@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -69,6 +69,9 @@ class ClusterImage:
         self.client_metrics: dict[str, dict[str, str]] = {}  # subscriptions by name
         self.deleting: set[str] = set()  # topics that are marked for deletion
         self.version = 0
+        # What brokers cannot use of what they hold, by topic id and partition: a directory of theirs has failed.
+        self.offline_replicas: Mapping[int, frozenset[tuple[bytes, int]]] = {}
+        self._offline_on: dict[tuple[bytes, int], set[int]] = {}
         self._names_by_key: dict[str, set[str]] = {}
         self.client_quotas: dict[Entity, dict[str, float]] = {}
 
@@ -104,6 +107,26 @@ class ClusterImage:
         else:
             self.client_quotas.pop(entity, None)
         self.version += 1
+
+    # Replicas that are offline though their broker is not
+
+    def set_offline_replicas(self, offline: Mapping[int, frozenset[tuple[bytes, int]]]) -> None:
+        self.offline_replicas = offline
+        self._offline_on = {}
+        for broker_id, replicas in offline.items():
+            for replica in replicas:
+                self._offline_on.setdefault(replica, set()).add(broker_id)
+        self.version += 1
+
+    def offline_on(self, partition: PartitionImage) -> Collection[int]:
+        """The brokers whose replica of the partition is out of reach, be they there or not."""
+        topic = self.topics.get(partition.topic) if self._offline_on else None
+        return () if topic is None else self._offline_on.get((topic.topic_id, partition.partition), ())
+
+    def able(self, partition: PartitionImage, brokers: Collection[int]) -> Collection[int]:
+        """Those of the brokers that can use their replica of the partition, if they have one."""
+        offline = self.offline_on(partition)
+        return [each for each in brokers if each not in offline] if offline else brokers
 
     # Topics
 

@@ -354,6 +354,11 @@ def decode_controller_epoch(data: bytes) -> int:
         raise BadNode("The node of the controller epoch is not a number") from None
 
 
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """What a node under /log_dir_event_notification tells: a directory of that broker has failed."""
+    return _to_json({"version": 1, "broker": broker_id, "event": 1})
+
+
 def encode_cluster_id(cluster_id: str) -> bytes:
     return _to_json({"version": "1", "id": cluster_id})
 

@@ -46,6 +46,7 @@ class PartitionView(NamedTuple):
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
 
 
 class Cluster:
@@ -55,7 +56,8 @@ class Cluster:
     outlive a broker: `restart` brings it back with both.
 
     With `faults` brokers reach each other and ZooKeeper through relays in this process, and are started so that their
-    clocks and disks can be tampered with: that is what `cut`, `skew` and `fill_disk` need. Clients connect as ever.
+    clocks and disks can be tampered with: that is what `cut`, `skew`, `fill_disk` and `fail_disk` need. Clients connect
+    as ever.
     """
 
     def __init__(
@@ -249,6 +251,19 @@ class Cluster:
     def free_disk(self, broker_id: int) -> None:
         self._faulty(self._tampering.get(broker_id)).disk_full = False
 
+    def fail_disk(self, broker_id: int, directory: str | Path | None = None) -> None:
+        """Nothing can be read from a log directory of a broker or written to it, until `repair_disk`.
+
+        It is the first one, unless another one of its `log.dirs` is named.
+        """
+        tampering = self._faulty(self._tampering.get(broker_id))
+        path = self.directory(broker_id) if directory is None else directory
+        tampering.failing = (*tampering.failing, str(path))
+
+    def repair_disk(self, broker_id: int) -> None:
+        """All directories of a broker work again. It uses them when it is started the next time."""
+        self._faulty(self._tampering.get(broker_id)).failing = ()
+
     def _faulty(self, means: T | None) -> T:
         if means is None:
             raise RuntimeError("this needs a running cluster that was made with Cluster(faults=True)")
@@ -280,7 +295,11 @@ class Cluster:
             for each in described.partitions:
                 if each.partition_index == partition:
                     return PartitionView(
-                        each.leader_id, each.leader_epoch, tuple(each.replica_nodes), tuple(each.isr_nodes)
+                        each.leader_id,
+                        each.leader_epoch,
+                        tuple(each.replica_nodes),
+                        tuple(each.isr_nodes),
+                        tuple(each.offline_replicas),
                     )
         return None
 

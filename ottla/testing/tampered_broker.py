@@ -4,6 +4,7 @@ testing kit can put wrong through that file.
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import runpy
@@ -14,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ottla.testing.tampering import Tampering
+
+_ASKED_OF_FILES = (
+    *("open", "write", "pwrite", "pread", "preadv", "fsync", "ftruncate", "truncate"),
+    *("rename", "replace", "unlink", "mkdir", "listdir", "scandir", "statvfs"),
+)
 
 
 def shift_clock(tampering: Tampering) -> None:
@@ -42,8 +48,38 @@ def limit_disk(tampering: Tampering) -> None:
     os.write, os.pwrite = limited_write, limited_pwrite
 
 
+def break_disk(tampering: Tampering) -> None:
+    """Whatever is asked of the files of a directory that fails ends in an I/O error."""
+
+    def check(file: Any) -> None:
+        failing = tampering.failing
+        if failing:
+            path = os.readlink(f"/proc/self/fd/{file}") if isinstance(file, int) else os.fspath(file)
+            if any(f"{path}/".startswith(f"{directory}/") for directory in failing):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def checked(call: Any) -> Any:
+        def run(file: Any, *arguments: Any, **options: Any) -> Any:
+            check(file)
+            return call(file, *arguments, **options)
+
+        return run
+
+    sendfile = os.sendfile
+
+    def checked_sendfile(out_fd: int, in_fd: int, offset: int | None, count: int) -> int:
+        check(in_fd)
+        return sendfile(out_fd, in_fd, offset, count)
+
+    os.sendfile = checked_sendfile
+    for name in _ASKED_OF_FILES:
+        setattr(os, name, checked(getattr(os, name)))
+    builtins.open = checked(open)
+
+
 if __name__ == "__main__":
     wrong = Tampering(Path(sys.argv.pop(1)))
     shift_clock(wrong)
     limit_disk(wrong)
+    break_disk(wrong)
     runpy.run_module("ottla", run_name="__main__", alter_sys=True)

@@ -1,4 +1,4 @@
-"""What the testing kit can do to a broker's process while it runs: its clock is wrong, its disk is full.
+"""What the testing kit can do to a broker's process while it runs: its clock is wrong, its disk is full or fails.
 
 Both sides share a small file in memory. The broker's side, `tampered_broker`, puts itself between the broker and the
 system before the broker is loaded.
@@ -7,10 +7,12 @@ system before the broker is loaded.
 from __future__ import annotations
 
 import mmap
+from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
 
-_STATE = Struct("=d?")  # seconds that the clock is ahead, and whether the disk is full
+# Seconds that the clock is ahead, whether the disk is full, and the directories that fail, one after another.
+_STATE = Struct("=d?4096s")
 
 
 class Tampering:
@@ -19,7 +21,7 @@ class Tampering:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_STATE.pack(0.0, False))
+            path.write_bytes(_STATE.pack(0.0, False, b""))
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), _STATE.size)
 
@@ -29,7 +31,7 @@ class Tampering:
 
     @skew.setter
     def skew(self, seconds: float) -> None:
-        _STATE.pack_into(self._memory, 0, seconds, self.disk_full)
+        self._change(skew=seconds)
 
     @property
     def disk_full(self) -> bool:
@@ -37,7 +39,25 @@ class Tampering:
 
     @disk_full.setter
     def disk_full(self, full: bool) -> None:
-        _STATE.pack_into(self._memory, 0, self.skew, full)
+        self._change(disk_full=full)
+
+    @property
+    def failing(self) -> tuple[str, ...]:
+        """Directories where nothing can be read or written."""
+        paths = _STATE.unpack_from(self._memory)[2].rstrip(b"\0").decode()
+        return tuple(paths.split("\n")) if paths else ()
+
+    @failing.setter
+    def failing(self, paths: Iterable[str]) -> None:
+        self._change(failing="\n".join(paths).encode())
+
+    def _change(
+        self, skew: float | None = None, disk_full: bool | None = None, failing: bytes | None = None
+    ) -> None:
+        before = _STATE.unpack_from(self._memory)
+        wanted = (skew, disk_full, failing)
+        after = [old if new is None else new for old, new in zip(before, wanted, strict=True)]
+        _STATE.pack_into(self._memory, 0, *after)
 
     def close(self) -> None:
         self._memory.close()

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from ottla.broker import connection
 from ottla.broker.server import StartupError
 from ottla.log import checkpoint, segment
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -126,6 +127,26 @@ def test_an_io_error_takes_the_directory_offline_and_nothing_else(tmp_path, monk
         assert log_dirs(client) == {"a": 0, "b": 0}
         with pytest.raises(KafkaError):  # the deletion has been finished
             broker.records("t")
+
+
+def test_a_disk_that_cannot_be_read_while_a_response_is_sent_is_taken_offline(tmp_path, monkeypatch):
+    with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        broker.create_topic("t", PARTITIONS)
+        broken, *_ = partitions_in(tmp_path / "b")
+        for _ in range(4):
+            assert produce(client, broken, bytes(100_000)) == 0
+
+        def fail(*_: object) -> int:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(connection.os, "sendfile", fail)
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
+        try:
+            consumer.assign([TopicPartition("t", broken, 0)])
+            assert soon(lambda: [consumer.poll(0.01), log_dirs(client)["b"]][1] != 0)
+        finally:
+            consumer.close()
+        assert log_dirs(client) == {"a": 0, "b": ErrorCode.KAFKA_STORAGE_ERROR}
 
 
 def test_after_a_repair_and_a_restart_everything_is_back(tmp_path, monkeypatch):

@@ -118,6 +118,7 @@ _MOVING = (
     confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
     confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE,
     confluent_kafka.KafkaError._TIMED_OUT,
+    confluent_kafka.KafkaError.KAFKA_STORAGE_ERROR,
 )
 
 
@@ -141,6 +142,6 @@ def end_offset(
 def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
     """Everything that was acknowledged is there, once and in order."""
     assert load.failed == []
-    found = read_all(cluster.bootstrap_servers, topic)
+    found = read_all(cluster.bootstrap_servers, topic, partition=load.partition)
     assert found == sorted(set(found)), "something was doubled or reordered"
     assert set(load.acknowledged) <= set(found), "something was lost"

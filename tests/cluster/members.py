@@ -10,6 +10,7 @@ from pathlib import Path
 from ottla.cluster.changes import CHANGES
 from ottla.cluster.controller import Controller
 from ottla.cluster.image_feed import ImageFeed
+from ottla.cluster.offline_replicas import OFFLINE
 from ottla.cluster.partition_states import PartitionStates
 from ottla.cluster.topic_admin import TopicAdmin
 from ottla.metadata import nodes
@@ -116,7 +117,7 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 @asynccontextmanager
 async def members(directory: Path, count: int = 3, **settings: str) -> AsyncIterator[list[Member]]:
     store = EmbeddedStore(directory / "metadata.db", sync=False)
-    await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES))
+    await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE))
     named = {name.replace("_", "."): value for name, value in settings.items()}
     found = [Member(store, broker_id, named) for broker_id in range(count)]
     try:

@@ -30,7 +30,7 @@ from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ottla.testing import Cluster
-from tests.cluster.load import Load, end_offset, read_all
+from tests.cluster.load import end_offset
 
 RECORD = b"r" * 1000
 
@@ -154,13 +154,6 @@ def written(file: Path, topic: str, wanted: Mapping[int, Sequence[int]]) -> Path
     ]
     file.write_text(json.dumps({"partitions": partitions, "version": 1}))
     return file
-
-
-def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
-    assert load.failed == []
-    found = read_all(cluster.bootstrap_servers, topic, partition=load.partition)
-    assert found == sorted(set(found)), "something was doubled or reordered"
-    assert set(load.acknowledged) <= set(found), "something was lost"
 
 
 def bytes_of(cluster: Cluster, broker: int, topic: str) -> int:

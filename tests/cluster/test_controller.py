@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cluster.changes import CHANGES
+from ottla.cluster.offline_replicas import Unusable, write_unusable
 from ottla.metadata import nodes
 from ottla.metadata.store import BadVersion, Check, Delete
 from tests.cluster.members import Member, members, until
@@ -82,6 +83,27 @@ async def test_a_controller_whose_process_is_gone_is_replaced_at_once(tmp_path: 
         found[0].controller.broker_gone(1, found[0].image.brokers[1].epoch)
         await until(lambda: not found[0].controller.is_active)
         assert found[2].state("t") == (1, 1, (1, 2))
+
+
+async def test_replicas_that_are_offline_neither_lead_nor_are_in_sync(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [2, 1, 0]), (1, [0, 2, 1])])
+        await found[0].admin.create_topic("alone", assignment=[(0, [2])])
+        topics = found[0].image.topics
+        replicas = frozenset(
+            {(topics["t"].topic_id, 0), (topics["t"].topic_id, 1), (topics["alone"].topic_id, 0)}
+        )
+        assert await write_unusable(found[2].store, 2, Unusable(frozenset({"/disk"}), replicas))
+        await until(lambda: all(m.state("t", 0) == (1, 1, (1, 0)) for m in found))
+        await until(lambda: all(m.state("t", 1) == (0, 0, (0, 1)) for m in found))
+        await until(lambda: all(m.state("alone") == (-1, 1, (2,)) for m in found))
+        assert all(list(m.image.offline_on(m.image.partitions["t", 0])) == [2] for m in found)
+        assert await write_unusable(found[2].store, 2, Unusable())
+        await until(lambda: all(m.state("alone") == (2, 2, (2,)) for m in found))
+        bells = nodes.LOG_DIR_EVENT_NOTIFICATION
+        assert len(await found[0].store.children(bells)) == 2
+        await found[0].controller._purge_changes(bells, 0, keep_last=False)
+        assert await found[0].store.children(bells) == []
 
 
 async def test_without_anybody_in_sync_a_partition_waits_for_the_last_one(tmp_path: Path) -> None:

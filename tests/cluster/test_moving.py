@@ -10,10 +10,9 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
-from tests.cluster.load import Load
+from tests.cluster.load import Load, check_nothing_lost
 from tests.cluster.moving import (
     alter,
-    check_nothing_lost,
     create,
     end_offsets,
     fill,

@@ -12,11 +12,10 @@ from typing import Self
 import pytest
 
 from ottla.testing import Cluster
-from tests.cluster.load import Load
+from tests.cluster.load import Load, check_nothing_lost
 from tests.cluster.moving import (
     bytes_of,
     cancel,
-    check_nothing_lost,
     create,
     end_offsets,
     fill,

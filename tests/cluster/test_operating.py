@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,9 @@ import confluent_kafka
 import pytest
 
 from ottla.testing import Cluster
-from tests.cluster.load import Load
-from tests.cluster.moving import check_nothing_lost, create, fill, rates, tool, wait_for_replicas
+from tests.cluster.load import Load, check_nothing_lost
+from tests.cluster.moving import create, fill, rates, tool, wait_for_replicas
+from tests.cluster.tools import kafka
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -28,19 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     }
     with Cluster(3, broker_config=dirs, data=data) as running:
         yield running
-
-
-def kafka(cluster: Cluster, name: str, *args: object) -> str:
-    command = [
-        sys.executable,
-        "-m",
-        f"ottla.cli.kafka.{name}",
-        "--bootstrap-server",
-        cluster.bootstrap_servers,
-    ]
-    done = subprocess.run([*command, *map(str, args)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, (done.stdout, done.stderr)
-    return done.stdout
 
 
 def places(cluster: Cluster, topic: str) -> dict[tuple[int, str], dict[str, Any]]:

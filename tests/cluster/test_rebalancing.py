@@ -14,10 +14,9 @@ import pytest
 
 from ottla.testing import Cluster
 from ottla.testing.ports import ReservedPorts
-from tests.cluster.load import Load
+from tests.cluster.load import Load, check_nothing_lost
 from tests.cluster.moving import (
     bytes_of,
-    check_nothing_lost,
     create,
     fill,
     logs,

@@ -51,7 +51,7 @@ class Model:
 
     def open(self, broker_id: int, high_watermark: int) -> Partition:
         log = PartitionLog.open(self.path / str(broker_id), "t", 0, CONFIG, clean_shutdown=False)
-        around = Surroundings(0.0, lambda _: True)
+        around = Surroundings(0.0, lambda *_: True)
         around.isr_store = self
         return Partition("t", bytes(16), 0, broker_id, log, around, high_watermark)
 

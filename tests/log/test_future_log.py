@@ -188,3 +188,15 @@ def test_after_a_crash_the_longer_log_is_kept_and_a_copy_of_nothing_is_thrown_aw
     assert b.logs["t", 0].log_end_offset == 14
     for directory in (a, b):
         directory.close()
+
+
+def test_of_two_logs_the_one_of_the_later_leader_is_kept_even_if_it_is_shorter(tmp_path):
+    a, b = loaded(tmp_path / "a"), loaded(tmp_path / "b")
+    for directory, count, epoch in ((a, 5, 3), (b, 7, 2)):
+        log = directory.create_log("t", 0, topic_id=bytes(range(16)), config=LogConfig(**CONFIG))
+        log.start_epoch(epoch, 0)
+        write(log, count, epoch)
+    settle_copies([a, b])
+    assert (list(a.logs), list(b.logs)) == ([("t", 0)], [])
+    for directory in (a, b):
+        directory.close()

@@ -96,7 +96,8 @@ async def _elect(
     if election is None:
         return set()
     keys = [(topic, index) for topic, indexes in asked for index in indexes]
-    return set(await member.states.change(keys, lambda each: election(each, broker.image.brokers)))
+    image = broker.image
+    return set(await member.states.change(keys, lambda each: election(each, image.able(each, image.brokers))))
 
 
 def _why_not(broker: Broker, election_type: int, topic: str, index: int) -> KafkaError:

@@ -36,6 +36,7 @@ class PartitionDescription:
     # Replicas that may lead without loss though they left the ISR; None where the broker does not tell.
     eligible_leader_replicas: list[int] | None = None
     last_known_elr: list[int] | None = None
+    offline_replicas: list[int] = field(default_factory=list)  # their brokers are away, or their disks are
 
     @property
     def messages(self) -> int | None:
@@ -135,6 +136,7 @@ def describe_topics(
                     sizes.get((topic.name, p.partition_index)),
                     getattr(p, "eligible_leader_replicas", None),
                     getattr(p, "last_known_elr", None),
+                    list(p.offline_replicas),
                 )
                 for p in sorted(topic.partitions, key=lambda partition: int(partition.partition_index))
             ],
