@@ -26,6 +26,19 @@ class Kind(IntEnum):
     TRANSACTION = 1
 
 
+def when_ready(client: Client, ask: Callable[[], T], *, again_on: frozenset[str] = frozenset()) -> T:
+    """What `ask` returns. It is asked again while a coordinator is not ready, or fails with one of `again_on`."""
+    deadline = time.monotonic() + client.timeout
+    while True:
+        try:
+            return ask()
+        except JobError as error:
+            if error.code not in _NOT_YET | again_on or time.monotonic() > deadline:
+                raise
+        time.sleep(_BACKOFF)
+        client.brokers.forget()
+
+
 def ask_coordinator(
     client: Client,
     kind: Kind,
@@ -34,17 +47,13 @@ def ask_coordinator(
     *,
     again_on: frozenset[str] = frozenset(),
 ) -> T:
-    """What `ask` returns. It is asked again while the coordinator is not ready, or fails with one of `again_on`."""
-    deadline = time.monotonic() + client.timeout
-    while True:
-        try:
-            node = _find(client, kind, key)
-            return ask(client.brokers.node(node.id), node)
-        except JobError as error:
-            if error.code not in _NOT_YET | again_on or time.monotonic() > deadline:
-                raise
-        time.sleep(_BACKOFF)
-        client.brokers.forget()
+    """As `when_ready`, with the coordinator looked for each time."""
+
+    def ask_there() -> T:
+        node = _find(client, kind, key)
+        return ask(client.brokers.node(node.id), node)
+
+    return when_ready(client, ask_there, again_on=again_on)
 
 
 def _find(client: Client, kind: Kind, key: str) -> Node:
