@@ -45,10 +45,11 @@ def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestConte
                 f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}",
             )
     return UpdateFeaturesResponse(
+        error_message=None,
         results=[
             UpdatableFeatureResult(feature=update.feature, error_message="NONE")
             for update in request.feature_updates
-        ]
+        ],
     )
 
 

@@ -18,6 +18,7 @@ Fate = Literal["accept", "release", "reject"]
 
 # How long one call may block: the pace at which Ctrl-C is noticed.
 _POLL_SECONDS = 0.2
+_COMMIT_SECONDS = 20.0
 
 
 class ShareMember:
@@ -47,7 +48,14 @@ class ShareMember:
 
     def close(self) -> None:
         """Tell the broker what has been decided, and leave the group."""
-        self._consumer.close()
+        from confluent_kafka import KafkaException
+
+        try:
+            self._consumer.commit_sync(_COMMIT_SECONDS)
+        except KafkaException as failure:
+            raise from_kafka(failure.args[0], f"Topic '{self._topic}'") from None
+        finally:
+            self._consumer.close()
 
 
 def polled(consumer: Any, topic: str, seconds: float) -> list[Message[Any, Any]]:
