@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ottla.cli.errors import BrokerUnreachable, JobError, from_kafka
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka import Consumer, KafkaError, Producer, ShareConsumer
     from confluent_kafka.admin import AdminClient
 
     from ottla.cli.brokers import Brokers
@@ -102,6 +102,13 @@ class Client:
         from confluent_kafka import Consumer
 
         return self._open(Consumer, self.config(extra))
+
+    def share_consumer(self, extra: Mapping[str, Any]) -> ShareConsumer:
+        try:
+            from confluent_kafka import ShareConsumer
+        except ImportError:
+            raise JobError("Members of share groups need confluent-kafka 2.16 or newer.") from None
+        return self._open(ShareConsumer, self.config(extra))
 
     def _open(self, kind: Callable[[dict[str, Any]], T], config: dict[str, Any]) -> T:
         from confluent_kafka import KafkaException

@@ -95,3 +95,26 @@ def from_code(code: int, message: str | None, subject: str = "It") -> JobError:
     if known is not None:
         return JobError(known.format(subject=subject), name)
     return JobError(f"{(message or f'{subject}: {name}').rstrip('.')}.", name)
+
+
+# What Kafka's own client says where a broker sent a code and no words.
+_WORDS = {
+    "GROUP_ID_NOT_FOUND": "The group id does not exist.",
+    "NON_EMPTY_GROUP": "The group is not empty.",
+    "UNKNOWN_TOPIC_OR_PART": "This server does not host this topic-partition.",
+    "NOT_LEADER_OR_FOLLOWER": "For requests intended only for the leader, this error indicates that the broker is not "
+    "the current leader. For requests intended for any replica, this error indicates that the broker is not a replica "
+    "of the topic partition.",
+    "INVALID_PRODUCER_EPOCH": "Producer attempted to produce with an old epoch.",
+    "TRANSACTION_COORDINATOR_FENCED": "Indicates that the transaction coordinator sending a WriteTxnMarker is no "
+    "longer the current coordinator for a given producer.",
+    "INVALID_UPDATE_VERSION": "The given update version was invalid.",
+    "FEATURE_UPDATE_FAILED": "Unable to update finalized features due to an unexpected server error.",
+    "UNSUPPORTED_VERSION": "The version of API is not supported.",
+}
+
+
+def in_kafkas_words(code: int, message: str | None) -> JobError:
+    """A refusal as Kafka's tools print it: the broker's own words, else those of Kafka's client."""
+    error = from_code(code, message)
+    return JobError(message or _WORDS.get(error.code or "", error.message), error.code)

@@ -34,18 +34,25 @@ COMMANDS = {
 # Kafka's tools whose job has no command of our own, with Kafka's options: `ottla get-offsets` is `kafka-get-offsets`.
 KAFKA_TOOLS = (
     "broker-api-versions",
+    "console-share-consumer",
     "consumer-perf-test",
     "delete-records",
     "dump-log",
     "e2e-latency",
+    "features",
     "get-offsets",
     "leader-election",
     "log-dirs",
     "preferred-replica-election",
     "producer-perf-test",
     "reassign-partitions",
+    "share-consumer-perf-test",
+    "share-groups",
+    "streams-application-reset",
+    "transactions",
     "verifiable-consumer",
     "verifiable-producer",
+    "verifiable-share-consumer",
 )
 
 

@@ -43,6 +43,15 @@ CLASSES = {
     "e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
     "verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
+    "groups": "org.apache.kafka.tools.GroupsCommand",
+    "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "features": "org.apache.kafka.tools.FeatureCommand",
+    "storage": "kafka.tools.StorageTool",
+    "streams-application-reset": "org.apache.kafka.tools.StreamsResetter",
+    "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
+    "verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
 }
 
 

@@ -4,8 +4,7 @@ Behaviour
 - Answers every API that has a module here, with the versions its messages declare.
 - Produce is listed from version 0 although versions below 3 are refused: librdkafka 2.0 takes a higher minimum as
   "no compression".
-- Finalized features: `transaction.version` 2 lets clients use transactions v2 (KIP-890), `group.version` and
-  `share.version` 1 tell tools that there are the groups of KIP-848 and KIP-932.
+- Finalized features are those of `ottla.broker.features`.
 - A request in a version above ours is answered in version 0 with UNSUPPORTED_VERSION and the full list, and the
   connection stays open.
 
@@ -18,6 +17,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ottla.broker.features import FEATURES
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import (
     ApiVersion,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ottla.broker.dispatch import RequestContext
 
 _PRODUCE = 0
-_FEATURES = {"group.version": 1, "share.version": 1, "transaction.version": 2}
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -53,12 +52,12 @@ def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext)
                 min_version=0 if context.version >= 4 else 1,
                 max_version=level,
             )
-            for name, level in _FEATURES.items()
+            for name, level in FEATURES.items()
         ],
         finalized_features_epoch=0,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in _FEATURES.items()
+            for name, level in FEATURES.items()
         ],
     )
 

@@ -195,8 +195,6 @@ class Consumption:
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
         """None for what is not a message, or lies behind the end that was seen at the beginning."""
-        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
-
         topic, number, offset = message.topic(), message.partition(), message.offset()
         error = message.error()
         if error is not None:
@@ -216,18 +214,7 @@ class Consumption:
                 return None
             if offset == end - 1:
                 self._left.discard((topic, number))
-        kind, timestamp = message.timestamp()
-        known = kind != TIMESTAMP_NOT_AVAILABLE
-        return ConsumedMessage(
-            topic,
-            number,
-            offset,
-            timestamp if known else None,
-            ("LogAppendTime" if kind == TIMESTAMP_LOG_APPEND_TIME else "CreateTime") if known else None,
-            message.key(),
-            message.value(),
-            [(name, _header_bytes(value)) for name, value in _header_pairs(message.headers())],
-        )
+        return consumed(message)
 
     def _store(self, batch: list[ConsumedMessage]) -> None:
         """Only what has been handed out is committed, so that nothing is skipped by the next member."""
@@ -249,6 +236,27 @@ class Consumption:
     def close(self) -> None:
         """Leave the group after committing what was taken."""
         self._consumer.close()
+
+
+def consumed(message: Message[Any, Any], delivery_count: int | None = None) -> ConsumedMessage:
+    """The client library's message, which is no error, as ours."""
+    from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
+
+    kind, timestamp = message.timestamp()
+    known = kind != TIMESTAMP_NOT_AVAILABLE
+    return ConsumedMessage(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        timestamp if known else None,
+        ("LogAppendTime" if kind == TIMESTAMP_LOG_APPEND_TIME else "CreateTime") if known else None,
+        message.key(),
+        message.value(),
+        [(name, _header_bytes(value)) for name, value in _header_pairs(message.headers())],
+        # Members of share groups are not told, whatever the library says.
+        message.leader_epoch() if delivery_count is None else None,
+        delivery_count,
+    )
 
 
 def _header_pairs(headers: Any) -> list[tuple[str, Any]]:

@@ -36,6 +36,8 @@ class ConsumedMessage:
     key: bytes | None
     value: bytes | None
     headers: Headers
+    leader_epoch: int | None = None
+    delivery_count: int | None = None  # of a share group: the how many-eth time it is handed out
 
 
 # -- JSON lines --------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def _parser() -> tool.Parser:
     return parser
 
 
-def _stamp(moment: float) -> str:
+def stamp(moment: float) -> str:
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M:%S:") + f"{int(moment * 1000) % 1000:03d}"
 
 
@@ -141,7 +141,7 @@ class _Measurement:
     def _print_progress(self, now: float, seconds: float, before: tuple[int, int]) -> None:
         records, size = self._records - before[0], (self._bytes - before[1]) / _MB
         print(
-            f"{_stamp(now)}, 0, {self._bytes / _MB:.4f}, {size / seconds:.4f}, {self._records}, "
+            f"{stamp(now)}, 0, {self._bytes / _MB:.4f}, {size / seconds:.4f}, {self._records}, "
             f"{records / seconds:.4f}, 0, {round(seconds * 1000)}, {size / seconds:.4f}, {records / seconds:.4f}",
             flush=True,
         )
@@ -152,7 +152,7 @@ class _Measurement:
         fetching = max(round(seconds * 1000) - joining, 1)
         size = self._bytes / _MB
         print(
-            f"{_stamp(began)}, {_stamp(ended)}, {size:.4f}, {size / seconds:.4f}, {self._records}, "
+            f"{stamp(began)}, {stamp(ended)}, {size:.4f}, {size / seconds:.4f}, {self._records}, "
             f"{self._records / seconds:.4f}, {joining}, {fetching}, {size / fetching * 1000:.4f}, "
             f"{self._records / fetching * 1000:.4f}"
         )

@@ -95,6 +95,10 @@ def default_formatter(properties: Mapping[str, str]) -> Formatter:
         parts.append(lambda message: b"Partition:%d" % message.partition)
     if flag("print.offset"):
         parts.append(lambda message: b"Offset:%d" % message.offset)
+    if flag("print.delivery"):
+        parts.append(lambda message: b"Delivery:" + _present(message.delivery_count))
+    if flag("print.epoch"):
+        parts.append(lambda message: b"Epoch:" + _present(message.leader_epoch))
     if flag("print.headers"):
         parts.append(headers)
     if flag("print.key"):
@@ -102,6 +106,10 @@ def default_formatter(properties: Mapping[str, str]) -> Formatter:
     if flag("print.value", default=True):
         parts.append(lambda message: text(message.value, read_value))
     return lambda message: separator.join([part(message) for part in parts]) + end
+
+
+def _present(number: int | None) -> bytes:
+    return b"NOT_PRESENT" if number is None else b"%d" % number
 
 
 def _logging_formatter(inner: Formatter) -> Formatter:

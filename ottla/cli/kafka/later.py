@@ -12,6 +12,21 @@ def acls() -> NoReturn:
     _comes_later("kafka-acls", "access control lists are not kept yet")
 
 
+def client_metrics() -> NoReturn:
+    _comes_later("kafka-client-metrics", "brokers do not collect the metrics of clients yet")
+
+
+def delegation_tokens() -> NoReturn:
+    _comes_later("kafka-delegation-tokens", "brokers do not give out delegation tokens yet")
+
+
+def streams_groups() -> NoReturn:
+    _comes_later(
+        "kafka-streams-groups",
+        "applications of Kafka Streams use the classic protocol, which kafka-consumer-groups shows",
+    )
+
+
 def connect_standalone() -> NoReturn:
     _comes_later("connect-standalone", "pipelines of Ottla run on Spark, see `ottla.spark`")
 
@@ -22,6 +37,10 @@ def connect_distributed() -> NoReturn:
 
 def connect_mirror_maker() -> NoReturn:
     _comes_later("connect-mirror-maker", "topics are not copied between clusters yet")
+
+
+def connect_plugin_path() -> NoReturn:
+    _comes_later("connect-plugin-path", "pipelines of Ottla run on Spark, see `ottla.spark`")
 
 
 def mirror_maker() -> NoReturn:

@@ -61,6 +61,15 @@ class Parser(argparse.ArgumentParser):
     def add_flag(self, *names: str, help: str) -> None:
         self.add_argument(*names, action="store_true", help=help)
 
+    def add_commands(self) -> argparse._SubParsersAction[_Command]:
+        """Tools that take a word for what to do: `args.command`."""
+        return self.add_subparsers(dest="command", parser_class=_Command, metavar="COMMAND")
+
+
+class _Command(Parser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(options["prog"], options.get("description") or "")
+
 
 def _version() -> str:
     from ottla import __version__

@@ -29,6 +29,14 @@ WORK = {
     ),
     "verifiable-producer": (["--topic", "t", "--max-messages", "1"], PROPERTIES),
     "verifiable-consumer": (["--topic", "t", "--group-id", "g"], PROPERTIES),
+    "transactions": (["list"], PROPERTIES),
+    "groups": (["--list"], PROPERTIES),
+    "share-groups": (["--list"], PROPERTIES),
+    "console-share-consumer": (["--topic", "t"], PROPERTIES),
+    "verifiable-share-consumer": (["--topic", "t", "--group-id", "g"], PROPERTIES),
+    "share-consumer-perf-test": (["--topic", "t", "--num-records", "1"], PROPERTIES),
+    "features": (["describe"], PROPERTIES),
+    "streams-application-reset": (["--application-id", "a"], PROPERTIES),
 }
 JSON = [
     ("delete-records", "--offset-json-file"),
@@ -45,6 +53,7 @@ FILES = [
     ("configs", "--topic", "t", "--alter", "--add-config-file"),
     ("consumer-groups", "--group", "g", "--reset-offsets", "--dry-run", "--from-file"),
     ("producer-perf-test", "--topic", "t", "--num-records", "1", "--payload-file"),
+    ("console-share-consumer", "--topic", "t", "--formatter-config"),
 ]
 
 
@@ -67,7 +76,7 @@ def broken(tmp_path, kind):
     return path
 
 
-@pytest.mark.parametrize("tool", [*WORK, "delete-records", "cluster", "dump-log", "server-start"])
+@pytest.mark.parametrize("tool", [*WORK, "delete-records", "cluster", "dump-log", "server-start", "storage"])
 def test_something_is_missing(alone, tool):
     assert sentence(alone(tool, code=1))
 
@@ -81,7 +90,7 @@ def test_something_is_missing_for_zookeeper(alone, tool):
 @pytest.mark.parametrize("tool", WORK)
 def test_properties_that_cannot_be_read(tools, tool, kind, tmp_path):
     action, option = WORK[tool]
-    said = sentence(tools(tool, *action, option, broken(tmp_path, kind), code=1))
+    said = sentence(tools(tool, option, broken(tmp_path, kind), *action, code=1))
     assert "annot" in said
     assert kind in said
 

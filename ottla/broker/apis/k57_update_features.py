@@ -1,0 +1,76 @@
+"""UpdateFeatures, key 57: which level of a feature the cluster uses.
+
+Behaviour
+- Levels come with the software and are the same on every broker, so that any broker answers. To ask for the level that
+  a feature has is fine; any other is INVALID_UPDATE_VERSION with the reason, after Kafka's own checks.
+- One feature that is refused refuses the request: the error is that of the whole, and no feature is listed.
+- `validate_only` makes no difference, since nothing is ever changed.
+
+Version notes
+- 0 whether to allow a downgrade, flexible; 1 the kind of update and `validate_only` (KIP-584); 2 features are no longer
+  listed in the answer (KIP-1022).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.broker.features import FEATURES
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.dispatch import RequestContext
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+_KINDS_SINCE = 1
+
+
+def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    for update in request.feature_updates:
+        kind = update.upgrade_type
+        if context.version < _KINDS_SINCE:
+            kind = _SAFE_DOWNGRADE if update.allow_downgrade else _UPGRADE
+        reason = _refusal(broker.node_id, update, kind)
+        if reason is not None:
+            return UpdateFeaturesResponse(
+                error_code=ErrorCode.INVALID_UPDATE_VERSION,
+                error_message="The update failed for all features since the following feature had an error: "
+                f"Invalid update version {update.max_version_level} for feature {update.feature}. {reason}",
+            )
+    return UpdateFeaturesResponse(
+        error_message=None,
+        results=[
+            UpdatableFeatureResult(feature=update.feature, error_message="NONE")
+            for update in request.feature_updates
+        ],
+    )
+
+
+def _refusal(node_id: int, update: FeatureUpdateKey, kind: int) -> str | None:
+    level = update.max_version_level
+    has = FEATURES.get(update.feature)
+    if kind not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if has is None and level == 0:
+        return f"Feature {update.feature} not found."
+    if has is None:
+        return f"Local controller {node_id} does not support this feature."
+    if level > has:
+        return f"Local controller {node_id} only supports versions 0-{has}"
+    if level == has:
+        return None
+    if kind == _UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade."
+        )
+    return f"It comes with the brokers of this cluster, which have {has} and cannot change it."

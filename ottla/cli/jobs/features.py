@@ -1,0 +1,129 @@
+"""The features of a cluster, and the levels that Kafka's releases give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError, in_kafkas_words
+
+if TYPE_CHECKING:
+    from ottla.cli.wire import Connection
+
+METADATA_VERSION = "metadata.version"
+# Levels of metadata.version from 7 on, by the names that Kafka 4.3 knows; the last is for releases to come.
+_LOWEST = 7
+_RELEASES = (
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0", "3.7-IV1",
+    "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0",
+    "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0",
+)  # fmt: skip
+LATEST = "4.3-IV0"
+# Feature → its levels above 0, each with the release that begins to use it.
+_LEVELS = {
+    "kraft.version": {1: "3.9-IV0"},
+    "transaction.version": {1: "4.0-IV2", 2: "4.0-IV2"},
+    "group.version": {1: "4.0-IV0"},
+    "eligible.leader.replicas.version": {1: "4.1-IV0"},
+    "share.version": {1: "4.2-IV0"},
+    "streams.version": {1: "4.2-IV1"},
+}
+_DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    name: str
+    min_level: int
+    max_level: int
+    finalized: int
+
+
+def describe_features(connection: Connection) -> tuple[list[Feature], int | None]:
+    """By name, with the epoch in which they were finalized."""
+    from ottla import __version__
+    from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+    answer = connection.request(
+        ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__),
+        ApiVersionsResponse,
+    )
+    finalized = {each.name: int(each.max_version_level) for each in answer.finalized_features}
+    features = [
+        Feature(each.name, each.min_version, each.max_version, finalized.get(each.name, 0))
+        for each in sorted(answer.supported_features, key=lambda each: str(each.name))
+    ]
+    return features, answer.finalized_features_epoch if answer.finalized_features_epoch >= 0 else None
+
+
+def update_features(
+    connection: Connection, levels: Mapping[str, int], kind: int, *, validate_only: bool
+) -> dict[str, JobError | None]:
+    """What came of each. `kind`: 1 to upgrade, 2 or 3 for a safe or an unsafe downgrade."""
+    from ottla.protocol.messages.update_features import (
+        FeatureUpdateKey,
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    )
+
+    updates = [
+        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind, allow_downgrade=kind != 1)
+        for name, level in levels.items()
+    ]
+    answer = connection.request(
+        UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only), UpdateFeaturesResponse
+    )
+    if answer.error_code:
+        return dict.fromkeys(levels, in_kafkas_words(answer.error_code, answer.error_message))
+    results: dict[str, JobError | None] = dict.fromkeys(levels)
+    for each in answer.results:
+        if each.error_code:
+            results[each.feature] = in_kafkas_words(each.error_code, each.error_message)
+    return results
+
+
+# -- Kafka's releases --------------------------------------------------------------------------------------
+
+
+def level_name(feature: str, level: int) -> str:
+    """metadata.version is called by its release."""
+    if feature != METADATA_VERSION:
+        return str(level)
+    known = _LOWEST <= level < _LOWEST + len(_RELEASES)
+    return _RELEASES[level - _LOWEST] if known else f"UNKNOWN {level}"
+
+
+def metadata_level(release: str) -> int:
+    """4.1-IV0, or 4.1 for the last of them."""
+    short = ".".join(release.split(".")[:2])
+    stable = _RELEASES[: _RELEASES.index(LATEST) + 1]
+    matching = [name for name in stable if short in (name, name.partition("-")[0])]
+    if not matching:
+        raise JobError(
+            f"Unknown metadata.version '{release}'. Supported metadata.version are: {', '.join(_RELEASES)}"
+        )
+    return _LOWEST + _RELEASES.index(matching[-1])
+
+
+def levels_of_release(release: str) -> dict[str, int]:
+    """Of every feature, metadata.version first."""
+    metadata = metadata_level(release)
+    levels = {METADATA_VERSION: metadata}
+    for feature, since in _LEVELS.items():
+        levels[feature] = max(
+            (level for level, name in since.items() if metadata_level(name) <= metadata), default=0
+        )
+    return levels
+
+
+def dependencies(feature: str, level: int) -> dict[str, int]:
+    """Other features, and the levels that they have to have."""
+    if feature != METADATA_VERSION:
+        if feature not in _LEVELS:
+            raise JobError(f"Unknown feature: {feature}")
+        if level != 0 and level not in _LEVELS[feature]:
+            raise JobError(f"No feature:{feature} with feature level {level}")
+    elif not _LOWEST <= level < _LOWEST + len(_RELEASES):
+        raise JobError(f"No metadata.version with feature level {level}")
+    return _DEPENDENCIES.get((feature, level), {})

@@ -1,0 +1,179 @@
+"""Share groups: describe them, where they are in their partitions, move that, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError, in_kafkas_words
+from ottla.cli.jobs.coordinators import Kind, ask_coordinator
+from ottla.cli.jobs.offsets import Partition
+
+if TYPE_CHECKING:
+    from ottla.cli.brokers import Node
+    from ottla.cli.client import Client
+    from ottla.cli.wire import Connection
+    from ottla.protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsResponsePartition,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMember:
+    consumer_id: str
+    client_id: str
+    host: str
+    epoch: int
+    partitions: list[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroup:
+    group: str
+    state: str
+    epoch: int
+    assignment_epoch: int
+    coordinator: Node
+    members: list[ShareMember]
+
+
+@dataclass(frozen=True, slots=True)
+class SharePosition:
+    """Where a group is in a partition: nothing of it is known before a member was there."""
+
+    topic: str
+    partition: int
+    start_offset: int | None
+    leader_epoch: int | None
+    lag: int | None
+
+
+def describe_share_group(client: Client, group: str) -> ShareGroup:
+    """Fails with GROUP_ID_NOT_FOUND for a group that is not there or of another type."""
+    from ottla.protocol.messages.share_group_describe import (
+        ShareGroupDescribeRequest,
+        ShareGroupDescribeResponse,
+    )
+
+    def ask(connection: Connection, node: Node) -> ShareGroup:
+        request = ShareGroupDescribeRequest(group_ids=[group])
+        [found] = connection.request(request, ShareGroupDescribeResponse).groups
+        if found.error_code:
+            raise in_kafkas_words(found.error_code, found.error_message)
+        members = [
+            ShareMember(
+                member.member_id,
+                member.client_id,
+                member.client_host,
+                member.member_epoch,
+                sorted(
+                    (topic.topic_name, number)
+                    for topic in member.assignment.topic_partitions
+                    for number in topic.partitions
+                ),
+            )
+            for member in sorted(found.members, key=lambda member: member.member_id)
+        ]
+        return ShareGroup(group, found.group_state, found.group_epoch, found.assignment_epoch, node, members)
+
+    return ask_coordinator(client, Kind.GROUP, group, ask)
+
+
+def share_positions(client: Client, group: str) -> list[SharePosition]:
+    from ottla.protocol.messages.describe_share_group_offsets import (
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsRequestGroup,
+        DescribeShareGroupOffsetsResponse,
+    )
+
+    def ask(connection: Connection, _node: Node) -> list[SharePosition]:
+        request = DescribeShareGroupOffsetsRequest(
+            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+        )
+        [found] = connection.request(request, DescribeShareGroupOffsetsResponse).groups
+        if found.error_code:
+            raise in_kafkas_words(found.error_code, found.error_message)
+        return sorted(
+            (
+                _position(topic.topic_name, each)
+                for topic in found.topics
+                for each in topic.partitions
+                if not each.error_code
+            ),
+            key=lambda position: (position.topic, position.partition),
+        )
+
+    return ask_coordinator(client, Kind.GROUP, group, ask)
+
+
+def _position(topic: str, found: DescribeShareGroupOffsetsResponsePartition) -> SharePosition:
+    if found.start_offset < 0:
+        return SharePosition(topic, found.partition_index, None, None, None)
+    epoch = found.leader_epoch if found.leader_epoch >= 0 else None
+    lag = found.lag if found.lag >= 0 else None
+    return SharePosition(topic, found.partition_index, found.start_offset, epoch, lag)
+
+
+def move_share_group(client: Client, group: str, offsets: Mapping[Partition, int]) -> None:
+    """Let an empty group go on somewhere else."""
+    from ottla.protocol.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsRequestPartition,
+        AlterShareGroupOffsetsRequestTopic,
+        AlterShareGroupOffsetsResponse,
+    )
+
+    topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+    for (name, number), offset in offsets.items():
+        topic = topics.setdefault(name, AlterShareGroupOffsetsRequestTopic(topic_name=name))
+        topic.partitions.append(
+            AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
+        )
+
+    def ask(connection: Connection, _node: Node) -> None:
+        request = AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
+        answer = connection.request(request, AlterShareGroupOffsetsResponse)
+        if answer.error_code:
+            raise in_kafkas_words(answer.error_code, answer.error_message)
+        for topic in answer.responses:
+            for each in topic.partitions:
+                if each.error_code:
+                    raise in_kafkas_words(each.error_code, each.error_message)
+
+    ask_coordinator(client, Kind.GROUP, group, ask)
+
+
+def forget_topics(client: Client, group: str, topics: Collection[str]) -> dict[str, JobError | None]:
+    """Delete where an empty group is in these topics; for each what came of it."""
+    from ottla.protocol.messages.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequestTopic,
+        DeleteShareGroupOffsetsResponse,
+    )
+
+    def ask(connection: Connection, _node: Node) -> dict[str, JobError | None]:
+        request = DeleteShareGroupOffsetsRequest(
+            group_id=group,
+            topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in sorted(set(topics))],
+        )
+        answer = connection.request(request, DeleteShareGroupOffsetsResponse)
+        if answer.error_code:
+            raise in_kafkas_words(answer.error_code, answer.error_message)
+        return {
+            each.topic_name: in_kafkas_words(each.error_code, each.error_message) if each.error_code else None
+            for each in answer.responses
+        }
+
+    return ask_coordinator(client, Kind.GROUP, group, ask)
+
+
+def delete_share_group(client: Client, group: str) -> None:
+    from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+    def ask(connection: Connection, _node: Node) -> None:
+        [result] = connection.request(DeleteGroupsRequest(groups_names=[group]), DeleteGroupsResponse).results
+        if result.error_code:
+            raise in_kafkas_words(result.error_code, None)
+
+    ask_coordinator(client, Kind.GROUP, group, ask)

@@ -1,0 +1,51 @@
+"""What `kafka-features` and `kafka-storage` tell about the features of Kafka's releases, without a broker."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ottla.cli.errors import JobError
+
+
+def add_commands(commands: Any) -> None:
+    command = commands.add_parser("version-mapping", help="the features of a release of Kafka")
+    command.add_argument("--release-version", "-r", metavar="RELEASE", help="such as 4.3 or 4.3-IV0")
+    command = commands.add_parser("feature-dependencies", help="what a feature needs of others")
+    command.add_argument("--feature", "-f", action="append", required=True, metavar="FEATURE=LEVEL")
+
+
+def run(args: argparse.Namespace) -> int:
+    from ottla.cli.jobs import features
+
+    if args.command == "version-mapping":
+        release = args.release_version or features.LATEST
+        for name, level in features.levels_of_release(release).items():
+            print(f"{name}={level} ({release})" if name == features.METADATA_VERSION else f"{name}={level}")
+        return 0
+    for asked in args.feature:
+        name, level = parse_level(asked)
+        needed = features.dependencies(name, level)
+        print(f"{_named(name, level)} requires:" if needed else f"{_named(name, level)} has no dependencies.")
+        for other, least in needed.items():
+            print(f"    {_named(other, least)}")
+    return 0
+
+
+def _named(feature: str, level: int) -> str:
+    from ottla.cli.jobs.features import METADATA_VERSION, level_name
+
+    more = f" ({level_name(feature, level)})" if feature == METADATA_VERSION else ""
+    return f"{feature}={level}{more}"
+
+
+def parse_level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    if not equals:
+        raise JobError(f"Can't parse feature=level string {text}: equals sign not found.")
+    try:
+        return name.strip(), int(level)
+    except ValueError:
+        raise JobError(
+            f"Can't parse feature=level string {text}: unable to parse {level.strip()} as a short."
+        ) from None

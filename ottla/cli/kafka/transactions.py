@@ -1,0 +1,236 @@
+"""`kafka-transactions`"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import BrokerUnreachable, JobError
+from ottla.cli.kafka import tool
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+    from ottla.cli.jobs.offsets import Partition
+
+_MINUTE_MS = 60_000
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    parser = tool.Parser(
+        "kafka-transactions", "Show transactions and their producers, and end those that hang."
+    )
+    parser.add_servers()
+    parser.add_command_config()
+    commands = parser.add_commands()
+    command = commands.add_parser("list", help="list transactions")
+    command.add_argument(
+        "--duration-filter",
+        type=int,
+        default=-1,
+        metavar="MS",
+        help="only those that run for longer than this",
+    )
+    command.add_argument("--transactional-id-pattern", metavar="REGEX", help="only ids that match")
+    command = commands.add_parser("describe", help="describe the state of a transactional id")
+    command.add_argument("--transactional-id", required=True, metavar="ID")
+    command = commands.add_parser("describe-producers", help="describe the producers that a partition knows")
+    command.add_argument(
+        "--broker-id", type=int, metavar="N", help="as this broker knows them, not the leader"
+    )
+    command.add_argument("--topic", required=True)
+    command.add_argument("--partition", type=int, required=True, metavar="N")
+    command = commands.add_parser("abort", help="abort a hanging transaction")
+    command.add_argument("--topic", required=True)
+    command.add_argument("--partition", type=int, required=True, metavar="N")
+    command.add_argument("--start-offset", type=int, metavar="N", help="where the transaction begins")
+    command.add_argument("--producer-id", type=int, metavar="N", help="whose it is, for brokers before 3.0")
+    command.add_argument("--producer-epoch", type=int, metavar="N")
+    command.add_argument("--coordinator-epoch", type=int, metavar="N")
+    command = commands.add_parser("find-hanging", help="find hanging transactions")
+    command.add_argument("--broker-id", type=int, metavar="N", help="in the partitions of this broker")
+    command.add_argument(
+        "--max-transaction-timeout", type=int, default=15, metavar="MINUTES", help="only those that are older"
+    )
+    command.add_argument("--topic", help="in the partitions of this topic")
+    command.add_argument("--partition", type=int, metavar="N")
+    command = commands.add_parser("forceTerminateTransaction", help="abort the open transaction of an id")
+    command.add_argument("--transactionalId", required=True, dest="transactional_id", metavar="ID")
+    args = parser.parse_args(argv)
+    if args.command is None:
+        raise tool.UsageError("Say what to do. See kafka-transactions --help.")
+    _check(args)
+    _COMMANDS[args.command](tool.connect(args), args)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.command == "find-hanging":
+        if args.topic is None and args.broker_id is None:
+            raise tool.UsageError(
+                "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
+            )
+        if args.partition is not None and args.topic is None:
+            raise tool.UsageError("The --partition argument requires --topic to be provided")
+    if args.command == "abort" and args.start_offset is None:
+        if args.producer_id is None:
+            raise tool.UsageError(
+                "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or "
+                "above) or with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
+            )
+        for option in ("producer_epoch", "coordinator_epoch"):
+            if getattr(args, option) is None:
+                raise tool.UsageError(f"Missing required argument --{option.replace('_', '-')}")
+
+
+@contextmanager
+def _failing_to(action: str) -> Iterator[None]:
+    """Kafka's sentence about what did not work, with the reason."""
+    try:
+        yield
+    except BrokerUnreachable:
+        raise
+    except JobError as error:
+        raise JobError(f"Failed to {action}: {error.message}", error.code) from None
+
+
+def _list(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.transactions import list_transactions
+
+    with _failing_to("list transactions"):
+        found = list_transactions(
+            client, duration_ms=args.duration_filter, pattern=args.transactional_id_pattern
+        )
+    _table(
+        ("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
+        [(each.transactional_id, each.coordinator, each.producer_id, each.state) for each in found],
+    )
+
+
+def _describe(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.transactions import describe_transaction
+
+    name = args.transactional_id
+    with _failing_to(f"describe transaction state of transactional-id `{name}`"):
+        found = describe_transaction(client, name)
+        if found is None:
+            raise JobError(
+                f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found."
+            )
+    now = round(time.time() * 1000)
+    _table(
+        ("CoordinatorId", "TransactionalId", "ProducerId", "ProducerEpoch", "TransactionState",
+         "TransactionTimeoutMs", "CurrentTransactionStartTimeMs", "TransactionDurationMs", "TopicPartitions"),
+        [(found.coordinator, name, found.producer_id, found.producer_epoch, found.state, found.timeout_ms,
+          found.start_ms, None if found.start_ms is None else now - found.start_ms,
+          ",".join(f"{topic}-{number}" for topic, number in found.partitions))],
+    )  # fmt: skip
+
+
+def _describe_producers(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.transactions import describe_producers
+
+    partition = (args.topic, args.partition)
+    where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
+    with _failing_to(f"describe producers for partition {args.topic}-{args.partition} on {where}"):
+        producers = describe_producers(client, [partition], args.broker_id)[partition]
+    _table(
+        ("ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp",
+         "CurrentTransactionStartOffset"),
+        [(each.producer_id, each.producer_epoch, each.coordinator_epoch, each.last_sequence, each.last_timestamp,
+          each.transaction_start) for each in producers],
+    )  # fmt: skip
+
+
+def _abort(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.transactions import abort_transaction, describe_producers
+
+    partition = (args.topic, args.partition)
+    name = f"{args.topic}-{args.partition}"
+    producer, epoch, coordinator = args.producer_id, args.producer_epoch, args.coordinator_epoch
+    if args.start_offset is not None:
+        with _failing_to(f"validate producer state for partition {name}"):
+            producers = describe_producers(client, [partition])[partition]
+        open_there = [each for each in producers if each.transaction_start == args.start_offset]
+        if not open_there:
+            raise JobError(
+                f"Could not find any open transactions starting at offset {args.start_offset} on partition {name}"
+            )
+        producer, epoch = open_there[0].producer_id, open_there[0].producer_epoch
+        coordinator = open_there[0].coordinator_epoch
+    # A transaction without any marker before it has no epoch of a coordinator: 0 is as old as any.
+    coordinator = max(coordinator, 0)
+    with _failing_to(
+        f"abort transaction AbortTransactionSpec(topicPartition={name}, producerId={producer}, "
+        f"producerEpoch={epoch}, coordinatorEpoch={coordinator})"
+    ):
+        abort_transaction(client, partition, producer, epoch, coordinator)
+
+
+def _find_hanging(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.transactions import find_hanging
+
+    found = find_hanging(
+        client,
+        _partitions(client, args),
+        broker=args.broker_id,
+        longer_than_ms=args.max_transaction_timeout * _MINUTE_MS,
+    )
+    now = round(time.time() * 1000)
+    _table(
+        ("Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp",
+         "Duration(min)"),
+        [(topic, number, each.producer_id, each.producer_epoch, each.coordinator_epoch, each.transaction_start,
+          each.last_timestamp, (now - each.last_timestamp) // _MINUTE_MS) for (topic, number), each in found],
+    )  # fmt: skip
+
+
+def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
+    """Where `find-hanging` looks."""
+    if args.partition is not None:
+        return [(args.topic, args.partition)]
+    topics = client.brokers.metadata(None if args.topic is None else [args.topic]).topics
+    if args.topic is not None and any(topic.error_code for topic in topics):
+        raise JobError("Failed to describe 1 topics: This server does not host this topic-partition.")
+    return [
+        (topic.name or "", partition.partition_index)
+        for topic in topics
+        for partition in topic.partitions
+        if args.broker_id is None or args.broker_id in partition.replica_nodes
+    ]
+
+
+def _force_terminate(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.transactions import force_terminate
+
+    with _failing_to(f"force terminate transactionalId `{args.transactional_id}`"):
+        force_terminate(client, args.transactional_id)
+
+
+_COMMANDS: dict[str, Callable[[Client, argparse.Namespace], None]] = {
+    "list": _list,
+    "describe": _describe,
+    "describe-producers": _describe_producers,
+    "abort": _abort,
+    "find-hanging": _find_hanging,
+    "forceTerminateTransaction": _force_terminate,
+}
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Every cell as wide as its column, and a tab behind each."""
+    cells = [list(headings), *(["None" if cell is None else str(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+    for row in cells:
+        line = "".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True))
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
