@@ -37,7 +37,7 @@ def run(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-broker-api-versions", "Show which versions of which API each broker knows.")
     parser.add_servers()
     parser.add_command_config()
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     if not args.bootstrap_server:
         raise tool.UsageError('Missing required argument "[bootstrap-server]"')
     client = tool.connect(args)

@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     if not args.topic:
         raise tool.UsageError('Missing required argument "[topic]"')
     if args.compression_codec not in _CODECS:

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     if (args.topic is None) == (args.include is None):
         raise tool.UsageError("Exactly one of --include/--topic is required.")
     if args.num_records is None:

@@ -32,7 +32,7 @@ def run(argv: list[str]) -> int | None:
         metavar="FILE",
         help='{"partitions": [{"topic": "foo", "partition": 1, "offset": 7}], "version": 1}; offset -1 is the end',
     )
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     for option in ("bootstrap_server", "offset_json_file"):
         if not getattr(args, option):
             raise tool.UsageError(f'Missing required argument "[{option.replace("_", "-")}]"')

@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     if not args.files:
         raise tool.UsageError('Missing required argument "[files]"')
     from ottla.cli.kafka import dump_indexes, dump_records

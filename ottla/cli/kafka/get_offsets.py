@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int | None:
         "--time", default="latest", help=f"milliseconds since 1970 or one of {', '.join(_TIMES)}, -1 … -6"
     )
     parser.add_flag("--exclude-internal-topics", help="leave internal topics out")
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     if args.topic_partitions and (args.topic or args.partitions):
         raise tool.UsageError("--topic-partitions cannot be used with --topic or --partitions")
     try:

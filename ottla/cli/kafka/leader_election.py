@@ -37,7 +37,7 @@ def run(argv: list[str]) -> int | None:
     parser.add_argument("--partition", type=int, metavar="N", help="the partition")
     parser.add_argument("--path-to-json-file", type=Path, metavar="FILE", help="the partitions in JSON")
     parser.add_flag("--all-topic-partitions", help="all partitions of the cluster")
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     if not args.election_type:
         raise tool.UsageError("Missing required option(s): election-type")
     if args.election_type.lower() not in _TYPES:

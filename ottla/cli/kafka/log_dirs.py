@@ -20,7 +20,7 @@ def run(argv: list[str]) -> int | None:
     parser.add_flag("--describe", help="describe the log directories of brokers")
     parser.add_argument("--topic-list", default="", metavar="T1,T2", help="only these topics")
     parser.add_argument("--broker-list", default="", metavar="0,1", help="only these brokers")
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     for option in ("bootstrap_server", "describe"):
         if not getattr(args, option):
             raise tool.UsageError(f'Missing required argument "[{option.replace("_", "-")}]"')

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     every = ", ".join(f"--{action}" for action in _ACTIONS)
     action = tool.only_one(args, _ACTIONS, f"Command must include exactly one action: {every}")
     _check(args, action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,12 +20,48 @@ class UsageError(Exception):
     """The command line makes no sense; the sentence says why."""
 
 
+class _Once(argparse.Action):
+    """An option with a value may be given once, as with Kafka's tools."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        given: frozenset[str] = getattr(namespace, "_given", frozenset())
+        if option_string is not None:
+            if option_string in given:
+                name = option_string.lstrip("-")
+                raise JobError(f"Found multiple arguments for option {name}, but you asked for only one")
+            vars(namespace)["_given"] = given | {option_string}
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
+    """Options as Kafka's tools read them: no abbreviations, and words that are no option mean nothing."""
+
     def __init__(self, name: str, description: str) -> None:
-        super().__init__(prog=name, description=description, formatter_class=argparse.RawTextHelpFormatter)
+        super().__init__(
+            prog=name,
+            description=description,
+            formatter_class=argparse.RawTextHelpFormatter,
+            allow_abbrev=False,
+        )
+        for kind in (None, "store"):
+            self.register("action", kind, _Once)
         self.add_argument("--version", action="version", version=_version(), help="show the version")
 
+    def options(self, argv: list[str]) -> argparse.Namespace:
+        args, rest = self.parse_known_args(argv)
+        for word in rest:
+            if word.startswith("-"):
+                raise UsageError(f"{word.lstrip('-').partition('=')[0]} is not a recognized option")
+            print(f"Warning: '{word}' is no option of {self.prog} and means nothing.", file=sys.stderr)
+        return args
+
     def error(self, message: str) -> NoReturn:
+        if found := re.fullmatch(r"argument --([^:/]+)\S*: invalid \S+ value: '(.*)'", message):
+            raise JobError(f"Cannot parse argument '{found[2]}' of option {found[1]}")
+        if found := re.fullmatch(r"argument --([^:/]+)\S*: expected .*argument.*", message):
+            raise UsageError(f"Option {found[1]} requires an argument")
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
     # -- options that many tools have ------------------------------------------------------------------
@@ -45,6 +82,13 @@ class Parser(argparse.ArgumentParser):
                 help="find the brokers there, as older tools do",
             )
 
+    def add_controllers(self) -> None:
+        self.add_argument(
+            "--bootstrap-controller",
+            metavar="HOST:PORT[,…]",
+            help="the controllers to connect to; Ottla's are its brokers",
+        )
+
     def add_command_config(self, *names: str) -> None:
         self.add_argument(
             "--command-config",
@@ -62,10 +106,14 @@ class Parser(argparse.ArgumentParser):
         self.add_argument(*names, action="store_true", help=help)
 
 
+# Whose options and output the tools have. Scripts look at the first word of --version.
+KAFKA_VERSION = "4.3.0"
+
+
 def _version() -> str:
     from ottla import __version__
 
-    return f"ottla {__version__}"
+    return f"{KAFKA_VERSION} (ottla {__version__})"
 
 
 def connect(
@@ -93,12 +141,28 @@ def connect(
     return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT)
 
 
+def controller_too(args: argparse.Namespace) -> None:
+    """--bootstrap-controller names the servers where --bootstrap-server does not."""
+    if args.bootstrap_server and args.bootstrap_controller:
+        raise UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
+    args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
+    if not args.bootstrap_server and not args.zookeeper:
+        raise UsageError("Either --bootstrap-server or --bootstrap-controller must be specified.")
+
+
 def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> str:
     """The one action that was chosen among several."""
     chosen = [name for name in names if getattr(args, name.replace("-", "_"))]
     if len(chosen) != 1:
         raise UsageError(otherwise)
     return chosen[0]
+
+
+def required(args: argparse.Namespace, *options: str) -> None:
+    """Options that the command line must have."""
+    for option in options:
+        if getattr(args, option.replace("-", "_")) in (None, "", False, []):
+            raise UsageError(f'Missing required argument "[{option}]"')
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
@@ -136,7 +200,8 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[
     except UsageError as error:
         return _say(str(error), sys.stderr)
     except JobError as error:
-        return _say(prefix + error.message, stream() if stream is not None else sys.stderr)
+        said = error.said or error.message
+        return _say(prefix + said, stream() if stream is not None else sys.stderr)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
