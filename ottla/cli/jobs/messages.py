@@ -36,6 +36,7 @@ class ConsumedMessage:
     key: bytes | None
     value: bytes | None
     headers: Headers
+    leader_epoch: int | None = None
 
 
 # -- JSON lines --------------------------------------------------------------------------------------------

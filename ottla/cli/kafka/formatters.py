@@ -53,11 +53,15 @@ def formatter(name: str, properties: Mapping[str, str]) -> Formatter:
         return lambda message: b""
     if short == "LoggingMessageFormatter":
         return _logging_formatter(default_formatter(properties))
-    if short in ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"):
-        from ottla.cli.jobs.internal_records import as_json
+    if short in (
+        "OffsetsMessageFormatter",
+        "GroupMetadataMessageFormatter",
+        "TransactionLogMessageFormatter",
+        "ShareGroupStateMessageFormatter",
+    ):
+        from ottla.cli.jobs.internal_records import line_of
 
-        kinds = (0, 1) if short == "OffsetsMessageFormatter" else (2,)
-        return lambda message: as_json(message.key, message.value, kinds)
+        return line_of(short.removesuffix("MessageFormatter"))
     raise JobError(f"There is no formatter '{name}'.")
 
 
@@ -95,6 +99,12 @@ def default_formatter(properties: Mapping[str, str]) -> Formatter:
         parts.append(lambda message: b"Partition:%d" % message.partition)
     if flag("print.offset"):
         parts.append(lambda message: b"Offset:%d" % message.offset)
+    if flag("print.delivery"):
+        parts.append(lambda message: b"Delivery:NOT_PRESENT")  # only share groups count deliveries
+    if flag("print.epoch"):
+        parts.append(
+            lambda message: b"Epoch:%d" % (-1 if message.leader_epoch is None else message.leader_epoch)
+        )
     if flag("print.headers"):
         parts.append(headers)
     if flag("print.key"):

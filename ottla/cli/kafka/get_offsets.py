@@ -29,6 +29,8 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError("An interactive shell for getting topic-partition offsets.")
     parser = tool.Parser("kafka-get-offsets", "Show the offsets of partitions at a point in time.")
     parser.add_servers()
     parser.add_command_config()

@@ -138,7 +138,7 @@ def connect(
         from ottla.cli.properties import read_client_properties
 
         properties |= read_client_properties(args.command_config)
-    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT)
+    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT, ignore_unknown=True)
 
 
 def controller_too(args: argparse.Namespace) -> None:
@@ -166,14 +166,30 @@ def required(args: argparse.Namespace, *options: str) -> None:
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """`k=v` of repeated options."""
+    """`k=v` of repeated options; a value may be left out."""
     parsed: dict[str, str] = {}
     for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise UsageError(f"Invalid command line properties: {pair}")
-        parsed[key.strip()] = value
+        key, _, value = pair.partition("=")
+        if key.strip():
+            parsed[key.strip()] = value
     return parsed
+
+
+def _repeated(args: argparse.Namespace, option: str) -> bool:
+    value = getattr(args, option[2:].replace("-", "_"), None)
+    return isinstance(value, list) and bool(value)
+
+
+def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str) -> None:
+    """Options that go by a newer name: both together are refused, the older one is told with `said`."""
+    given: frozenset[str] = getattr(args, "_given", frozenset())
+    for old, new in pairs:
+        here = [name in given or _repeated(args, name) for name in (old, new)]
+        if all(here):
+            first, second = (new, old) if "Warning" in said else (old, new)
+            raise UsageError(f"Options {first} and {second} cannot be specified together.")
+        if here[0]:
+            print(said.format(old=old, new=new), flush=True)
 
 
 def read_text(path: Path) -> str:

@@ -106,6 +106,11 @@ def _check(args: argparse.Namespace, action: str) -> None:
         raise tool.UsageError("--bootstrap-server must be specified")
     if action == "describe" and args.if_exists and not args.topic and not args.topic_id:
         raise tool.UsageError("--topic or --topic-id is required to describe a topic")
+    if action == "describe" and args.if_exists and args.topic and args.topic_id:
+        print(
+            "Only topic id will be used when both --topic and --topic-id are specified and topicId is not "
+            "Uuid.ZERO_UUID"
+        )
     if action in ("create", "alter", "delete"):
         tool.required(args, "topic")
     if action == "alter":
