@@ -31,6 +31,7 @@ def run(argv: list[str]) -> int | None:
         raise tool.UsageError(
             "One of the arguments --bootstrap-server and --bootstrap-controller is required."
         )
+    tool.renamed(args, ("--config", "--command-config"), said=tool.DEPRECATED)
     args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
     client = tool.connect(args)
     if args.command == "cluster-id":

@@ -117,7 +117,7 @@ def _parser() -> tool.Parser:
     parser.add_argument("--add-config", metavar="K=V,K=[V1,V2]", help="settings to add")
     parser.add_argument("--add-config-file", type=Path, metavar="FILE", help="a file with settings to add")
     parser.add_argument("--delete-config", metavar="K1,K2", help="settings to delete")
-    parser.add_flag("--force", help=argparse.SUPPRESS)
+    parser.add_flag("--force", help="has no effect: nothing is asked before settings are changed")
     for option in ("entity-type", "entity-name", "topic", "broker", "group", "broker-logger", "client", "user",
                    "ip", "client-metrics"):  # fmt: skip
         parser.add_argument(

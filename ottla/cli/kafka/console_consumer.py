@@ -26,6 +26,7 @@ _RENAMED = (
     ("--consumer.config", "--command-config"),
     ("--property", "--formatter-property"),
 )
+_TOGETHER = "Options {old} and {new} cannot be specified together."
 _DEPRECATED = "Option {old} is deprecated and will be removed in a future version. Use {new} instead."
 _LOOK_AGAIN = 0.5
 _RESETS = ("earliest", "latest", "none", "smallest", "largest")
@@ -43,7 +44,7 @@ def run(argv: list[str]) -> int | None:
         )
     args = _parser().options(argv)
     _check(args)
-    tool.renamed(args, *_RENAMED, said=_DEPRECATED)
+    tool.renamed(args, *_RENAMED, said=_DEPRECATED, both=_TOGETHER)
     from ottla.cli.kafka.formatters import formatter
 
     printing = {

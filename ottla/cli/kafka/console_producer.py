@@ -26,6 +26,7 @@ _RENAMED = (
     ("--producer-property", "--command-property"),
     ("--producer.config", "--command-config"),
 )
+_TOGETHER = "Options {new} and {old} cannot be specified together."
 _DEPRECATED = "Warning: {old} is deprecated and will be removed in a future version. Use {new} instead."
 
 
@@ -38,7 +39,7 @@ def run(argv: list[str]) -> int | None:
         raise tool.UsageError("This tool helps to read data from standard input and publish it to Kafka.")
     args = _parser().options(argv)
     tool.required(args, "topic")
-    tool.renamed(args, *_RENAMED, said=_DEPRECATED)
+    tool.renamed(args, *_RENAMED, said=_DEPRECATED, both=_TOGETHER)
     if args.max_partition_memory_bytes is not None:
         print(
             "Warning: --max-partition-memory-bytes is deprecated and will be removed in Apache Kafka 5.0. Use "

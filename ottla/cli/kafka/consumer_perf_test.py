@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 _MB = 1024 * 1024
-_DEPRECATED = "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
 _LETTERS: dict[str, Callable[[datetime], int]] = {
     "y": lambda at: at.year,
     "M": lambda at: at.month,
@@ -53,7 +52,7 @@ def run(argv: list[str]) -> int | None:
         args, ("--messages", "--num-records"), said="Warning: {old} is deprecated. Use {new} instead."
     )
     args.num_records = args.messages if args.num_records is None else args.num_records
-    tool.renamed(args, ("--consumer.config", "--command-config"), said=_DEPRECATED)
+    tool.renamed(args, ("--consumer.config", "--command-config"), said=tool.DEPRECATED)
     write_time = _time_format(args.date_format)
     client, properties = open_client(args, args.command_property, "perf-consumer-client")
     consumer = client.consumer(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _MB = 1024 * 1024
 _DEFAULT_TRANSACTION_MS = 3000
 _RENAMED = (("--producer-props", "--command-property"), ("--producer.config", "--command-config"))
-_DEPRECATED = "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
 
 
 def main() -> None:
@@ -29,7 +28,7 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     args = _parser().parse_args(argv)
-    tool.renamed(args, *_RENAMED, said=_DEPRECATED)
+    tool.renamed(args, *_RENAMED, said=tool.DEPRECATED)
     if not args.topic or args.num_records is None:
         raise tool.UsageError("The options --topic and --num-records are required.")
     if args.num_records <= 0:

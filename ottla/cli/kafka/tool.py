@@ -180,14 +180,19 @@ def _repeated(args: argparse.Namespace, option: str) -> bool:
     return isinstance(value, list) and bool(value)
 
 
-def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str) -> None:
-    """Options that go by a newer name: both together are refused, the older one is told with `said`."""
+# What most tools say of an option that goes by a newer name.
+DEPRECATED = "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
+# And of both together, where one is for the other.
+TOGETHER = 'Option "[{old}]" can\'t be used with option "[{new}]"'
+
+
+def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str, both: str = TOGETHER) -> None:
+    """Options that go by a newer name: both together are refused, the older one alone is told of with `said`."""
     given: frozenset[str] = getattr(args, "_given", frozenset())
     for old, new in pairs:
         here = [name in given or _repeated(args, name) for name in (old, new)]
         if all(here):
-            first, second = (new, old) if "Warning" in said else (old, new)
-            raise UsageError(f"Options {first} and {second} cannot be specified together.")
+            raise UsageError(both.format(old=old, new=new).replace("[--", "["))
         if here[0]:
             print(said.format(old=old, new=new), flush=True)
 
