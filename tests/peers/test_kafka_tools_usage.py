@@ -242,7 +242,12 @@ def both(broker: Broker, files: Path, line: str) -> list[tuple[list[str], str, i
     for run, side in ((theirs, "k"), (ours, "o")):
         words = shlex.split(line.lstrip("!").replace("{x}", side).replace("{files}", str(files)))
         done = run(None if line.startswith("!") else broker, *words)
-        printed = [re.sub(rf"-{side}\b", "-x", each) for each in without_logging(done.stdout)]
+        # That an option has a newer name is told apart from the output by ours.
+        printed = [
+            re.sub(rf"-{side}\b", "-x", each)
+            for each in without_logging(done.stdout)
+            if " deprecated " not in each
+        ]
         complaint = re.sub(
             r'^Exception in thread "main" [\w.]+: ', "", (done.stderr.strip() or "\n").splitlines()[0]
         )

@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int | None:
         print(
             "Warning: --max-partition-memory-bytes is deprecated and will be removed in Apache Kafka 5.0. Use "
             "--batch-size instead.",
-            flush=True,
+            file=sys.stderr,
         )
     if args.compression_codec not in _CODECS:
         raise tool.UsageError(

@@ -194,7 +194,8 @@ def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str, both: 
         if all(here):
             raise UsageError(both.format(old=old, new=new).replace("[--", "["))
         if here[0]:
-            print(said.format(old=old, new=new), flush=True)
+            # Kafka's tools print it among what they are asked for, where it would spoil what older scripts read.
+            print(said.format(old=old, new=new), file=sys.stderr)
 
 
 def read_text(path: Path) -> str:
