@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -49,10 +50,15 @@ class Client:
         bootstrap_servers: str = DEFAULT_BOOTSTRAP_SERVER,
         properties: Mapping[str, str] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
+        *,
+        ignore_unknown: bool = False,
     ) -> None:
+        """`ignore_unknown`: a property that the client does not have is told and left out, as by Kafka's clients."""
         self.bootstrap_servers = split_servers(bootstrap_servers)
         self.properties = dict(properties or {})
         self.timeout = timeout
+        self._ignore_unknown = ignore_unknown
+        self._ignored: set[str] = set()
         self._admin: AdminClient | None = None
         self._failure: str | None = None
         self._all_down_since: float | None = None
@@ -113,11 +119,26 @@ class Client:
     def _open(self, kind: Callable[[dict[str, Any]], T], config: dict[str, Any]) -> T:
         from confluent_kafka import KafkaException
 
-        try:
-            return kind(config)
-        except KafkaException as error:
-            reason = error.args[0].str()
-            raise JobError(f"The client configuration is not valid: {reason.rstrip('.')}.") from None
+        while True:
+            try:
+                return kind(config)
+            except KafkaException as error:
+                reason = error.args[0].str()
+            unknown = re.match(r'No such configuration property: "(.+)"', reason)
+            if unknown is None or not self._ignore_unknown or unknown[1] not in config:
+                raise JobError(f"The client configuration is not valid: {reason.rstrip('.')}.")
+            del config[unknown[1]]
+            self._say_ignored(unknown[1])
+
+    def _say_ignored(self, name: str) -> None:
+        if name not in self._ignored:
+            self._ignored.add(name)
+            moment = time.strftime("%Y-%m-%d %H:%M:%S")
+            print(
+                f"[{moment},000] WARN These configurations '[{name}]' were supplied but are not used yet. "
+                "(org.apache.kafka.common.config.AbstractConfig)",
+                file=sys.stderr,
+            )
 
     # -- waiting ---------------------------------------------------------------------------------------
 

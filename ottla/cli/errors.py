@@ -9,14 +9,19 @@ if TYPE_CHECKING:
 
 
 class JobError(Exception):
-    """A job could not be done. `code` is Kafka's name of the error, if the broker or the client gave one."""
+    """A job could not be done.
+
+    `code` is Kafka's name of the error, if the broker or the client gave one; `said` is the broker's explanation
+    to the letter, which Kafka's tools print as it is.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, code: str | None = None) -> None:
+    def __init__(self, message: str, code: str | None = None, said: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
+        self.said = said
 
 
 class BrokerUnreachable(JobError):
@@ -75,7 +80,10 @@ def sentence(error: KafkaError, subject: str = "It") -> str:
 
 
 def from_kafka(error: KafkaError, subject: str = "It") -> JobError:
-    return JobError(sentence(error, subject), error.name())
+    said = error.str().strip()
+    # The library puts a text of its own where the broker gave none.
+    explained = said and not said.startswith(("Broker: ", "Local: "))
+    return JobError(sentence(error, subject), error.name(), said if explained else None)
 
 
 # The client library's abbreviations, which the sentences and the jobs go by.
@@ -93,8 +101,8 @@ def from_code(code: int, message: str | None, subject: str = "It") -> JobError:
     name = _LIBRARY_NAMES.get(name, name)
     known = _SENTENCES.get(name)
     if known is not None:
-        return JobError(known.format(subject=subject), name)
-    return JobError(f"{(message or f'{subject}: {name}').rstrip('.')}.", name)
+        return JobError(known.format(subject=subject), name, message)
+    return JobError(f"{(message or f'{subject}: {name}').rstrip('.')}.", name, message)
 
 
 # What Kafka's own client says where a broker sent a code and no words.

@@ -27,6 +27,8 @@ class Start:
 
     kind: Literal["earliest", "latest", "offset", "tail", "timestamp"]
     value: int = 0
+    # Where to begin if the offset is not there; None is an error.
+    otherwise: Literal["earliest", "latest"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +114,19 @@ class Consumption:
         latest = latest_offsets(self._client, chosen)
         if start.kind == "tail":
             return {key: max(earliest[key], latest[key] - start.value) for key in chosen}
+        starts = dict.fromkeys(chosen, start.value)
         for key in chosen:
-            if not earliest[key] <= start.value <= latest[key]:
+            if earliest[key] <= start.value <= latest[key]:
+                continue
+            if start.otherwise is not None:
+                starts[key] = earliest[key] if start.otherwise == "earliest" else latest[key]
+            else:
                 raise JobError(
                     f"Offset {start.value} is not in partition {key[1]} of topic '{key[0]}', "
                     f"which holds {earliest[key]} to {latest[key]}.",
                     "OFFSET_OUT_OF_RANGE",
                 )
-        return dict.fromkeys(chosen, start.value)
+        return starts
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._config()["enable.auto.commit"] in (True, "true"):

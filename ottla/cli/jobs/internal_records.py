@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.codec import (
     Data,
@@ -25,6 +25,9 @@ from ottla.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+
+if TYPE_CHECKING:
+    from ottla.cli.jobs.messages import ConsumedMessage
 
 
 class OffsetCommitKey(Data, versions="0-1"):
@@ -135,14 +138,34 @@ def _decode(
     )
 
 
-def as_json(key: bytes | None, value: bytes | None, kinds: tuple[int, ...]) -> bytes:
-    """One line for the formatters of `kafka-console-consumer`; nothing for records of other kinds."""
+# What each formatter of `kafka-console-consumer` prints: a topic's records, and of which kinds.
+_FORMATTERS: dict[str, tuple[dict[int, tuple[type[Data], type[Data]]], tuple[int, ...]]] = {
+    "Offsets": (_OFFSETS_TOPIC, (0, 1)),
+    "GroupMetadata": (_OFFSETS_TOPIC, (2,)),
+    "TransactionLog": (_TRANSACTION_TOPIC, (0,)),
+    "ShareGroupState": (SHARE_STATES, tuple(SHARE_STATES)),
+}
+
+
+def line_of(formatter: str) -> Callable[[ConsumedMessage], bytes]:
+    """One line of JSON for each message; nothing for records of other kinds."""
+    topic, kinds = _FORMATTERS[formatter]
+    return lambda message: _as_json(message.key, message.value, topic, kinds)
+
+
+def _as_json(
+    key: bytes | None,
+    value: bytes | None,
+    topic: dict[int, tuple[type[Data], type[Data]]],
+    kinds: tuple[int, ...],
+) -> bytes:
     kind = -1 if key is None else int.from_bytes(key[:2], "big", signed=True)
     if key is None or kind not in kinds:
         return b""
-    key_type, value_type = _OFFSETS_TOPIC[kind]
+    key_type, value_type = topic[kind]
+    key_version = min(kind, key_type.versions[1])
     document: dict[str, Any] = {
-        "key": {"type": kind, "data": to_json(key_type.decode(key, kind, 2), kind, _base64)},
+        "key": {"type": kind, "data": to_json(key_type.decode(key, key_version, 2), key_version, _base64)},
         "value": None,
     }
     if value is not None:

@@ -84,12 +84,16 @@ def describe_topics(
     with_sizes: bool = False,
     with_configs: bool = False,
     skip_missing: bool = False,
+    at_once: int | None = None,
 ) -> list[TopicDescription]:
-    """In the order asked for; TopicNotFound for the first that does not exist."""
+    """In the order asked for; TopicNotFound for the first that does not exist.
+
+    `at_once` is how many partitions the broker may describe in one answer.
+    """
     if not names:
         return []
     described = []
-    for topic in _describe(client, list(dict.fromkeys(names))):
+    for topic in _describe(client, list(dict.fromkeys(names)), at_once):
         if topic.error_code:
             error = from_code(topic.error_code, None, f"Topic '{topic.name}'")
             if error.code != "UNKNOWN_TOPIC_OR_PART":
@@ -146,7 +150,7 @@ def describe_topics(
     ]
 
 
-def _describe(client: Client, names: list[str]) -> list[Any]:
+def _describe(client: Client, names: list[str], at_once: int | None = None) -> list[Any]:
     """What the broker says about each name, errors included, in the order asked for."""
     from ottla.protocol.messages.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
@@ -158,7 +162,9 @@ def _describe(client: Client, names: list[str]) -> list[Any]:
         by_name: dict[str, Any] = {topic.name or "": topic for topic in client.brokers.metadata(names).topics}
         return [by_name[name] for name in names]
     found: dict[str, Any] = {}
-    request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in sorted(names)])
+    limit = {} if at_once is None else {"response_partition_limit": at_once}
+    asked = [TopicRequest(name=name) for name in sorted(names)]
+    request = DescribeTopicPartitionsRequest(topics=asked, **limit)
     while True:
         answer = client.brokers.request(request, DescribeTopicPartitionsResponse)
         for topic in answer.topics:
@@ -169,7 +175,7 @@ def _describe(client: Client, names: list[str]) -> list[Any]:
         if answer.next_cursor is None:
             return [found[name] for name in names]
         later = [topic for topic in request.topics if topic.name >= answer.next_cursor.topic_name]
-        request = DescribeTopicPartitionsRequest(topics=later, cursor=answer.next_cursor)
+        request = DescribeTopicPartitionsRequest(topics=later, cursor=answer.next_cursor, **limit)
 
 
 def _leader(partition: Any) -> int | None:
@@ -250,14 +256,27 @@ def delete_topics(client: Client, names: Sequence[str]) -> None:
         client.result(future, f"Topic '{name}'")
 
 
-def add_partitions(client: Client, name: str, total: int) -> None:
-    from ottla.cli.confluent_admin import NewPartitions
-
-    client.ensure_reachable()
-    futures = client.admin.create_partitions(
-        [NewPartitions(name, total)], operation_timeout=client.timeout, request_timeout=client.timeout
+def add_partitions(
+    client: Client, name: str, total: int, assignment: Sequence[Sequence[int]] | None = None
+) -> None:
+    """`assignment` has the replicas of each partition that is added."""
+    from ottla.protocol.messages.create_partitions import (
+        CreatePartitionsAssignment,
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+        CreatePartitionsTopic,
     )
-    client.result(futures[name], f"Topic '{name}'")
+
+    placed = None
+    if assignment is not None:
+        placed = [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignment]
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=total, assignments=placed)],
+        timeout_ms=round(client.timeout * 1000),
+    )
+    [answer] = client.brokers.controller().request(request, CreatePartitionsResponse).results
+    if answer.error_code:
+        raise from_code(answer.error_code, answer.error_message, f"Topic '{name}'")
 
 
 def delete_records(

@@ -34,12 +34,13 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError("This tool helps to retrieve broker version information.")
     parser = tool.Parser("kafka-broker-api-versions", "Show which versions of which API each broker knows.")
     parser.add_servers()
     parser.add_command_config()
-    args = parser.parse_args(argv)
-    if not args.bootstrap_server:
-        raise tool.UsageError('Missing required argument "[bootstrap-server]"')
+    args = parser.options(argv)
+    tool.required(args, "bootstrap-server")
     client = tool.connect(args)
     for node in client.brokers.nodes().values():
         rack = "null" if node.rack is None else node.rack

@@ -22,6 +22,17 @@ _KINDS: dict[str, Kind] = {
     "broker-loggers": "broker-logger",
     "client-metrics": "client-metric",
 }
+# The order in which Kafka's tool looks at --topic, --client, …
+_FLAGS = (
+    "topics",
+    "clients",
+    "users",
+    "brokers",
+    "broker-loggers",
+    "ips",
+    "client-metrics",
+    "groups",
+)
 _DYNAMIC = {
     "topic": ("DYNAMIC_TOPIC_CONFIG",),
     "group": ("DYNAMIC_GROUP_CONFIG",),
@@ -36,10 +47,16 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    if not argv:
+        raise tool.UsageError(
+            "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, "
+            "client-metrics or group"
+        )
+    args = _parser().options(argv)
     action = tool.only_one(
         args, ("describe", "alter"), "Command must include exactly one action: --describe, --alter"
     )
+    tool.controller_too(args)
     entities = _entities(args)
     client = tool.connect(args)
     if entities[0][0] in quotas.KINDS:
@@ -56,13 +73,14 @@ def run(argv: list[str]) -> int | None:
 
 
 class _Entity(argparse.Action):
-    """`--topic T` is `--entity-type topics --entity-name T`; the options keep the order they were given in."""
+    """`--topic T` is `--entity-type topics --entity-name T`; the latter two keep the order they were given in."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
     ) -> None:
         entities: list[list[str | None]] = namespace.entities or []
         namespace.entities = entities
+        flags: list[tuple[str, str]] = namespace.flags
         option = option_string or ""
         if option == "--entity-type":
             entities.append([values, None])
@@ -73,11 +91,15 @@ class _Entity(argparse.Action):
                 waiting[0][1] = name
             else:
                 namespace.early = [*namespace.early, name]
-        elif option.endswith("-defaults"):
-            entities.append([f"{option[2:].removesuffix('-defaults')}s", ""])
         else:
-            plural = option[2:] if option == "--client-metrics" else f"{option[2:]}s"
-            entities.append([plural, values])
+            kind = option[2:].removesuffix("-defaults")
+            plural = kind if kind.endswith("s") else f"{kind}s"
+            name = "" if option.endswith("-defaults") else values
+            if name and any(flag == plural and given for flag, given in flags):
+                raise tool.UsageError(
+                    f"Found multiple arguments for option {option[2:]}, but you asked for only one"
+                )
+            namespace.flags = [*flags, (plural, name)]
 
 
 def _parser() -> tool.Parser:
@@ -86,16 +108,16 @@ def _parser() -> tool.Parser:
         "Show and change the settings of topics, brokers, groups, and quotas of users and clients.",
     )
     parser.add_servers(zookeeper=True)
-    parser.add_argument("--bootstrap-controller", help=argparse.SUPPRESS)
+    parser.add_controllers()
     parser.add_command_config()
-    parser.set_defaults(entities=None, early=[])
+    parser.set_defaults(entities=None, early=[], flags=[])
     parser.add_flag("--describe", help="list settings of the given entity")
     parser.add_flag("--alter", help="change settings of the given entity")
     parser.add_flag("--all", help="list all settings, not only those that were changed")
     parser.add_argument("--add-config", metavar="K=V,K=[V1,V2]", help="settings to add")
     parser.add_argument("--add-config-file", type=Path, metavar="FILE", help="a file with settings to add")
     parser.add_argument("--delete-config", metavar="K1,K2", help="settings to delete")
-    parser.add_flag("--force", help=argparse.SUPPRESS)
+    parser.add_flag("--force", help="has no effect: nothing is asked before settings are changed")
     for option in ("entity-type", "entity-name", "topic", "broker", "group", "broker-logger", "client", "user",
                    "ip", "client-metrics"):  # fmt: skip
         parser.add_argument(
@@ -111,40 +133,73 @@ def _entities(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     for entity in entities:
         if entity[1] is None and args.early:
             entity[1] = args.early.pop(0)
-    if not entities or args.early:
+    flags = sorted(args.flags, key=lambda flag: (flag[1] == "", _FLAGS.index(flag[0])))
+    entities += [list(flag) for flag in flags]
+    kinds = [kind or "" for kind, _ in entities]
+    if not entities:
         raise tool.UsageError("At least one entity type must be specified")
-    for kind, _ in entities:
+    if len(set(kinds)) != len(kinds):
+        twice = [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
+        raise tool.UsageError(f"Duplicate entity type(s) specified: {','.join(twice)}")
+    for kind in kinds:
         if kind not in _TYPES:
             raise tool.UsageError(
                 f"Invalid entity type {kind}, the entity type must be one of {', '.join(_TYPES)} with a "
                 "--bootstrap-server or --bootstrap-controller argument"
             )
-    if len(entities) > 1 and not all(kind in quotas.KINDS for kind, _ in entities):
-        raise tool.UsageError("Only users and clients can be named together.")
+    if len(kinds) > 1 and not {"users", "clients"}.issuperset(kinds):
+        raise tool.UsageError("Only 'users' and 'clients' entity types may be specified together")
     if args.alter:
-        kind, name = entities[0]
-        if name is None:
-            raise tool.UsageError(f"An entity name must be specified with --alter of {kind}")
-        if not (args.add_config or args.add_config_file or args.delete_config):
-            raise tool.UsageError(
-                "At least one of --add-config, --add-config-file, or --delete-config must be specified"
-            )
-        if args.add_config and args.add_config_file:
-            raise tool.UsageError("Only one of --add-config or --add-config-file must be specified")
-    for kind, name in entities:
-        if kind == "brokers" and name and not name.removeprefix("-").isdecimal():
-            raise tool.UsageError(
-                f"The entity name for brokers must be a valid integer broker id, but it is: {name}"
-            )
-        if kind == "broker-loggers" and name is None:
-            raise tool.UsageError("An entity name must be specified with --describe of broker-loggers")
-        if kind == "ips" and name and not quotas.resolvable(name):
-            raise tool.UsageError(
-                f"The entity name for ips must be a valid IP or resolvable host, but it is: {name}"
-            )
-    if any(name == "" and kind not in ("brokers", *quotas.KINDS) for kind, name in entities):
-        raise tool.UsageError(f"There is no default of all {entities[0][0]}.")
+        _check_alter(args, entities)
+    elif args.add_config or args.add_config_file or args.delete_config:
+        option = next(
+            name for name in ("add_config", "add_config_file", "delete_config") if getattr(args, name)
+        )
+        raise tool.UsageError(
+            f'Option "[describe]" can\'t be used with option "[{option.replace("_", "-")}]"'
+        )
+    for of_kind, name in entities:
+        _check_name(of_kind or "", name)
     return [(kind or "", name) for kind, name in entities]
+
+
+def _check_alter(args: argparse.Namespace, entities: list[list[str | None]]) -> None:
+    if args.early:
+        raise tool.UsageError("An entity name must be specified for every entity type")
+    kind, name = entities[0]
+    if kind in ("brokers", *quotas.KINDS):
+        if name is None:
+            raise tool.UsageError(
+                "An entity-name or default entity must be specified with --alter of users, clients, brokers or ips"
+            )
+    elif not name:
+        raise tool.UsageError(f"An entity name must be specified with --alter of {kind}")
+    if not (args.add_config or args.add_config_file or args.delete_config):
+        raise tool.UsageError(
+            "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    if args.add_config and args.add_config_file:
+        raise tool.UsageError("Only one of --add-config or --add-config-file must be specified")
+
+
+def _check_name(kind: str, name: str | None) -> None:
+    if kind == "brokers" and name and not name.removeprefix("-").isdecimal():
+        raise tool.UsageError(
+            f"The entity name for brokers must be a valid integer broker id, but it is: {name}"
+        )
+    if kind == "broker-loggers" and name is None:
+        raise tool.UsageError("An entity name must be specified with --describe of broker-loggers")
+    if kind == "ips" and name and not quotas.resolvable(name):
+        raise tool.UsageError(
+            f"The entity name for ips must be a valid IP or resolvable host, but it is: {name}"
+        )
+    if kind == "topics" and name and not re.fullmatch(r"[a-zA-Z0-9._-]+", name):
+        raise tool.UsageError(
+            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    if name == "" and kind not in ("brokers", *quotas.KINDS):
+        raise tool.UsageError(f"--entity-default must not be specified with --describe of {kind}")
 
 
 # -- describe ------------------------------------------------------------------------------------------
@@ -158,7 +213,7 @@ def _describe(client: Client, entity_type: str, name: str | None, all_settings: 
         names = _known(client, kind)
         if kind == "broker":
             names.append("")
-    elif name and name not in _known(client, kind):
+    elif name and not all_settings and name not in _known(client, kind):
         print(f"The {kind} '{name}' doesn't exist and doesn't have dynamic config.")
         return
     else:
@@ -199,8 +254,9 @@ def _known(client: Client, kind: Kind) -> list[str]:
 
     if kind == "topic":
         from ottla.cli.jobs.topics import topic_names
+        from ottla.cli.kafka.java_order import hash_map_order
 
-        return topic_names(client, include_internal=True)
+        return hash_map_order(topic_names(client, include_internal=True))
     if kind in ("broker", "broker-logger"):
         return [str(node) for node in client.brokers.nodes()]
     if kind == "group":
@@ -249,7 +305,8 @@ def _added(args: argparse.Namespace) -> dict[str, str]:
         key, separator, value = pair.partition("=")
         if not separator:
             raise tool.UsageError(
-                'Invalid entity config: all configs to be added must be in the format "key=val".'
+                'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" '
+                'or  "key=[val1,val2]" to group values which contain commas.'
             )
         added[key.strip()] = value.strip().removeprefix("[").removesuffix("]")
     return added

@@ -17,7 +17,20 @@ from ottla.cli.kafka.properties_options import open_client, read_file
 if TYPE_CHECKING:
     from ottla.cli.client import Client
     from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
+    from ottla.cli.jobs.messages import ConsumedMessage
     from ottla.cli.kafka.formatters import Formatter
+
+
+_RENAMED = (
+    ("--consumer-property", "--command-property"),
+    ("--consumer.config", "--command-config"),
+    ("--property", "--formatter-property"),
+)
+_TOGETHER = "Options {old} and {new} cannot be specified together."
+_DEPRECATED = "Option {old} is deprecated and will be removed in a future version. Use {new} instead."
+_LOOK_AGAIN = 0.5
+_RESETS = ("earliest", "latest", "none", "smallest", "largest")
+_ISOLATIONS = ("read_committed", "read_uncommitted")
 
 
 def main() -> None:
@@ -25,16 +38,15 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    if not argv:
+        raise tool.UsageError(
+            "This tool helps to read data from Kafka topics and outputs it to standard output."
+        )
+    args = _parser().options(argv)
     _check(args)
+    tool.renamed(args, *_RENAMED, said=_DEPRECATED, both=_TOGETHER)
     from ottla.cli.kafka.formatters import formatter
 
-    if args.property:
-        print(
-            "Option --property is deprecated and will be removed in a future version. "
-            "Use --formatter-property instead.",
-            file=sys.stderr,
-        )
     printing = {
         **read_file(args.formatter_config),
         **tool.key_values([*args.property, *args.formatter_property]),
@@ -47,6 +59,9 @@ def run(argv: list[str]) -> int | None:
         args, [*args.consumer_property, *args.command_property], "console-consumer"
     )
     topics = _topics(client, args)
+    if not topics:
+        print("Processed a total of 0 messages", file=sys.stderr)
+        return 0
     from ottla.cli.jobs.consume import Consumption
 
     return _print_all(Consumption(client, topics, _options(args, properties)), render, args)
@@ -71,7 +86,7 @@ def _parser() -> tool.Parser:
     parser.add_many("--property", metavar="K=V", help="older word for --formatter-property")
     parser.add_many("--formatter-property", metavar="K=V", help=(
         "how messages are printed: print.timestamp, print.key, print.offset,\n"
-        "print.partition, print.headers, print.value, key.separator,\nline.separator, headers.separator, "
+        "print.epoch, print.partition, print.headers, print.value, key.separator,\nline.separator, headers.separator, "
         "null.literal,\nkey.deserializer, value.deserializer, headers.deserializer"))  # fmt: skip
     parser.add_argument("--formatter-config", type=Path, metavar="FILE", help="a file with them")
     parser.add_argument(
@@ -82,15 +97,15 @@ def _parser() -> tool.Parser:
     parser.add_many("--consumer-property", metavar="K=V", help="older word for --command-property")
     parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
     parser.add_command_config("--consumer.config")
-    parser.add_flag("--skip-message-on-error", help=argparse.SUPPRESS)
-    parser.add_flag("--enable-systest-events", help=argparse.SUPPRESS)
+    parser.add_flag("--skip-message-on-error", help="go on after a message that cannot be printed")
+    parser.add_flag("--enable-systest-events", help="print shutdown_complete at the end")
     parser.add_flag("--new-consumer", help=argparse.SUPPRESS)
     return parser
 
 
 def _check(args: argparse.Namespace) -> None:
     if (args.topic is None) == (args.include is None):
-        raise tool.UsageError("Exactly one of --include/--topic is required.")
+        raise tool.UsageError("Exactly one of the following arguments is required: [topic], [include]")
     if args.partition is not None and args.topic is None:
         raise tool.UsageError("The topic is required when partition is specified.")
     if args.offset is not None and args.partition is None:
@@ -122,10 +137,13 @@ def _topics(client: Client, args: argparse.Namespace) -> list[str]:
         pattern = re.compile(args.include.replace(",", "|"))
     except re.error:
         raise JobError(f"{args.include} is an invalid regex.") from None
-    topics = [name for name in topic_names(client) if pattern.fullmatch(name)]
-    if not topics:
-        raise JobError(f"No topic matches {args.include}.")
-    return topics
+    # Topics may be created yet; Kafka's tool waits for them, too.
+    deadline = time.monotonic() + args.timeout_ms / 1000
+    while True:
+        topics = [name for name in topic_names(client) if pattern.fullmatch(name)]
+        if topics or (args.timeout_ms >= 0 and time.monotonic() > deadline):
+            return topics
+        time.sleep(_LOOK_AGAIN)
 
 
 def _options(args: argparse.Namespace, properties: dict[str, str]) -> ConsumeOptions:
@@ -138,12 +156,18 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ConsumeOpt
             f"via '--consumer.config') do not match. Detected group ids: {', '.join(map(repr, sorted(named)))}"
         )
     group = None if args.partition is not None else next(iter(named), None)
+    isolation = properties.pop("isolation.level", args.isolation_level)
+    if isolation not in _ISOLATIONS:
+        raise tool.UsageError(
+            f"Invalid value {isolation} for configuration isolation.level: String must be one of: "
+            f"{', '.join(_ISOLATIONS)}"
+        )
     return ConsumeOptions(
         start=_start(args, properties),
         partitions=() if args.partition is None else (args.partition,),
         group=group,
         max_messages=args.max_messages if args.max_messages >= 0 else None,
-        isolation=properties.pop("isolation.level", args.isolation_level),
+        isolation=isolation,
         properties=properties,
     )
 
@@ -156,8 +180,14 @@ def _start(args: argparse.Namespace, properties: dict[str, str]) -> Start:
         raise tool.UsageError(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
         )
+    if reset is not None and reset not in _RESETS and not reset.startswith("by_duration:"):
+        raise tool.UsageError(
+            f"Invalid value {reset} for configuration auto.offset.reset: use one of earliest, latest, none."
+        )
     if args.offset is not None and args.offset.isdecimal():
-        return Start("offset", int(args.offset))
+        return Start(
+            "offset", int(args.offset), "earliest" if reset in ("earliest", "smallest") else "latest"
+        )
     if args.from_beginning or reset in ("earliest", "smallest") or (args.offset or "").lower() == "earliest":
         return Start("earliest")
     return Start("latest")
@@ -173,22 +203,34 @@ def _print_all(consumption: Consumption, render: Formatter, args: argparse.Names
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    out = sys.stdout.buffer
     taken = 0
     last = time.monotonic()
     try:
         for batch in consumption.batches():
             if batch:
-                out.write(b"".join(map(render, batch)))
-                out.flush()
-                taken += len(batch)
+                for message in batch:
+                    taken += 1
+                    _print_one(message, render, args.skip_message_on_error)
+                sys.stdout.buffer.flush()
                 last = time.monotonic()
             elif args.timeout_ms >= 0 and (time.monotonic() - last) * 1000 >= args.timeout_ms:
                 break
     finally:
         consumption.close()
         print(f"Processed a total of {taken} messages", file=sys.stderr, flush=True)
+        if args.enable_systest_events:
+            print("shutdown_complete", flush=True)
     return code
+
+
+def _print_one(message: ConsumedMessage, render: Formatter, skip: bool) -> None:
+    try:
+        sys.stdout.buffer.write(render(message))
+    except JobError as error:
+        if not skip:
+            raise
+        where = f"offset {message.offset} of partition {message.partition} of topic '{message.topic}'"
+        print(f"Error processing message, skipping this message: {where}: {error.message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from ottla.cli.jobs.produce import ProduceOptions
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_ACKS = ("all", "-1", "0", "1")
 _CREATION_SECONDS = 5.0
+_READER = "org.apache.kafka.tools.LineMessageReader"
+_RENAMED = (
+    ("--property", "--reader-property"),
+    ("--producer-property", "--command-property"),
+    ("--producer.config", "--command-config"),
+)
+_TOGETHER = "Options {new} and {old} cannot be specified together."
+_DEPRECATED = "Warning: {old} is deprecated and will be removed in a future version. Use {new} instead."
 
 
 def main() -> None:
@@ -26,22 +35,27 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
-    if not args.topic:
-        raise tool.UsageError('Missing required argument "[topic]"')
+    if not argv:
+        raise tool.UsageError("This tool helps to read data from standard input and publish it to Kafka.")
+    args = _parser().options(argv)
+    tool.required(args, "topic")
+    tool.renamed(args, *_RENAMED, said=_DEPRECATED, both=_TOGETHER)
+    if args.max_partition_memory_bytes is not None:
+        print(
+            "Warning: --max-partition-memory-bytes is deprecated and will be removed in Apache Kafka 5.0. Use "
+            "--batch-size instead.",
+            file=sys.stderr,
+        )
     if args.compression_codec not in _CODECS:
         raise tool.UsageError(
-            f"'{args.compression_codec}' is not a compression codec: use one of {', '.join(_CODECS)}."
+            f"Invalid value {args.compression_codec} for configuration compression.type: String must be one of: "
+            f"{', '.join(_CODECS)}"
         )
+    if args.line_reader.rpartition(".")[2].rpartition("$")[2] != "LineMessageReader":
+        raise tool.UsageError(f"There is no line reader '{args.line_reader}': lines are read by {_READER}.")
     from ottla.cli.jobs.produce import Production
     from ottla.cli.kafka.line_reader import LineReader
 
-    if args.property:
-        print(
-            "Warning: --property is deprecated and will be removed in a future version. "
-            "Use --reader-property instead.",
-            file=sys.stderr,
-        )
     reading = {
         **read_file(args.reader_config),
         **tool.key_values([*args.property, *args.reader_property]),
@@ -50,7 +64,8 @@ def run(argv: list[str]) -> int | None:
     client, properties = open_client(
         args, [*args.producer_property, *args.command_property], "console-producer"
     )
-    ensure_topic(client, args.topic, "Producer clientId=console-producer")
+    patience = _CREATION_SECONDS if args.max_block_ms is None else args.max_block_ms / 1000
+    ensure_topic(client, args.topic, "Producer clientId=console-producer", patience)
     production = Production(client, args.topic, _options(args, properties))
     interrupted = False
     try:
@@ -91,9 +106,24 @@ def _parser() -> tool.Parser:
     parser.add_many("--producer-property", metavar="K=V", help="older word for --command-property")
     parser.add_many("--command-property", metavar="K=V", help="a property of the producer")
     parser.add_command_config("--producer.config")
-    for ignored in ("--max-block-ms", "--max-memory-bytes", "--max-partition-memory-bytes",
-                    "--metadata-expiry-ms", "--socket-buffer-size", "--line-reader"):  # fmt: skip
-        parser.add_argument(ignored, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--max-block-ms", type=int, metavar="MS", help="how long to wait for a topic to be there"
+    )
+    parser.add_argument(
+        "--max-memory-bytes", type=int, metavar="BYTES", help="of messages that wait to be sent"
+    )
+    parser.add_argument(
+        "--max-partition-memory-bytes", type=int, metavar="BYTES", help="older word for --batch-size"
+    )
+    parser.add_argument(
+        "--metadata-expiry-ms", type=int, metavar="MS", help="how often leaders are asked for"
+    )
+    parser.add_argument(
+        "--socket-buffer-size", type=int, metavar="BYTES", help="of the connection's sending side"
+    )
+    parser.add_argument(
+        "--line-reader", default=_READER, metavar="CLASS", help="Kafka's name of what reads lines"
+    )
     return parser
 
 
@@ -101,15 +131,24 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ProduceOpt
     from ottla.cli.jobs.produce import ProduceOptions
 
     acks = properties.pop("acks", args.request_required_acks)
+    if acks not in _ACKS:
+        raise tool.UsageError(
+            f"Invalid value {acks} for configuration acks: String must be one of: {', '.join(_ACKS)}"
+        )
     extra = {"linger.ms": str(args.timeout), **properties}
     for option, name in (
         ("batch_size", "batch.size"),
+        ("max_partition_memory_bytes", "batch.size"),
+        ("metadata_expiry_ms", "topic.metadata.refresh.interval.ms"),
+        ("socket_buffer_size", "socket.send.buffer.bytes"),
         ("message_send_max_retries", "retries"),
         ("retry_backoff_ms", "retry.backoff.ms"),
         ("request_timeout_ms", "request.timeout.ms"),
     ):
         if getattr(args, option) is not None:
             extra.setdefault(name, str(getattr(args, option)))
+    if args.max_memory_bytes is not None:
+        extra.setdefault("queue.buffering.max.kbytes", str(max(1, args.max_memory_bytes // 1024)))
     return ProduceOptions(
         acks="all" if acks == "-1" else acks,
         compression=extra.pop("compression.type", args.compression_codec),
@@ -131,11 +170,11 @@ def _lines() -> Iterator[bytes]:
         yield line
 
 
-def ensure_topic(client: Client, topic: str, who: str) -> None:
+def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATION_SECONDS) -> None:
     """Let the broker create the topic if it does so on its own, with the warning that Kafka's clients give."""
     from ottla.protocol.errors import ErrorCode
 
-    deadline = time.monotonic() + _CREATION_SECONDS
+    deadline = time.monotonic() + patience
     warned = False
     attempt = 0
     while True:

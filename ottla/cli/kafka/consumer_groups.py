@@ -16,8 +16,10 @@ from ottla.cli.kafka import tool
 if TYPE_CHECKING:
     from ottla.cli.client import Client
 
-_ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
-_STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Empty", "Dead", "Assigning", "Reconciling")
+_ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
+_STATES = ("CompletingRebalance", "PreparingRebalance", "Stable", "Reconciling", "Assigning", "Empty", "Dead")
+_TYPES = ("Consumer", "Classic")
+_DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group], [topic]"
 
 
 def main() -> None:
@@ -29,14 +31,23 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
-    if args.execute and args.dry_run:
-        raise tool.UsageError('Option "[execute]" can\'t be used with option "[dry-run]"')
+    if not argv:
+        raise tool.UsageError(
+            "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, or "
+            "reset consumer group offsets."
+        )
+    args = _parser().options(argv)
+    if args.validate_regex is not None:
+        from ottla.cli.kafka.re2_syntax import fault
+
+        wrong = fault(args.validate_regex)
+        verdict = "valid" if wrong is None else f"invalid: {wrong}"
+        print(f"The regular expression `{args.validate_regex}` is {verdict}.")
+        return 0
     action = tool.only_one(
         args,
         _ACTIONS,
-        "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, "
-        "--delete-offsets.",
+        f"Command must include exactly one action: {', '.join(f'--{action}' for action in _ACTIONS)}",
     )
     _check(args, action)
     client = tool.connect(args, timeout=args.timeout / 1000)
@@ -66,6 +77,7 @@ def _parser() -> tool.Parser:
     parser.add_flag("--delete", help="delete groups")
     parser.add_flag("--reset-offsets", help="move the offsets of groups without active members")
     parser.add_flag("--delete-offsets", help="forget the offsets of a group")
+    parser.add_argument("--validate-regex", metavar="REGEX", help="say whether it is one that RE2 reads")
     parser.add_many("--group", metavar="GROUP", help="the group; may be repeated")
     parser.add_flag("--all-groups", help="all groups")
     parser.add_many("--topic", metavar="TOPIC[:0,1]", help="the topic or some of its partitions")
@@ -96,24 +108,46 @@ def _parser() -> tool.Parser:
 
 
 def _check(args: argparse.Namespace, action: str) -> None:
-    if action != "list" and not args.group and not args.all_groups:
-        if action == "reset-offsets" and args.from_file:
-            return
-        raise tool.UsageError(
-            f"Option [{action}] takes one of these options: [all-groups], [group]"
-            if action != "delete-offsets"
-            else "Option [delete-offsets] takes the following options: [topic], [group]"
-        )
-    if action == "delete-offsets" and not args.topic:
-        raise tool.UsageError("Option [delete-offsets] takes the following options: [topic], [group]")
-    if action == "describe" and args.offsets + args.members + (args.state is not None) > 1:
-        raise tool.UsageError(
-            "Option [describe] takes at most one of these options: [members], [offsets], [state]"
-        )
+    """In Kafka's order, so that of several mistakes the same is told."""
+    if not args.bootstrap_server and not args.zookeeper:
+        raise tool.UsageError('Missing required argument "[bootstrap-server]"')
+    if action not in ("list", "delete-offsets") and not args.group and not args.all_groups:
+        either = "[group], [all-groups]" if action == "reset-offsets" else "[all-groups], [group]"
+        raise tool.UsageError(f"Option [{action}] takes one of these options: {either}")
+    if action == "describe":
+        if args.offsets + args.members + (args.state is not None) > 1:
+            raise tool.UsageError(
+                "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+            )
+        if args.state:
+            raise tool.UsageError("Option [describe] does not take a value for [state]")
     if action == "delete" and args.topic:
         raise tool.UsageError(
-            "The consumer does not support topic-specific offset deletion: use --delete-offsets."
+            "The consumer does not support topic-specific offset deletion from a consumer group."
         )
+    if action == "delete-offsets" and not (args.topic and args.group):
+        raise tool.UsageError(_DELETE_OFFSETS)
+    if action == "reset-offsets" and args.execute and args.dry_run:
+        raise tool.UsageError("Option [reset-offsets] only accepts one of [execute] and [dry-run]")
+    unavailable = [
+        name
+        for name, actions in (("members", ("describe",)), ("offsets", ("describe",)), ("type", ("list",)))
+        if getattr(args, name) not in (None, False) and action not in actions
+    ]
+    if unavailable:
+        raise tool.UsageError(
+            f"Option(s) [{', '.join(unavailable)}] are unavailable given other options on the command line"
+        )
+    if args.group and args.all_groups:
+        raise _together("group", "all-groups")
+    if args.group and action == "list":
+        raise _together("group", action)
+    if args.topic and action in ("list", "describe"):
+        raise _together("topic", action)
+
+
+def _together(one: str, other: str) -> tool.UsageError:
+    return tool.UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"')
 
 
 def _groups(client: Client, args: argparse.Namespace) -> list[str]:
@@ -129,7 +163,7 @@ def _list(client: Client, args: argparse.Namespace) -> int:
 
     listings = list_groups(client)
     states = _wanted(args.state, _STATES, "state")
-    types = _wanted(args.type, ("Classic", "Consumer"), "group type")
+    types = _wanted(args.type, _TYPES, "types")
     if args.state is None and args.type is None:
         for listing in listings:
             print(listing.group)
@@ -157,9 +191,10 @@ def _list(client: Client, args: argparse.Namespace) -> int:
 def _wanted(text: str | None, known: tuple[str, ...], what: str) -> set[str]:
     by_lower = {name.lower(): name for name in known}
     names = [part.strip() for part in (text or "").split(",") if part.strip()]
-    for name in names:
-        if name.lower() not in by_lower:
-            raise tool.UsageError(f"Invalid {what} '{name}'. Valid ones are: {', '.join(known)}")
+    if any(name.lower() not in by_lower for name in names):
+        raise tool.UsageError(
+            f"Invalid {what} list '{text}'. Valid {what.removesuffix('s')}s are: {', '.join(known)}"
+        )
     return {by_lower[name.lower()] for name in names}
 
 
@@ -205,7 +240,7 @@ def _delete_offsets(client: Client, args: argparse.Namespace) -> int:
     from ottla.cli.jobs.reset import select_partitions
 
     if len(args.group) != 1:
-        raise tool.UsageError("Option [delete-offsets] takes exactly one group.")
+        raise tool.UsageError("Found multiple arguments for option group, but you asked for only one")
     [group] = args.group
     partitions = select_partitions(client, args.topic)
     status = "Successful"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from datetime import datetime
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.errors import from_kafka
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.date_format import DATE_FORMAT, date_format
 from ottla.cli.kafka.properties_options import open_client
 
 if TYPE_CHECKING:
@@ -31,11 +32,19 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    if not argv:
+        raise tool.UsageError("This tool is used to verify the consumer performance.")
+    args = _parser().options(argv)
+    if (args.num_records is None) == (args.messages is None):
+        raise tool.UsageError("Exactly one of the following arguments is required: [messages], [num-records]")
     if (args.topic is None) == (args.include is None):
-        raise tool.UsageError("Exactly one of --include/--topic is required.")
-    if args.num_records is None:
-        raise tool.UsageError("The option --num-records is required.")
+        raise tool.UsageError("Exactly one of the following arguments is required: [topic], [include]")
+    tool.renamed(
+        args, ("--messages", "--num-records"), said="Warning: {old} is deprecated. Use {new} instead."
+    )
+    args.num_records = args.messages if args.num_records is None else args.num_records
+    tool.renamed(args, ("--consumer.config", "--command-config"), said=tool.DEPRECATED)
+    write_time = date_format(args.date_format)
     client, properties = open_client(args, args.command_property, "perf-consumer-client")
     consumer = client.consumer(
         {
@@ -45,13 +54,20 @@ def run(argv: list[str]) -> int | None:
             "check.crcs": False,
             "fetch.message.max.bytes": args.fetch_size,
             "queued.min.messages": 1_000_000,
+            "socket.receive.buffer.bytes": args.socket_buffer_size,
             "fetch.queue.backoff.ms": 1,
             **properties,
         }
     )
     if not args.hide_header:
         print(_DETAILED_HEADER if args.show_detailed_stats else _HEADER)
-    _Measurement(consumer, args).run()
+    measurement = _Measurement(consumer, args, write_time)
+    measurement.run()
+    if args.print_metrics:
+        from ottla.cli.kafka.producer_perf_test import print_metrics
+
+        kind = "consumer-fetch-manager-metrics"
+        print_metrics(measurement.metrics(), client.properties["client.id"], kind)
     return 0
 
 
@@ -60,9 +76,8 @@ def _parser() -> tool.Parser:
     parser.add_servers()
     parser.add_argument("--topic", help="the topic to consume")
     parser.add_argument("--include", metavar="REGEX", help="the topics to consume")
-    parser.add_argument(
-        "--num-records", "--messages", dest="num_records", type=int, metavar="N", help="how many"
-    )
+    parser.add_argument("--num-records", type=int, metavar="N", help="how many")
+    parser.add_argument("--messages", type=int, metavar="N", help="older word for --num-records")
     parser.add_argument(
         "--group", default=f"perf-consumer-{random.randrange(100_000)}", help="the consumer group"
     )
@@ -80,19 +95,21 @@ def _parser() -> tool.Parser:
         "--command-property", "--consumer-property", metavar="K=V", help="a property of the consumer"
     )
     parser.add_command_config("--consumer.config")
-    parser.add_flag("--print-metrics", help=argparse.SUPPRESS)
-    parser.add_argument("--date-format", help=argparse.SUPPRESS)
-    parser.add_argument("--socket-buffer-size", help=argparse.SUPPRESS)
+    parser.add_flag("--print-metrics", help="print what the consumer counted, too")
+    parser.add_argument("--date-format", default=DATE_FORMAT, metavar="FORMAT", help="in Java's letters")
+    parser.add_argument(
+        "--socket-buffer-size", type=int, default=2 * _MB, metavar="BYTES", help="of the receiving side"
+    )
     return parser
 
 
-def stamp(moment: float) -> str:
-    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M:%S:") + f"{int(moment * 1000) % 1000:03d}"
-
-
 class _Measurement:
-    def __init__(self, consumer: Consumer, args: argparse.Namespace) -> None:
+    def __init__(
+        self, consumer: Consumer, args: argparse.Namespace, write_time: Callable[[float], str]
+    ) -> None:
         self._consumer = consumer
+        self._stamp = write_time
+        self._seconds = 0.0
         self._args = args
         self._joining_since: float | None = None
         self._joining_ms = 0.0
@@ -127,8 +144,18 @@ class _Measurement:
                 self._print_progress(now, now - reported, before)
                 reported, before = now, (self._records, self._bytes)
         self._consumer.close()
+        self._seconds = time.time() - began
         if not args.show_detailed_stats:
             self._print_total(began, time.time())
+
+    def metrics(self) -> dict[str, float]:
+        """Those of Kafka's consumer that can be told from what was taken."""
+        return {
+            "bytes-consumed-rate": self._bytes / self._seconds,
+            "bytes-consumed-total": self._bytes,
+            "records-consumed-rate": self._records / self._seconds,
+            "records-consumed-total": self._records,
+        }
 
     def _on_assign(self, _consumer: Consumer, _partitions: list[Any]) -> None:
         if self._joining_since is not None:
@@ -141,7 +168,7 @@ class _Measurement:
     def _print_progress(self, now: float, seconds: float, before: tuple[int, int]) -> None:
         records, size = self._records - before[0], (self._bytes - before[1]) / _MB
         print(
-            f"{stamp(now)}, 0, {self._bytes / _MB:.4f}, {size / seconds:.4f}, {self._records}, "
+            f"{self._stamp(now)}, 0, {self._bytes / _MB:.4f}, {size / seconds:.4f}, {self._records}, "
             f"{records / seconds:.4f}, 0, {round(seconds * 1000)}, {size / seconds:.4f}, {records / seconds:.4f}",
             flush=True,
         )
@@ -152,7 +179,7 @@ class _Measurement:
         fetching = max(round(seconds * 1000) - joining, 1)
         size = self._bytes / _MB
         print(
-            f"{stamp(began)}, {stamp(ended)}, {size:.4f}, {size / seconds:.4f}, {self._records}, "
+            f"{self._stamp(began)}, {self._stamp(ended)}, {size:.4f}, {size / seconds:.4f}, {self._records}, "
             f"{self._records / seconds:.4f}, {joining}, {fetching}, {size / fetching * 1000:.4f}, "
             f"{self._records / fetching * 1000:.4f}"
         )

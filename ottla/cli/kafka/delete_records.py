@@ -23,6 +23,10 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError(
+            "This tool helps to delete records of the given partitions down to the specified offset."
+        )
     parser = tool.Parser("kafka-delete-records", "Delete the records of partitions before an offset.")
     parser.add_servers()
     parser.add_command_config()
@@ -32,10 +36,8 @@ def run(argv: list[str]) -> int | None:
         metavar="FILE",
         help='{"partitions": [{"topic": "foo", "partition": 1, "offset": 7}], "version": 1}; offset -1 is the end',
     )
-    args = parser.parse_args(argv)
-    for option in ("bootstrap_server", "offset_json_file"):
-        if not getattr(args, option):
-            raise tool.UsageError(f'Missing required argument "[{option.replace("_", "-")}]"')
+    args = parser.options(argv)
+    tool.required(args, "bootstrap-server", "offset-json-file")
     wanted = _read(args.offset_json_file)
     client = tool.connect(args)
     from ottla.cli.jobs.topics import delete_records, describe_topics

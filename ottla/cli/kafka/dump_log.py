@@ -14,14 +14,23 @@ if TYPE_CHECKING:
     from ottla.cli.kafka.dump_records import Options
 
 
+# Topics that Ottla does not have: it keeps its metadata elsewhere and has no remote storage.
+_NOT_READ = {
+    "--cluster-metadata-decoder": "__cluster_metadata",
+    "--remote-log-metadata-decoder": "__remote_log_metadata",
+}
+
+
 def main() -> None:
     tool.main(run)
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
-    if not args.files:
-        raise tool.UsageError('Missing required argument "[files]"')
+    args = _parser().options(argv)
+    tool.required(args, "files")
+    for option, topic in _NOT_READ.items():
+        if getattr(args, option[2:].replace("-", "_")):
+            raise tool.UsageError(f"The records of {topic} are not read by this tool: leave {option} out.")
     from ottla.cli.kafka import dump_indexes, dump_records
 
     found: dict[str, list[str]] = {}
@@ -60,29 +69,47 @@ def _parser() -> tool.Parser:
     parser.add_flag("--deep-iteration", help="look at the records and not only at the batches")
     parser.add_flag("--skip-record-metadata", help="print keys and values only")
     parser.add_argument("--max-bytes", type=int, metavar="N", help="only so much of .log files")
-    parser.add_argument("--max-message-size", type=int, default=5 * 1024 * 1024, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--max-message-size",
+        type=int,
+        default=5 * 1024 * 1024,
+        metavar="N",
+        help="has no effect: messages of any size are read",
+    )
     parser.add_flag("--offsets-decoder", help="read the records as those of __consumer_offsets")
     parser.add_flag("--transaction-log-decoder", help="read the records as those of __transaction_state")
     parser.add_flag("--share-group-state-decoder", help="read the records as those of __share_group_state")
     parser.add_flag("--verify-index-only", help="check indexes without printing them")
     parser.add_flag("--index-sanity-check", help="check that indexes can be used")
-    parser.add_argument("--key-decoder-class", nargs="?", help=argparse.SUPPRESS)
-    parser.add_argument("--value-decoder-class", nargs="?", help=argparse.SUPPRESS)
+    decoders = "StringDecoder, IntegerDecoder, LongDecoder or DefaultDecoder"
+    parser.add_argument("--key-decoder-class", nargs="?", metavar="CLASS", help=decoders)
+    parser.add_argument("--value-decoder-class", nargs="?", metavar="CLASS", help=decoders)
+    for option, topic in _NOT_READ.items():
+        parser.add_flag(option, help=f"the records of {topic} are not read")
     return parser
 
 
 def _options(args: argparse.Namespace) -> Options:
     from ottla.cli.jobs.internal_records import decode_offsets, decode_share_states, decode_transactions
-    from ottla.cli.kafka.dump_records import Decoder, Options, decode_text
+    from ottla.cli.kafka.dump_records import DECODERS, Decoder, Options, decoder
 
-    decode: Decoder = decode_text
+    names = [
+        (given or "StringDecoder").rpartition(".")[2]
+        for given in (args.key_decoder_class, args.value_decoder_class)
+    ]
+    for name in names:
+        if name not in DECODERS:
+            raise tool.UsageError(f"There is no decoder '{name}': use one of {', '.join(DECODERS)}.")
+    decode: Decoder = decoder(*names)
     if args.offsets_decoder:
         decode = decode_offsets
     elif args.transaction_log_decoder:
         decode = decode_transactions
     elif args.share_group_state_decoder:
         decode = decode_share_states
-    data = args.print_data_log or decode is not decode_text
+    internal = args.offsets_decoder or args.transaction_log_decoder or args.share_group_state_decoder
+    given = args.key_decoder_class or args.value_decoder_class
+    data = bool(args.print_data_log or internal or given)
     return Options(
         records=data or args.deep_iteration,
         data=data,

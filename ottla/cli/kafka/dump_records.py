@@ -34,10 +34,20 @@ class Options:
     decode: Decoder
 
 
-def decode_text(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-    return (
-        None if key is None else key.decode(errors="replace"),
-        None if value is None else value.decode(errors="replace"),
+# Kafka's decoders by the last part of their names. DefaultDecoder leaves bytes alone, which print as text.
+DECODERS: dict[str, Callable[[bytes], str]] = {
+    "StringDecoder": lambda data: data.decode(errors="replace"),
+    "DefaultDecoder": lambda data: data.decode(errors="replace"),
+    "IntegerDecoder": lambda data: str(int.from_bytes(data, "big", signed=True)),
+    "LongDecoder": lambda data: str(int.from_bytes(data, "big", signed=True)),
+}
+
+
+def decoder(key_class: str, value_class: str) -> Decoder:
+    read_key, read_value = DECODERS[key_class], DECODERS[value_class]
+    return lambda key, value: (
+        None if key is None else read_key(key),
+        None if value is None else read_value(value),
     )
 
 

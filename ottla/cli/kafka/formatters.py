@@ -53,11 +53,15 @@ def formatter(name: str, properties: Mapping[str, str]) -> Formatter:
         return lambda message: b""
     if short == "LoggingMessageFormatter":
         return _logging_formatter(default_formatter(properties))
-    if short in ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"):
-        from ottla.cli.jobs.internal_records import as_json
+    if short in (
+        "OffsetsMessageFormatter",
+        "GroupMetadataMessageFormatter",
+        "TransactionLogMessageFormatter",
+        "ShareGroupStateMessageFormatter",
+    ):
+        from ottla.cli.jobs.internal_records import line_of
 
-        kinds = (0, 1) if short == "OffsetsMessageFormatter" else (2,)
-        return lambda message: as_json(message.key, message.value, kinds)
+        return line_of(short.removesuffix("MessageFormatter"))
     raise JobError(f"There is no formatter '{name}'.")
 
 

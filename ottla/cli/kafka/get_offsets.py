@@ -29,6 +29,8 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError("An interactive shell for getting topic-partition offsets.")
     parser = tool.Parser("kafka-get-offsets", "Show the offsets of partitions at a point in time.")
     parser.add_servers()
     parser.add_command_config()
@@ -41,7 +43,7 @@ def run(argv: list[str]) -> int | None:
         "--time", default="latest", help=f"milliseconds since 1970 or one of {', '.join(_TIMES)}, -1 … -6"
     )
     parser.add_flag("--exclude-internal-topics", help="leave internal topics out")
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     if args.topic_partitions and (args.topic or args.partitions):
         raise tool.UsageError("--topic-partitions cannot be used with --topic or --partitions")
     try:

@@ -25,6 +25,11 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError(
+            "This tool attempts to elect a new leader for a set of topic partitions. The type of elections supported "
+            "are preferred replicas and unclean replicas."
+        )
     parser = tool.Parser(
         "kafka-leader-election", "Elect the preferred leaders of partitions, or unclean ones."
     )
@@ -37,7 +42,8 @@ def run(argv: list[str]) -> int | None:
     parser.add_argument("--partition", type=int, metavar="N", help="the partition")
     parser.add_argument("--path-to-json-file", type=Path, metavar="FILE", help="the partitions in JSON")
     parser.add_flag("--all-topic-partitions", help="all partitions of the cluster")
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
+    tool.renamed(args, ("--admin.config", "--command-config"), said=tool.DEPRECATED, both=tool.TOGETHER)
     if not args.election_type:
         raise tool.UsageError("Missing required option(s): election-type")
     if args.election_type.lower() not in _TYPES:
@@ -84,11 +90,19 @@ def elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -
 def read_partitions(path: Path) -> list[tuple[str, int]]:
     try:
         document = json.loads(tool.read_text(path))
-        return [(str(entry["topic"]), int(entry["partition"])) for entry in document["partitions"]]
+        partitions = [(str(entry["topic"]), int(entry["partition"])) for entry in document["partitions"]]
     except (ValueError, KeyError, TypeError):
         raise JobError(
             f'{path} is not of the form {{"partitions": [{{"topic": "foo", "partition": 1}}]}}.'
         ) from None
+    twice = [
+        f"{topic}-{number}"
+        for topic, number in dict.fromkeys(partitions)
+        if partitions.count((topic, number)) > 1
+    ]
+    if twice:
+        raise JobError(f"Replica election data contains duplicate partitions: [{', '.join(twice)}]")
+    return partitions
 
 
 if __name__ == "__main__":

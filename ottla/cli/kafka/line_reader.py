@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.messages import Headers, OutgoingMessage
@@ -26,7 +27,7 @@ class LineReader:
             return properties.get(name, "").strip().lower() == "true"
 
         marker = properties.get("null.marker")
-        return cls(
+        reader = cls(
             flag("parse.key"),
             properties.get("key.separator", "\t").encode(),
             flag("parse.headers"),
@@ -36,6 +37,20 @@ class LineReader:
             flag("ignore.error"),
             None if marker is None else marker.encode(),
         )
+        reader.check()
+        return reader
+
+    def check(self) -> None:
+        names = {
+            "headers.delimiter": self.headers_delimiter,
+            "headers.separator": self.headers_separator,
+            "headers.key.separator": self.headers_key_separator,
+        }
+        if self.null_marker is not None:
+            names = {"null.marker": self.null_marker, "key.separator": self.key_separator, **names}
+        for one, other in combinations(names, 2):
+            if names[one] == names[other] and one != "key.separator":
+                raise JobError(f"{one} and {other} may not be equal")
 
     def messages(self, lines: Iterable[bytes]) -> Iterator[OutgoingMessage]:
         for number, raw in enumerate(lines, 1):
@@ -52,15 +67,24 @@ class LineReader:
         if self.parse_headers:
             text, rest = self._split(rest, self.headers_delimiter, "headers delimiter", line, number)
             if text is not None and text != self.null_marker:
-                headers = [self._header(pair, number) for pair in text.split(self.headers_separator) if text]
+                headers = [self._header(pair, number) for pair in self._pairs(text)]
         if self.parse_key:
             text, rest = self._split(rest, self.key_separator, "key separator", line, number)
             key = self._or_null(text)
         return OutgoingMessage(self._or_null(rest), key, headers)
 
+    def _pairs(self, text: bytes) -> list[bytes]:
+        """Empty ones at the end do not count."""
+        pairs = text.split(self.headers_separator)
+        while len(pairs) > 1 and not pairs[-1]:
+            pairs.pop()
+        return pairs
+
     def _split(
         self, text: bytes, separator: bytes, what: str, line: bytes, number: int
     ) -> tuple[bytes | None, bytes]:
+        if not separator:
+            return b"", text
         before, found, after = text.partition(separator)
         if found:
             return before, after

@@ -14,25 +14,26 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError("This tool helps to query log directory usage on the specified brokers.")
     parser = tool.Parser("kafka-log-dirs", "Show what lies in the log directories of brokers.")
     parser.add_servers(broker_list=False)
     parser.add_command_config()
     parser.add_flag("--describe", help="describe the log directories of brokers")
     parser.add_argument("--topic-list", default="", metavar="T1,T2", help="only these topics")
     parser.add_argument("--broker-list", default="", metavar="0,1", help="only these brokers")
-    args = parser.parse_args(argv)
-    for option in ("bootstrap_server", "describe"):
-        if not getattr(args, option):
-            raise tool.UsageError(f'Missing required argument "[{option.replace("_", "-")}]"')
+    args = parser.options(argv)
+    tool.required(args, "bootstrap-server", "describe")
     from ottla.cli.jobs.log_dirs import describe_log_dirs
 
     client = tool.connect(args)
     topics = [name for name in args.topic_list.split(",") if name]
     known = list(client.brokers.nodes())
     try:
-        brokers = [int(number) for number in args.broker_list.split(",") if number] or known
+        named = [int(number) for number in args.broker_list.split(",") if number]
     except ValueError:
         raise tool.UsageError("--broker-list is a list of broker ids: write 0,1,2") from None
+    brokers = list(dict.fromkeys(named)) or known
     missing = [str(broker) for broker in brokers if broker not in known]
     if missing:
         raise JobError(

@@ -24,7 +24,7 @@ def run(argv: list[str]) -> int | None:
     parser.add_argument(
         "--path-to-json-file", type=Path, metavar="FILE", help="the partitions in JSON; without it, all"
     )
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     file = args.path_to_json_file
     partitions = None if file is None else read_partitions(file)
     return elect(tool.connect(args), "preferred", partitions)

@@ -8,16 +8,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.properties_options import open_client
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message
+    from confluent_kafka import KafkaError, Message, Producer
 
-_WINDOW_SECONDS = 5.0
 _MB = 1024 * 1024
+_DEFAULT_TRANSACTION_MS = 3000
+_RENAMED = (("--producer-props", "--command-property"), ("--producer.config", "--command-config"))
 
 
 def main() -> None:
@@ -26,17 +28,29 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     args = _parser().parse_args(argv)
+    tool.renamed(args, *_RENAMED, said=tool.DEPRECATED)
     if not args.topic or args.num_records is None:
         raise tool.UsageError("The options --topic and --num-records are required.")
     if args.num_records <= 0:
-        raise tool.UsageError("--num-records should be greater than zero")
+        raise tool.UsageError("--num-records should be greater than zero.")
+    if args.warmup_records >= args.num_records:
+        raise tool.UsageError(
+            "The value for --warmup-records must be strictly fewer than the number of records in the test, "
+            "--num-records."
+        )
+    if args.transaction_duration_ms is not None and args.transaction_duration_ms <= 0:
+        raise tool.UsageError("--transaction-duration-ms should be greater than zero.")
     if sum([args.record_size is not None, args.payload_file is not None, args.payload_monotonic]) != 1:
         raise tool.UsageError("One of --record-size, --payload-file or --payload-monotonic is required.")
     client, properties = open_client(
         args, [*args.producer_props, *args.command_property], "perf-producer-client"
     )
     payload = _payload(args)
-    stats = Stats()
+    if args.transactional_id or args.transaction_duration_ms:
+        properties["transactional.id"] = args.transactional_id or properties.get(
+            "transactional.id", f"performance-producer-{uuid4()}"
+        )
+    client_id = client.properties["client.id"]
     producer = client.producer(
         {
             "partitioner": "murmur2_random",
@@ -45,10 +59,23 @@ def run(argv: list[str]) -> int | None:
             **properties,
         }
     )
+    transactions = None
+    if "transactional.id" in properties:
+        duration = args.transaction_duration_ms or _DEFAULT_TRANSACTION_MS
+        transactions = _Transactions(producer, duration / 1000, client.timeout)
+    if args.warmup_records > 0:
+        print(
+            f"Warmup first {args.warmup_records} records. Steady state results will print after the complete test "
+            "summary.",
+            flush=True,
+        )
+    stats = Stats(args.reporting_interval / 1000, args.warmup_records)
     began = time.perf_counter()
     throughput = args.throughput
     for number in range(args.num_records):
         value = payload(number)
+        if transactions is not None:
+            transactions.before_record()
         while True:
             try:
                 producer.produce(args.topic, value, on_delivery=stats.delivered)
@@ -59,13 +86,20 @@ def run(argv: list[str]) -> int | None:
             producer.poll(0)
             stats.print_window_when_due()
         if throughput > 0:
-            ahead = (number + 1) / throughput - (time.perf_counter() - began)
-            if ahead > 0:
+            # What is delivered meanwhile ends a poll early.
+            while (ahead := (number + 1) / throughput - (time.perf_counter() - began)) > 0:
                 producer.poll(ahead)
                 stats.print_window_when_due()
+    if transactions is not None:
+        transactions.end()
     while producer.flush(1.0):
         stats.print_window_when_due()
-    stats.print_total(time.perf_counter() - began)
+    ended = time.perf_counter()
+    stats.print_total(ended - began)
+    if stats.steady_since is not None:
+        stats.print_steady(ended - stats.steady_since)
+    if args.print_metrics:
+        print_metrics(stats.metrics(ended - began), client_id)
     if stats.error is not None:
         raise JobError(f"{stats.failed} records were not delivered: {stats.error}")
     return 0
@@ -93,11 +127,57 @@ def _parser() -> tool.Parser:
         metavar="K=V",
         help="properties of the producer",
     )
-    parser.add_many("--command-property", metavar="K=V", help="a property of the producer")
+    parser.add_argument(
+        "--command-property",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="K=V",
+        help="properties of the producer",
+    )
     parser.add_command_config("--producer.config")
-    parser.add_flag("--print-metrics", help=argparse.SUPPRESS)
-    parser.add_argument("--warmup-records", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_flag("--print-metrics", help="print what the producer counted, too")
+    parser.add_argument("--transactional-id", metavar="ID", help="produce in transactions under this name")
+    parser.add_argument(
+        "--transaction-duration-ms", type=int, metavar="MS", help="commit when so much time has passed (3000)"
+    )
+    parser.add_argument(
+        "--warmup-records", type=int, default=0, metavar="N", help="leave these out of a second summary"
+    )
+    parser.add_argument(
+        "--reporting-interval", type=int, default=5000, metavar="MS", help="how often to tell how it goes"
+    )
     return parser
+
+
+class _Transactions:
+    """Each is committed when it has lasted long enough, with the record that comes next in a new one."""
+
+    def __init__(self, producer: Producer, seconds: float, timeout: float) -> None:
+        self._producer = producer
+        self._seconds = seconds
+        self._open_since: float | None = None
+        self._call(producer.init_transactions, timeout)
+
+    def before_record(self) -> None:
+        if self._open_since is not None and time.perf_counter() - self._open_since >= self._seconds:
+            self.end()
+        if self._open_since is None:
+            self._call(self._producer.begin_transaction)
+            self._open_since = time.perf_counter()
+
+    def end(self) -> None:
+        if self._open_since is not None:
+            self._call(self._producer.commit_transaction)
+            self._open_since = None
+
+    def _call(self, step: Callable[..., None], *args: float) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            step(*args)
+        except KafkaException as failure:
+            raise from_kafka(failure.args[0], "The transaction") from None
 
 
 def _payload(args: argparse.Namespace) -> Callable[[int], bytes]:
@@ -114,9 +194,13 @@ def _payload(args: argparse.Namespace) -> Callable[[int], bytes]:
 
 
 class Stats:
-    """Latencies of what was delivered, in windows of five seconds and in total."""
+    """Latencies of what was delivered, in windows and in total; behind the first `warmup`, in a total of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, window_seconds: float, warmup: int) -> None:
+        self._window_seconds = window_seconds
+        self._warmup = warmup
+        self._warmup_bytes = 0
+        self.steady_since: float | None = None
         self.failed = 0
         self.error: str | None = None
         self.latencies: list[float] = []
@@ -132,11 +216,13 @@ class Stats:
             return
         self.latencies.append((message.latency() or 0.0) * 1000)
         self.bytes += len(message.value() or b"")
+        if self._warmup and len(self.latencies) == self._warmup:
+            self.steady_since, self._warmup_bytes = time.perf_counter(), self.bytes
 
     def print_window_when_due(self) -> None:
         now = time.perf_counter()
         seconds = now - self._window_began
-        if seconds < _WINDOW_SECONDS:
+        if seconds < self._window_seconds:
             return
         window = self.latencies[self._window_from :]
         size = self.bytes - self._window_bytes
@@ -150,7 +236,25 @@ class Stats:
         self._window_began, self._window_from, self._window_bytes = now, len(self.latencies), self.bytes
 
     def print_total(self, seconds: float) -> None:
-        ordered = sorted(self.latencies)
+        self._print_summary("", self.latencies, self.bytes, seconds)
+
+    def print_steady(self, seconds: float) -> None:
+        steady = self.latencies[self._warmup :]
+        self._print_summary(" steady state", steady, self.bytes - self._warmup_bytes, seconds)
+
+    def metrics(self, seconds: float) -> dict[str, float]:
+        """Those of Kafka's producer that can be told from what was delivered."""
+        count = len(self.latencies)
+        return {
+            "record-error-rate": self.failed / seconds,
+            "record-error-total": self.failed,
+            "record-send-rate": count / seconds,
+            "record-send-total": count,
+            "record-size-avg": self.bytes / count if count else 0.0,
+        }
+
+    def _print_summary(self, which: str, latencies: list[float], size: int, seconds: float) -> None:
+        ordered = sorted(latencies)
         count = len(ordered)
         average = f"{sum(ordered) / count:.2f}" if count else "NaN"
         p50, p95, p99, p999 = (
@@ -158,10 +262,19 @@ class Stats:
             for part in (0.5, 0.95, 0.99, 0.999)
         )
         print(
-            f"{count} records sent, {count / seconds:f} records/sec ({self.bytes / seconds / _MB:.2f} MB/sec), "
+            f"{count}{which} records sent, {count / seconds:f} records/sec ({size / seconds / _MB:.2f} MB/sec), "
             f"{average} ms avg latency, {ordered[-1] if count else 0.0:.2f} ms max latency, "
             f"{p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p999} ms 99.9th."
         )
+
+
+def print_metrics(metrics: dict[str, float], client_id: str, kind: str = "producer-metrics") -> None:
+    """In the columns of Kafka's tools."""
+    names = {name: f"{kind}:{name}:{{client-id={client_id}}}" for name in sorted(metrics)}
+    width = max(map(len, names.values()))
+    print(f"\n{'Metric Name':<{width}}   Value")
+    for name, shown in names.items():
+        print(f"{shown:<{width}} : {metrics[name]:.3f}")
 
 
 if __name__ == "__main__":

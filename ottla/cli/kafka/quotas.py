@@ -19,6 +19,7 @@ Entities = list[tuple[str, str | None]]
 
 def describe(client: Client, entities: Entities) -> None:
     from ottla.cli.jobs.quotas import ANY, describe_quotas
+    from ottla.cli.kafka.java_order import hash_map_order
 
     asked: dict[str, object] = {}
     for entity_type, name in entities:
@@ -31,7 +32,7 @@ def describe(client: Client, entities: Entities) -> None:
             for kind in _WORDS
             if kind in quota.entity
         )
-        values = ", ".join(f"{key}={java_double(value)}" for key, value in quota.values.items())
+        values = ", ".join(f"{key}={java_double(quota.values[key])}" for key in hash_map_order(quota.values))
         print(f"Quota configs for {who} are {values}")
     [first, *others] = entities
     if first[0] == "users" and first[1] != "" and not others:
@@ -39,7 +40,7 @@ def describe(client: Client, entities: Entities) -> None:
 
 
 def alter(client: Client, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
-    from ottla.cli.jobs.quotas import alter_quotas
+    from ottla.cli.jobs.quotas import alter_quotas, describe_quotas
 
     first, name = entities[0]
     _check_names(first, list(added), "added", "Set({})")
@@ -64,12 +65,14 @@ def alter(client: Client, entities: Entities, added: dict[str, str], deleted: li
             values[key] = float(value)
         except ValueError:
             raise tool.UsageError(f"Cannot parse quota configuration value for {key}: {value}") from None
-    alter_quotas(
-        client,
-        {KINDS[entity_type]: name or None for entity_type, name in entities},
-        set_=values,
-        delete=deleted,
-    )
+    entity = {KINDS[entity_type]: name or None for entity_type, name in entities}
+    present = {
+        key for quota in describe_quotas(client, entity) if quota.entity == entity for key in quota.values
+    }
+    absent = [key for key in deleted if key not in present]
+    if absent:
+        raise tool.UsageError(f"Invalid config(s): {','.join(absent)}")
+    alter_quotas(client, entity, set_=values, delete=deleted)
     if name:
         print(f"Completed updating config for {first.removesuffix('s')} {name}.")
     else:

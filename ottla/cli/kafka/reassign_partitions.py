@@ -54,7 +54,9 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    if not argv:
+        raise tool.UsageError("This tool helps to move topic partitions between replicas.")
+    args = _parser().options(argv)
     every = ", ".join(f"--{action}" for action in _ACTIONS)
     action = tool.only_one(args, _ACTIONS, f"Command must include exactly one action: {every}")
     _check(args, action)
@@ -82,7 +84,7 @@ def _parser() -> tool.Parser:
     parser = tool.Parser("kafka-reassign-partitions", "Move partitions between brokers and log directories.")
     parser.add_servers(broker_list=False, zookeeper=True)
     parser.add_command_config()
-    parser.add_argument("--bootstrap-controller", help=argparse.SUPPRESS)
+    parser.add_controllers()
     parser.add_flag("--generate", help="propose an assignment, without executing it")
     parser.add_flag("--execute", help="start what --reassignment-json-file says")
     parser.add_flag("--verify", help="say how far it is; remove throttles when all is done")
@@ -123,10 +125,9 @@ def _parser() -> tool.Parser:
 
 
 def _check(args: argparse.Namespace, action: str) -> None:
-    if args.bootstrap_controller:
-        raise tool.UsageError(
-            "--bootstrap-controller is not supported: name brokers with --bootstrap-server, they find the controller."
-        )
+    if args.bootstrap_server and args.bootstrap_controller:
+        raise tool.UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
+    args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
     if not args.bootstrap_server and not args.zookeeper:
         raise tool.UsageError("Please specify either --bootstrap-server or --bootstrap-controller")
     given = {name: getattr(args, "broker_ids" if name == "broker_list" else name) for name in _ALLOWED}

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from ottla.cli.jobs.offsets import Partition
     from ottla.cli.jobs.reset import OffsetChange, Target
 
-_TARGETS = (
+# The order in which Kafka's tool looks for two that exclude each other.
+_SCENARIOS = (
     "to_offset",
-    "shift_by",
     "to_datetime",
     "by_duration",
     "to_earliest",
     "to_latest",
     "to_current",
+    "shift_by",
     "from_file",
 )
 _NO_ACTION = (
@@ -37,16 +38,18 @@ _NO_ACTION = (
 def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
     from ottla.cli.jobs.reset import execute_reset
 
-    chosen = [name for name in _TARGETS if getattr(args, name) not in (None, False)]
-    if len(chosen) != 1:
+    chosen = [name for name in _SCENARIOS if getattr(args, name) not in (None, False)]
+    if not chosen:
         raise tool.UsageError(
-            "Option [reset-offsets] takes exactly one of these options: "
-            + ", ".join(f"[{name.replace('_', '-')}]" for name in _TARGETS)
+            "Option '[reset-offsets]' requires one of the following scenarios: [[from-file], [to-datetime], "
+            "[by-duration], [to-latest], [to-current], [to-earliest], [to-offset], [shift-by]]"
         )
+    if len(chosen) > 1:
+        one, other = (name.replace("_", "-") for name in chosen[:2])
+        raise tool.UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"')
     if not args.from_file and not args.topic and not args.all_topics:
-        raise tool.UsageError(
-            "One of the reset scopes should be defined: --all-topics, --topic or --from-file."
-        )
+        raise tool.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+    _check_topics(args.topic)
     if not args.execute and not args.dry_run:
         print(_NO_ACTION, file=sys.stderr)
     planned = _plan(client, groups, args)
@@ -73,6 +76,16 @@ def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
             f"{change.new_offset}"
         )
     return 0
+
+
+def _check_topics(topics: list[str]) -> None:
+    for text in topics:
+        topic, colon, numbers = text.partition(":")
+        if colon and (not topic or not numbers):
+            raise tool.UsageError(f"Invalid topic arg '{text}', expected topic name and partitions")
+        for number in numbers.split(",") if colon else ():
+            if not number.strip().isdecimal():
+                raise tool.UsageError(f"Invalid partition '{number}' specified in topic arg '{text}''")
 
 
 def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[str, list[OffsetChange]]:
@@ -121,7 +134,7 @@ def _target(args: argparse.Namespace) -> Target:
         zoned = moment.endswith("Z") or "+" in moment or "-" in moment.partition("T")[2]
         return Target("timestamp", parse_timestamp_ms(moment if zoned else f"{moment}Z"))  # Kafka means UTC
     except ValueError as error:
-        raise tool.UsageError(f"{error}.") from None
+        raise JobError(f"{error}.") from None
 
 
 def _read(path: str, groups: list[str]) -> dict[str, dict[Partition, int]]:
@@ -156,6 +169,6 @@ def _warn(change: OffsetChange) -> None:
     print(
         f"[{moment},000] WARN New offset ({wanted}) is {side} offset for topic partition "
         f"{change.topic}-{change.partition}. Value will be set to {change.new_offset} "
-        "(org.apache.kafka.tools.consumer.group.ConsumerGroupCommand)",
+        "(org.apache.kafka.tools.OffsetsUtils)",
         file=sys.stderr,
     )

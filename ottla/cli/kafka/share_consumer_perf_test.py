@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.date_format import DATE_FORMAT, date_format
 from ottla.cli.kafka.properties_options import open_client
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _parser() -> tool.Parser:
     parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
     parser.add_command_config("--consumer.config")
     parser.add_flag("--print-metrics", help=argparse.SUPPRESS)
-    parser.add_argument("--date-format", help=argparse.SUPPRESS)
+    parser.add_argument("--date-format", default=DATE_FORMAT, metavar="FORMAT", help="in Java's letters")
     return parser
 
 
@@ -100,6 +101,7 @@ class _Measurement:
     def __init__(self, members: list[_Member], args: argparse.Namespace) -> None:
         self._members = members
         self._args = args
+        self._stamp = date_format(args.date_format)
         self._left = args.num_records
         self._lock = threading.Lock()
         self._failure: JobError | None = None
@@ -119,7 +121,7 @@ class _Measurement:
             raise self._failure
         if args.show_consumer_stats:
             for member in members:
-                figures = _figures(began, ended, member.records, member.size)
+                figures = self._figures(began, ended, member.records, member.size)
                 print(
                     f"Share consumer {member.number} having client id {member.name} consumption metrics- {figures}"
                 )
@@ -131,7 +133,7 @@ class _Measurement:
         for member in members:
             member.consumer.commit_sync()
         records, size = (sum(getattr(each, name) for each in members) for name in ("records", "size"))
-        print(_figures(began, ended, records, size), flush=True)
+        print(self._figures(began, ended, records, size), flush=True)
         for member in members:
             member.consumer.close()
 
@@ -159,26 +161,21 @@ class _Measurement:
             self._failure = error
 
     def _print_progress(self, member: _Member, began: float, now: float, before: tuple[int, int]) -> None:
-        from ottla.cli.kafka.consumer_perf_test import stamp
-
         seconds = now - began
         records, size = member.records - before[0], (member.size - before[1]) / _MB
         print(
-            f"{stamp(began)}, {stamp(now)}, {member.size / _MB:.4f}, {size / seconds:.4f}, {records / seconds:.4f}, "
+            f"{self._stamp(began)}, {self._stamp(now)}, {member.size / _MB:.4f}, {size / seconds:.4f}, {records / seconds:.4f}, "
             f"{member.records}, {round(seconds * 1000)} for share consumer {member.number}",
             flush=True,
         )
 
-
-def _figures(began: float, ended: float, records: int, size: int) -> str:
-    from ottla.cli.kafka.consumer_perf_test import stamp
-
-    seconds = max(ended - began, 0.001)
-    megabytes = size / _MB
-    return (
-        f"{stamp(began)}, {stamp(ended)}, {megabytes:.4f}, {megabytes / seconds:.4f}, {records / seconds:.4f}, "
-        f"{records}, {round(seconds * 1000)}"
-    )
+    def _figures(self, began: float, ended: float, records: int, size: int) -> str:
+        seconds = max(ended - began, 0.001)
+        megabytes = size / _MB
+        return (
+            f"{self._stamp(began)}, {self._stamp(ended)}, {megabytes:.4f}, {megabytes / seconds:.4f}, {records / seconds:.4f}, "
+            f"{records}, {round(seconds * 1000)}"
+        )
 
 
 if __name__ == "__main__":

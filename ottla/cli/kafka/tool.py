@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,12 +20,48 @@ class UsageError(Exception):
     """The command line makes no sense; the sentence says why."""
 
 
+class _Once(argparse.Action):
+    """An option with a value may be given once, as with Kafka's tools."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        given: frozenset[str] = getattr(namespace, "_given", frozenset())
+        if option_string is not None:
+            if option_string in given:
+                name = option_string.lstrip("-")
+                raise JobError(f"Found multiple arguments for option {name}, but you asked for only one")
+            vars(namespace)["_given"] = given | {option_string}
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
+    """Options as Kafka's tools read them: no abbreviations, and words that are no option mean nothing."""
+
     def __init__(self, name: str, description: str) -> None:
-        super().__init__(prog=name, description=description, formatter_class=argparse.RawTextHelpFormatter)
+        super().__init__(
+            prog=name,
+            description=description,
+            formatter_class=argparse.RawTextHelpFormatter,
+            allow_abbrev=False,
+        )
+        for kind in (None, "store"):
+            self.register("action", kind, _Once)
         self.add_argument("--version", action="version", version=_version(), help="show the version")
 
+    def options(self, argv: list[str]) -> argparse.Namespace:
+        args, rest = self.parse_known_args(argv)
+        for word in rest:
+            if word.startswith("-"):
+                raise UsageError(f"{word.lstrip('-').partition('=')[0]} is not a recognized option")
+            print(f"Warning: '{word}' is no option of {self.prog} and means nothing.", file=sys.stderr)
+        return args
+
     def error(self, message: str) -> NoReturn:
+        if found := re.fullmatch(r"argument --([^:/]+)\S*: invalid \S+ value: '(.*)'", message):
+            raise JobError(f"Cannot parse argument '{found[2]}' of option {found[1]}")
+        if found := re.fullmatch(r"argument --([^:/]+)\S*: expected .*argument.*", message):
+            raise UsageError(f"Option {found[1]} requires an argument")
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
     # -- options that many tools have ------------------------------------------------------------------
@@ -44,6 +81,13 @@ class Parser(argparse.ArgumentParser):
                 metavar="HOST:PORT[,…][/CHROOT]",
                 help="find the brokers there, as older tools do",
             )
+
+    def add_controllers(self) -> None:
+        self.add_argument(
+            "--bootstrap-controller",
+            metavar="HOST:PORT[,…]",
+            help="the controllers to connect to; Ottla's are its brokers",
+        )
 
     def add_command_config(self, *names: str) -> None:
         self.add_argument(
@@ -71,10 +115,14 @@ class _Command(Parser):
         super().__init__(options["prog"], options.get("description") or "")
 
 
+# Whose options and output the tools have. Scripts look at the first word of --version.
+KAFKA_VERSION = "4.3.0"
+
+
 def _version() -> str:
     from ottla import __version__
 
-    return f"ottla {__version__}"
+    return f"{KAFKA_VERSION} (ottla {__version__})"
 
 
 def connect(
@@ -99,7 +147,16 @@ def connect(
         from ottla.cli.properties import read_client_properties
 
         properties |= read_client_properties(args.command_config)
-    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT)
+    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT, ignore_unknown=True)
+
+
+def controller_too(args: argparse.Namespace) -> None:
+    """--bootstrap-controller names the servers where --bootstrap-server does not."""
+    if args.bootstrap_server and args.bootstrap_controller:
+        raise UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified")
+    args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
+    if not args.bootstrap_server and not args.zookeeper:
+        raise UsageError("Either --bootstrap-server or --bootstrap-controller must be specified.")
 
 
 def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> str:
@@ -110,15 +167,44 @@ def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> 
     return chosen[0]
 
 
+def required(args: argparse.Namespace, *options: str) -> None:
+    """Options that the command line must have."""
+    for option in options:
+        if getattr(args, option.replace("-", "_")) in (None, "", False, []):
+            raise UsageError(f'Missing required argument "[{option}]"')
+
+
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """`k=v` of repeated options."""
+    """`k=v` of repeated options; a value may be left out."""
     parsed: dict[str, str] = {}
     for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise UsageError(f"Invalid command line properties: {pair}")
-        parsed[key.strip()] = value
+        key, _, value = pair.partition("=")
+        if key.strip():
+            parsed[key.strip()] = value
     return parsed
+
+
+def _repeated(args: argparse.Namespace, option: str) -> bool:
+    value = getattr(args, option[2:].replace("-", "_"), None)
+    return isinstance(value, list) and bool(value)
+
+
+# What most tools say of an option that goes by a newer name.
+DEPRECATED = "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
+# And of both together, where one is for the other.
+TOGETHER = 'Option "[{old}]" can\'t be used with option "[{new}]"'
+
+
+def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str, both: str = TOGETHER) -> None:
+    """Options that go by a newer name: both together are refused, the older one alone is told of with `said`."""
+    given: frozenset[str] = getattr(args, "_given", frozenset())
+    for old, new in pairs:
+        here = [name in given or _repeated(args, name) for name in (old, new)]
+        if all(here):
+            raise UsageError(both.format(old=old, new=new).replace("[--", "["))
+        if here[0]:
+            # Kafka's tools print it among what they are asked for, where it would spoil what older scripts read.
+            print(said.format(old=old, new=new), file=sys.stderr)
 
 
 def read_text(path: Path) -> str:
@@ -145,7 +231,8 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[
     except UsageError as error:
         return _say(str(error), sys.stderr)
     except JobError as error:
-        return _say(prefix + error.message, stream() if stream is not None else sys.stderr)
+        said = error.said or error.message
+        return _say(prefix + said, stream() if stream is not None else sys.stderr)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

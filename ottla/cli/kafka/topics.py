@@ -20,6 +20,12 @@ _COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could "
     "collide. To avoid issues it is best to use either, but not both."
 )
+_DELETE_CONFIG = (
+    "delete-config option is no longer supported and deprecated since version 4.0. The config will be fully removed "
+    "in future releases."
+)
+_MOST_REPLICAS = 32767
+_NO_ID = "A" * 22
 _FILTERS = (
     "under_replicated_partitions",
     "unavailable_partitions",
@@ -33,7 +39,9 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    if not argv:
+        raise tool.UsageError("Create, delete, describe, or change a topic.")
+    args = _parser().options(argv)
     action = tool.only_one(
         args,
         _ACTIONS,
@@ -70,7 +78,7 @@ def _parser() -> tool.Parser:
     parser.add_argument("--replication-factor", type=int, metavar="N", help="copies of each partition")
     parser.add_argument("--replica-assignment", metavar="1:2,2:3", help="which broker holds which replica")
     parser.add_many("--config", metavar="NAME=VALUE", help="a setting of the topic to create")
-    parser.add_many("--delete-config", metavar="NAME", help="no longer here: use kafka-configs")
+    parser.add_many("--delete-config", metavar="NAME", help="has no effect any more: use kafka-configs")
     parser.add_flag("--if-exists", help="do nothing if the topic is not there (alter, delete, describe)")
     parser.add_flag("--if-not-exists", help="do nothing if the topic is there already (create)")
     parser.add_flag("--exclude-internal", help="leave internal topics out (list, describe)")
@@ -81,28 +89,42 @@ def _parser() -> tool.Parser:
     parser.add_flag("--unavailable-partitions", help="only partitions without a leader")
     parser.add_flag("--under-min-isr-partitions", help="only partitions below min.insync.replicas")
     parser.add_flag("--at-min-isr-partitions", help="only partitions exactly at min.insync.replicas")
-    parser.add_argument("--partition-size-limit-per-response", type=int, metavar="N", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--partition-size-limit-per-response",
+        type=int,
+        metavar="N",
+        help="how many partitions the broker describes at once",
+    )
     parser.add_flag("--disable-rack-aware", help=argparse.SUPPRESS)
     parser.add_flag("--force", help=argparse.SUPPRESS)
     return parser
 
 
 def _check(args: argparse.Namespace, action: str) -> None:
-    if args.delete_config or (action == "alter" and args.config):
-        option = "delete-config" if args.delete_config else "config"
-        raise tool.UsageError(
-            f'Option "[{option}]" can\'t be used with option "[bootstrap-server]": '
-            "settings are changed with kafka-configs."
+    """In Kafka's order, so that of several mistakes the same is told."""
+    if not args.bootstrap_server and not args.zookeeper:
+        raise tool.UsageError("--bootstrap-server must be specified")
+    if action == "describe" and args.if_exists and not args.topic and not args.topic_id:
+        raise tool.UsageError("--topic or --topic-id is required to describe a topic")
+    if action == "describe" and args.if_exists and args.topic and args.topic_id:
+        print(
+            "Only topic id will be used when both --topic and --topic-id are specified and topicId is not "
+            "Uuid.ZERO_UUID"
         )
-    if args.config and action != "create":
-        raise tool.UsageError(f'Option "[config]" can\'t be used with option "[{action}]"')
-    if action in ("create", "alter", "delete") and not args.topic:
-        raise tool.UsageError(f'Missing required argument "[topic]" for --{action}')
-    if action == "alter" and args.partitions is None:
-        raise tool.UsageError('Missing required argument "[partitions]" for --alter')
-    if sum(getattr(args, name) for name in _FILTERS) + args.topics_with_overrides > 1:
-        raise tool.UsageError("Only one of the filters for --describe can be used at a time")
+    if action in ("create", "alter", "delete"):
+        tool.required(args, "topic")
+    if action == "alter":
+        if args.config:
+            raise tool.UsageError(
+                'Option combination "[[config], [bootstrap-server]]" can\'t be used with option "[alter]" (To alter '
+                "topic configurations, the kafka-configs tool can be used.)"
+            )
+        if args.delete_config:
+            print(_DELETE_CONFIG, file=sys.stderr)
+        if args.partitions is None:
+            raise tool.UsageError('Missing required argument "[partitions]"')
     allowed = {
+        "config": ("create",),
         "partitions": ("create", "alter"),
         "replication_factor": ("create",),
         "replica_assignment": ("create", "alter"),
@@ -114,10 +136,19 @@ def _check(args: argparse.Namespace, action: str) -> None:
     }
     for name, actions in allowed.items():
         if getattr(args, name) and action not in actions:
-            option = name.replace("_", "-")
-            raise tool.UsageError(f'Option "[{action}]" can\'t be used with option "[{option}]"')
-    if action == "create" and args.replica_assignment and (args.partitions or args.replication_factor):
-        raise tool.UsageError('Option "[replica-assignment]" can\'t be used with option "[partitions]"')
+            raise _together(name, action)
+    if action == "create" and args.replica_assignment:
+        for name in ("partitions", "replication_factor"):
+            if getattr(args, name) is not None:
+                raise _together("replica_assignment", name)
+    for name in _FILTERS:
+        if args.topics_with_overrides and getattr(args, name):
+            raise _together(name, "topics_with_overrides")
+
+
+def _together(one: str, other: str) -> tool.UsageError:
+    one, other = one.replace("_", "-"), other.replace("_", "-")
+    return tool.UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"')
 
 
 # -- actions -------------------------------------------------------------------------------------------
@@ -126,19 +157,21 @@ def _check(args: argparse.Namespace, action: str) -> None:
 def _create(client: Client, args: argparse.Namespace) -> None:
     from ottla.cli.jobs.topics import create_topic
 
-    for option, value in (("partitions", args.partitions), ("replication factor", args.replication_factor)):
-        if value is not None and value < 1:
-            raise JobError(f"The {option} must be greater than 0")
+    if args.partitions is not None and args.partitions < 1:
+        raise JobError("The partitions must be greater than 0")
+    if args.replication_factor is not None and not 1 <= args.replication_factor <= _MOST_REPLICAS:
+        raise JobError(f"The replication factor must be between 1 and {_MOST_REPLICAS} inclusive")
+    configs = _configs(args.config)
+    assignment = _assignment(args.replica_assignment) if args.replica_assignment else None
     if "." in args.topic or "_" in args.topic:
         print(_COLLISION)
-    assignment = _assignment(args.replica_assignment) if args.replica_assignment else None
     try:
         create_topic(
             client,
             args.topic,
             partitions=args.partitions,
             replication_factor=args.replication_factor,
-            configs=tool.key_values(args.config),
+            configs=configs,
             assignment=assignment,
         )
     except JobError as error:
@@ -148,17 +181,35 @@ def _create(client: Client, args: argparse.Namespace) -> None:
     print(f"Created topic {args.topic}.")
 
 
+def _configs(pairs: list[str]) -> dict[str, str]:
+    configs = {}
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        if not key.strip() or not value.strip():
+            raise JobError(
+                "requirement failed: Invalid topic config: all configs to be added must be in the format "
+                '"key=val".'
+            )
+        configs[key.strip()] = value.strip()
+    return configs
+
+
 def _assignment(text: str) -> list[list[int]]:
     """`1:2,2:3`: the replicas of partition 0, then of partition 1, …"""
-    try:
-        assignment = [[int(broker) for broker in partition.split(":")] for partition in text.split(",")]
-    except ValueError:
-        raise tool.UsageError(f"'{text}' is not a replica assignment: write 0:1,1:2") from None
-    for number, replicas in enumerate(assignment):
-        if len(set(replicas)) != len(replicas):
-            raise JobError(f"Partition {number} has the same broker twice in its replicas: {replicas}")
+    assignment: list[list[int]] = []
+    for part in text.split(","):
+        replicas = []
+        for broker in part.split(":"):
+            try:
+                replicas.append(int(broker))
+            except ValueError:
+                raise JobError(f'For input string: "{broker}"') from None
+        twice = [str(broker) for broker in dict.fromkeys(replicas) if replicas.count(broker) > 1]
+        if twice:
+            raise JobError(f"Partition replica lists may not contain duplicate entries: {','.join(twice)}")
+        assignment.append(replicas)
         if len(replicas) != len(assignment[0]):
-            raise JobError(f"Partition {number} has a different number of replicas than the others")
+            raise JobError(f"Partition {len(assignment) - 1} has different replication factor: {replicas}")
     return assignment
 
 
@@ -184,10 +235,14 @@ def _existing(client: Client, args: argparse.Namespace) -> list[str]:
 
 
 def _alter(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.topics import add_partitions
+    from ottla.cli.jobs.topics import add_partitions, describe_topics
 
-    for name in _existing(client, args):
-        add_partitions(client, name, args.partitions)
+    names = _existing(client, args)
+    assignment = _assignment(args.replica_assignment) if args.replica_assignment else None
+    for topic in describe_topics(client, names, skip_missing=True):
+        # The assignment names the replicas of the partitions that are there already, too.
+        added = None if assignment is None else assignment[len(topic.partitions) :]
+        add_partitions(client, topic.name, args.partitions, added)
 
 
 def _delete(client: Client, args: argparse.Namespace) -> None:
@@ -202,13 +257,17 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
     from ottla.cli.jobs.configs import Resource, describe_many
     from ottla.cli.jobs.topics import describe_topics
 
-    if args.topic_id:
-        names = [name for name in _names(client, args) if _has_id(client, name, args.topic_id)]
-        if not names and not args.if_exists:
+    if args.topic_id is not None and _checked_id(args.topic_id) != _NO_ID:
+        described = [
+            topic
+            for topic in describe_topics(client, _names(client, args), skip_missing=True)
+            if topic.topic_id == args.topic_id
+        ]
+        if not described and not args.if_exists:
             raise JobError(f"TopicId '{args.topic_id}' does not exist as expected")
     else:
-        names = _existing(client, args)
-    described = describe_topics(client, names, skip_missing=True)
+        limit = args.partition_size_limit_per_response
+        described = describe_topics(client, _existing(client, args), skip_missing=True, at_once=limit)
     resources = {topic.name: Resource("topic", topic.name) for topic in described}
     configs = describe_many(client, list(resources.values()), synonyms=False)
     live = set(client.brokers.nodes())
@@ -227,10 +286,23 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
                 print(_line(topic.name, partition))
 
 
-def _has_id(client: Client, name: str, topic_id: str) -> bool:
-    from ottla.cli.jobs.topics import describe_topics
+def _checked_id(topic_id: str) -> str:
+    from base64 import urlsafe_b64decode
 
-    return any(topic.topic_id == topic_id for topic in describe_topics(client, [name], skip_missing=True))
+    if len(topic_id) > 24:
+        raise JobError(
+            f"Input string with prefix `{topic_id[:24]}` is too long to be decoded as a base64 UUID"
+        )
+    try:
+        size = len(urlsafe_b64decode(topic_id + "=" * (-len(topic_id) % 4)))
+    except ValueError:
+        raise JobError(f"'{topic_id}' is not the id of a topic") from None
+    if size != 16:
+        raise JobError(
+            f"Input string `{topic_id}` decoded as {size} bytes, which is not equal to the expected 16 bytes of a "
+            "base64-encoded UUID"
+        )
+    return topic_id
 
 
 def _chosen(args: argparse.Namespace, partition: PartitionDescription, least: int, live: set[int]) -> bool:

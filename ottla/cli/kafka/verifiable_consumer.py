@@ -36,28 +36,40 @@ def run(argv: list[str]) -> int | None:
     parser.add_flag("--verbose", help="tell of each record")
     parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
     parser.add_command_config("--consumer.config")
-    parser.add_argument("--group-protocol", default="classic", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--group-protocol", default="classic", metavar="classic|consumer", help="of the group"
+    )
+    parser.add_argument("--group-remote-assignor", metavar="NAME", help="with the consumer protocol")
     args = parser.parse_args(argv)
     if not args.topic or not args.group_id:
         raise tool.UsageError("The options --topic and --group-id are required.")
     client, properties = open_client(args, args.command_property, "verifiable-consumer")
+    newer = args.group_protocol.lower() == "consumer"
     strategy = args.assignment_strategy.rpartition(".")[2].lower().removesuffix("assignor")
     static = {} if args.group_instance_id is None else {"group.instance.id": args.group_instance_id}
     consumer = client.consumer(
         {
             "group.id": args.group_id,
-            "session.timeout.ms": args.session_timeout,
             "enable.auto.commit": args.enable_autocommit,
             "auto.offset.reset": "error" if args.reset_policy == "none" else args.reset_policy,
-            "partition.assignment.strategy": {"cooperativesticky": "cooperative-sticky"}.get(
-                strategy, strategy
-            ),
+            **(_newer(args) if newer else _classic(args, strategy)),
             **static,
             **properties,
         }
     )
     _Run(consumer, args).run()
     return 0
+
+
+def _classic(args: argparse.Namespace, strategy: str) -> dict[str, Any]:
+    strategy = {"cooperativesticky": "cooperative-sticky"}.get(strategy, strategy)
+    return {"session.timeout.ms": args.session_timeout, "partition.assignment.strategy": strategy}
+
+
+def _newer(args: argparse.Namespace) -> dict[str, Any]:
+    """The broker knows the timeout and divides the partitions."""
+    assignor = {} if not args.group_remote_assignor else {"group.remote.assignor": args.group_remote_assignor}
+    return {"group.protocol": "consumer", **assignor}
 
 
 class _Run:

@@ -66,7 +66,10 @@ def test_wrong_usage(tools):
         ),
         (["--topic", "t", "--alter"], "At least one of --add-config"),
         (["--topic", "t"], "exactly one action"),
-        (["--topic", "t", "--broker", "0", "--describe"], "Only users and clients can be named together."),
+        (
+            ["--topic", "t", "--broker", "0", "--describe"],
+            "Only 'users' and 'clients' entity types may be specified together",
+        ),
     ):
         assert sentence in tools("configs", *args, code=1).err
 

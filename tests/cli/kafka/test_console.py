@@ -116,7 +116,7 @@ def test_ctrl_c_says_how_many_there_were(tools, topic):
 
 def test_wrong_usage(tools):
     for args, sentence in (
-        ([], "Exactly one of --include/--topic is required."),
+        ([], "Exactly one of the following arguments is required: [topic], [include]"),
         (["--topic", "t", "--offset", 1], "The partition is required when offset is specified."),
         (["--include", "t", "--partition", 1], "The topic is required when partition is specified."),
         (["--topic", "t", "--partition", 0, "--offset", "x"], "The provided offset value 'x' is incorrect."),

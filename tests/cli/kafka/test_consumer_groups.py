@@ -182,7 +182,7 @@ def test_wrong_usage(tools):
     for args, sentence in (
         ([], "exactly one action"),
         (["--describe"], "[group]"),
-        (["--reset-offsets", "--group", "g", "--topic", "t"], "takes exactly one of these options"),
+        (["--reset-offsets", "--group", "g", "--topic", "t"], "requires one of the following scenarios"),
         (["--reset-offsets", "--group", "g", "--to-latest"], "One of the reset scopes should be defined"),
         (["--delete-offsets", "--group", "g"], "[topic]"),
         (["--list", "--state", "asleep"], "Invalid state 'asleep'"),

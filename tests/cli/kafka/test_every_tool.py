@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla import __version__
+from ottla.cli.kafka.tool import KAFKA_VERSION
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
 LATER = "ottla.cli.kafka.later:"
@@ -147,7 +148,7 @@ def test_it_helps_in_no_time(alone, tool):
     helped = alone(tool, "--help")
     assert processor_seconds() - began < 0.35
     assert helped.out.startswith(f"usage: {'' if tool.startswith('zookeeper') else 'kafka-'}{tool}")
-    assert alone(tool, "--version").out == f"ottla {__version__}\n"
+    assert alone(tool, "--version").out == f"{KAFKA_VERSION} (ottla {__version__})\n"
 
 
 @pytest.mark.parametrize("tool", TOOLS)

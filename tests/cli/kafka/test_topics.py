@@ -78,7 +78,7 @@ def test_wrong_usage(tools):
         (["--list", "--create"], "exactly one action"),
         (["--create"], '"[topic]"'),
         (["--alter", "--topic", "t"], '"[partitions]"'),
-        (["--alter", "--topic", "t", "--delete-config", "segment.ms"], "kafka-configs"),
+        (["--alter", "--topic", "t", "--delete-config", "segment.ms"], "no longer supported"),
         (["--alter", "--topic", "t", "--config", "segment.ms=1"], "kafka-configs"),
         (["--list", "--if-exists"], "can't be used with"),
     ):

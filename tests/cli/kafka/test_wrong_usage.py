@@ -62,6 +62,7 @@ def sentence(failed) -> str:
     lines = (failed.out + failed.err).strip().splitlines()
     if lines[0].startswith("Error while executing config command with args "):
         lines = lines[1:]
+    lines = [line for line in lines if " deprecated " not in line]
     assert len(lines) == 1, lines
     return lines[0]
 

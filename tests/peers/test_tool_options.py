@@ -1,0 +1,107 @@
+"""Promise: every option of Kafka's tools is an option of ours of the same name.
+
+The names come out of what Kafka's own tools print with --help; ours have to tell of them in theirs.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.apache_kafka import VERSION, ZOOKEEPER_VERSION, Unavailable, cache_directory, kafka_jars, run_tool
+from tests.peers.test_kafka_tools import CLASSES, QUICK_JVM
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
+
+# Known to our tool, and refused with one sentence: Ottla keeps its metadata in ZooKeeper and has no remote storage, so
+# that there are no such records to read.
+REFUSED = {"dump-log": ["--cluster-metadata-decoder", "--remote-log-metadata-decoder"]}
+# Of the last version with ZooKeeper, what its successors do not have.
+OLD_CLASSES = {
+    **CLASSES,
+    "console-producer": "kafka.tools.ConsoleProducer",
+    "dump-log": "kafka.tools.DumpLogSegments",
+    "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+}
+OLD_NOT_OURS: dict[str, set[str]] = {
+    # Encrypted passwords in ZooKeeper, which Ottla does not write.
+    "configs": {"--zk-tls-config-file"},
+}
+SUBCOMMANDS = {"cluster": ["cluster-id", "unregister", "list-endpoints"]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def apache_kafka_is_there() -> None:
+    try:
+        kafka_jars()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def options(text: str) -> set[str]:
+    """At the beginning of a line; what stands further to the right explains."""
+    found: set[str] = set()
+    for line in text.splitlines():
+        if re.match(r" {0,2}-", line) and not line.startswith("---"):
+            names = re.split(r"\s{2,}|\t", line.strip())[0]
+            found.update(re.findall(r"(?<![\w-])--[a-z][\w.-]*", names))
+    return found
+
+
+def help_of_theirs(tool: str, version: str = VERSION) -> str:
+    classes = CLASSES if version == VERSION else OLD_CLASSES
+    # Without an option that it has, the tool for latencies goes by positions.
+    before = ["--topic", "t"] if tool == "e2e-latency" else []
+    texts = []
+    for subcommand in SUBCOMMANDS.get(tool, [""]):
+        args = [*([subcommand] if subcommand else before), "--help"]
+        done = run_tool(classes[tool], args, check=False, timeout=120, jvm=QUICK_JVM, version=version)
+        texts.append(done.stdout + done.stderr)
+    return "\n".join(texts)
+
+
+def help_of_ours(tool: str) -> str:
+    module = f"ottla.cli.kafka.{tool.replace('-', '_')}"
+    texts = []
+    for subcommand in SUBCOMMANDS.get(tool, [""]):
+        args = [*([subcommand] if subcommand else []), "--help"]
+        done = subprocess.run(
+            [sys.executable, "-m", module, *args], capture_output=True, text=True, timeout=60, check=True
+        )
+        texts.append(done.stdout)
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("tool", sorted(CLASSES))
+def test_every_option_of_kafkas_tool_is_ours(tool):
+    theirs = options(help_of_theirs(tool))
+    assert len(theirs) > 2
+    assert theirs - options(help_of_ours(tool)) == set()
+
+
+@pytest.mark.parametrize(
+    "tool",
+    ["topics", "configs", "consumer-groups", "console-producer", "console-consumer", "get-offsets",
+     "reassign-partitions", "leader-election", "delete-records", "log-dirs", "dump-log"],
+)  # fmt: skip
+def test_every_option_of_the_older_tool_is_ours(tool):
+    if not Path(cache_directory() / f"apache-kafka-{ZOOKEEPER_VERSION}").is_dir():
+        pytest.skip(f"Apache Kafka {ZOOKEEPER_VERSION} is not in the cache")
+    theirs = options(help_of_theirs(tool, ZOOKEEPER_VERSION))
+    assert len(theirs) > 2
+    assert theirs - options(help_of_ours(tool)) == OLD_NOT_OURS.get(tool, set())
+
+
+@pytest.mark.parametrize(
+    ("tool", "option"), [(tool, option) for tool, refused in REFUSED.items() for option in refused]
+)
+def test_an_option_that_makes_no_sense_here_says_so(tool, option):
+    command = [sys.executable, "-m", f"ottla.cli.kafka.{tool.replace('-', '_')}", option, "--files", "x.log"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert option in done.stderr
