@@ -43,7 +43,7 @@ class ConfigFeed:
             if node is None:
                 raise gap
             try:
-                await self.read_entity(str(json.loads(node.data)["entity_path"]))
+                await self.read_entity(_entity(json.loads(node.data)))
             except (ValueError, KeyError, TypeError) as error:
                 logger.error("A change of a configuration cannot be understood: %s", error)
             self._last = sequence
@@ -104,3 +104,10 @@ class ConfigFeed:
                 self.replicas.config_changed(topic)
         for listener in self.on_broker_configs:
             listener()
+
+
+def _entity(change: dict[str, object]) -> str:
+    """Tools from before Kafka 0.10.1 name it in two parts, and some do to this day."""
+    if "entity_path" in change:
+        return str(change["entity_path"])
+    return f"{change['entity_type']}/{change['entity_name']}"

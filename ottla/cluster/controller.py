@@ -15,6 +15,7 @@ from ottla.cluster.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.partition_states import Decide, Deposed, PartitionStates
 from ottla.cluster.reassignments import is_moving
 from ottla.cluster.replica_moves import ReplicaMoves
+from ottla.cluster.tool_writes import ToolWrites
 from ottla.cluster.topic_deletion import remove_topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.broker_config import BrokerConfig
@@ -81,6 +82,7 @@ class Controller:
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[str, float] = {}  # notifications, and since when they are known
+        self._tools = ToolWrites(store, image, feed, states, self.moves, self._wake.set)
         feed.on_brokers.append(self._brokers_changed)
         feed.on_offline.append(self._look_again)
         feed.on_controller.append(self._controller_changed)
@@ -108,6 +110,7 @@ class Controller:
 
     async def stop(self) -> None:
         await end_tasks(self._tasks)
+        self._tools.end()
 
     @property
     def is_active(self) -> bool:
@@ -175,6 +178,7 @@ class Controller:
         if self._guard is not None:
             logger.warning("This broker is not the controller any more: %s", reason)
         self._guard = None
+        self._tools.end()
 
     # Being elected
 
@@ -246,6 +250,7 @@ class Controller:
         self._guard = Check(nodes.CONTROLLER_EPOCH, epoch_node.version + 1)
         self._image.set_controller(self._broker_id, epoch + 1)
         self._look_at_all = True
+        self._tools.begin()
         logger.info("This broker is the controller now, in epoch %d", epoch + 1)
         # What the one before has written last must be known before anything is decided.
         await self._feed.sync()
@@ -274,6 +279,7 @@ class Controller:
         await self._unregister(guard)
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)
+        await self._tools.carry_out(live, guard)
 
     def _adjusting(self, live: set[int], returned: set[int]) -> Decide:
         """What a partition's state should be with these brokers; None where it is that already."""

@@ -1,7 +1,7 @@
 """DescribeProducers, key 61: which producers a partition remembers.
 
 Behaviour
-- Only the leader of a partition answers for it.
+- Every replica answers for what it has: tools ask one broker for all that it holds.
 - A transaction that is open in the partition shows by its first offset: one that stays is what `kafka-transactions
   find-hanging` looks for.
 
@@ -43,7 +43,7 @@ def handle(
 
 def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
     try:
-        partition = broker.replicas.leader(topic, index)
+        partition = broker.replicas.topic(topic).get(index) or broker.replicas.leader(topic, index)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
     return PartitionResponse(
