@@ -164,8 +164,8 @@ class _Measurement:
         seconds = now - began
         records, size = member.records - before[0], (member.size - before[1]) / _MB
         print(
-            f"{self._stamp(began)}, {self._stamp(now)}, {member.size / _MB:.4f}, {size / seconds:.4f}, {records / seconds:.4f}, "
-            f"{member.records}, {round(seconds * 1000)} for share consumer {member.number}",
+            f"{self._stamp(began)}, {self._stamp(now)}, {member.size / _MB:.4f}, {size / seconds:.4f}, "
+            f"{records / seconds:.4f}, {member.records}, {round(seconds * 1000)} for share consumer {member.number}",
             flush=True,
         )
 
@@ -173,8 +173,8 @@ class _Measurement:
         seconds = max(ended - began, 0.001)
         megabytes = size / _MB
         return (
-            f"{self._stamp(began)}, {self._stamp(ended)}, {megabytes:.4f}, {megabytes / seconds:.4f}, {records / seconds:.4f}, "
-            f"{records}, {round(seconds * 1000)}"
+            f"{self._stamp(began)}, {self._stamp(ended)}, {megabytes:.4f}, {megabytes / seconds:.4f}, "
+            f"{records / seconds:.4f}, {records}, {round(seconds * 1000)}"
         )
 
 
