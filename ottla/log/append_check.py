@@ -6,14 +6,17 @@ when one of them is unusual, or when the topic's configuration needs the records
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from crc32c import crc32c
 
 from ottla.log.batch import BATCH_OVERHEAD, CRC_START, MAGIC, BatchHeader, fault_of, header_at, is_dense
 from ottla.log.config import CREATE_TIME, LONG_MAX, LogConfig
+from ottla.log.errors import RefusedRecordsError
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records import keys_present, read_batch, recompress
+from ottla.protocol.records import Record, keys_present, read_batch, recompress
 
 HIGHEST_CODEC = 4
 NO_TIMESTAMP = -1
@@ -25,10 +28,10 @@ def refuse_short(size: int) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch")
 
 
-def check_unusual(
-    header: BatchHeader, size: int, crc: int, config: LogConfig, *, now_ms: int, from_client: bool
-) -> None:
+def check_unusual(view: memoryview, crc: int, config: LogConfig, *, now_ms: int, from_client: bool) -> None:
     """Find what is wrong with a batch and raise it; return if the unusual is allowed after all."""
+    header = header_at(view)
+    size = len(view)
     if header.magic in (0, 1):
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"message format {header.magic} is not accepted, send format 2"
@@ -54,7 +57,7 @@ def check_unusual(
     if crc != header.crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match")
     _check_contents(header, from_client)
-    _check_timestamp(header, config, now_ms)
+    _check_timestamp(view, header, config, now_ms)
 
 
 def _check_contents(header: BatchHeader, from_client: bool) -> None:
@@ -88,16 +91,32 @@ def _check_contents(header: BatchHeader, from_client: bool) -> None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
 
 
-def _check_timestamp(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_timestamp(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     if config.message_timestamp_type != CREATE_TIME:
         return
     if header.attributes & TIMESTAMP_TYPE_FLAG:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only the broker sets the timestamp type LogAppendTime")
     if header.max_timestamp - now_ms > config.message_timestamp_after_max_ms:
-        raise KafkaError(
+        latest = now_ms + config.message_timestamp_after_max_ms
+        raise _refusal(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {header.max_timestamp} is too far ahead of the broker's clock, {now_ms}",
+            view,
+            lambda record: record.timestamp > latest,
         )
+
+
+def _refusal(
+    code: ErrorCode, message: str, view: memoryview, faulty: Callable[[Record], bool]
+) -> RefusedRecordsError:
+    """The refusal of a batch that names its faulty records; it names none if they cannot be read."""
+    try:
+        records = read_batch(view)
+    except Exception:  # the records are a client's bytes: anything can be wrong with them
+        records = []
+    return RefusedRecordsError(
+        code, message, [place for place, record in enumerate(records) if faulty(record)]
+    )
 
 
 def needs_records(config: LogConfig) -> bool:
@@ -119,7 +138,12 @@ def check_records(view: memoryview, header: BatchHeader, config: LogConfig, now_
     wanted = config.compression_type.upper().replace("UNCOMPRESSED", "NONE")
     try:
         if config.compacted and not keys_present(view):
-            raise KafkaError(ErrorCode.INVALID_RECORD, "a compacted topic takes no records without a key")
+            raise _refusal(
+                ErrorCode.INVALID_RECORD,
+                "a compacted topic takes no records without a key",
+                view,
+                lambda record: record.key is None,
+            )
         if config.message_timestamp_type == CREATE_TIME and config.message_timestamp_before_max_ms < LONG_MAX:
             _check_oldest(view, now_ms - config.message_timestamp_before_max_ms)
         if wanted == "PRODUCER" or Codec[wanted] == header.attributes & CODEC_MASK:
@@ -136,7 +160,12 @@ def check_records(view: memoryview, header: BatchHeader, config: LogConfig, now_
 def _check_oldest(view: memoryview, oldest: int) -> None:
     for record in read_batch(view):
         if NO_TIMESTAMP < record.timestamp < oldest:
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {record.timestamp} is too old")
+            raise _refusal(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp {record.timestamp} is too old",
+                view,
+                lambda record: NO_TIMESTAMP < record.timestamp < oldest,
+            )
 
 
 def _level(config: LogConfig, codec: str) -> int | None:

@@ -1,8 +1,10 @@
-"""What goes wrong with files: told to clients as KAFKA_STORAGE_ERROR, to operators as one sentence."""
+"""What goes wrong with files: told to clients as KAFKA_STORAGE_ERROR, to operators as one sentence. And batches
+that are refused because of single records."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -42,6 +44,14 @@ class StorageError(KafkaError):
     def __init__(self, message: str, cause: OSError) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
         self.cause = cause
+
+
+class RefusedRecordsError(KafkaError):
+    """A batch that is not appended because of some of its records, named by their places in it."""
+
+    def __init__(self, code: ErrorCode, message: str, places: Sequence[int]) -> None:
+        super().__init__(code, message)
+        self.places = places
 
 
 class LogDirectoryError(Exception):

@@ -158,9 +158,7 @@ class PartitionLog(TrimmedLog):
             or (producer_id >= 0 and (first_sequence < 0 or producer_epoch < 0))
             or (producer_id < 0 and attributes & TRANSACTIONAL_FLAG)
         ):
-            check_unusual(
-                header_at(view), size, actual_crc, self._config, now_ms=now_ms, from_client=from_client
-            )
+            check_unusual(view, actual_crc, self._config, now_ms=now_ms, from_client=from_client)
         last_sequence = -1
         if producer_id >= 0:
             last_sequence = (first_sequence + delta) & SEQUENCE_MAX

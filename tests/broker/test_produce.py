@@ -6,6 +6,7 @@ import time
 from itertools import count
 
 import pytest
+from confluent_kafka import Producer
 
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
@@ -194,3 +195,52 @@ def test_a_request_that_arrives_byte_by_byte_is_understood(client: WireClient, t
         real.sendall(bytes([byte]))
     answer = client.receive(asked, 9)
     assert answer.responses[0].partition_responses[0].base_offset == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", [8, 12])
+def test_records_without_a_key_for_a_compacted_topic_are_named(
+    broker: Broker, client: WireClient, version: int
+) -> None:
+    name = f"compacted-{next(_names)}"
+    broker.create_topic(name, config={"cleanup.policy": "compact"})
+    keys = [b"k", None, b"k", b"k", None]
+    records = build_batch([Record(0, now(), key, b"v") for key in keys], codec=Codec.GZIP)
+    answer = produce(client, name, records, version)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in answer.record_errors] == [1, 4]
+    assert all("without a key" in each.batch_index_error_message for each in answer.record_errors)
+    assert broker.records(name) == []
+    assert produce(client, name, build_batch([Record(0, now(), b"k", b"v")]), version).record_errors == []
+
+
+@pytest.mark.parametrize(
+    ("config", "hours"), [("message.timestamp.after.max.ms", 1), ("message.timestamp.before.max.ms", -1)]
+)
+def test_records_with_a_timestamp_out_of_range_are_named(
+    broker: Broker, client: WireClient, config: str, hours: int
+) -> None:
+    name = f"timely-{next(_names)}"
+    broker.create_topic(name, config={config: "60000"})
+    times = [now(), now() + hours * 3_600_000, now()]
+    answer = produce(client, name, build_batch([Record(0, time, None, b"v") for time in times]))
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [each.batch_index for each in answer.record_errors] == [1]
+
+
+def test_a_producer_learns_which_of_its_records_were_refused(broker: Broker) -> None:
+    """librdkafka says of the others only that another record of their batch was invalid."""
+    name = f"compacted-{next(_names)}"
+    broker.create_topic(name, config={"cleanup.policy": "compact"})
+    said: list[tuple[bytes | None, str]] = []
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 500})
+    for key in (b"a", None, b"b", None):
+        producer.produce(
+            name, b"v", key, 0, on_delivery=lambda error, message: said.append((message.key(), error.name()))
+        )
+    assert producer.flush(30) == 0
+    assert said == [
+        (b"a", "_INVALID_DIFFERENT_RECORD"),
+        (None, "INVALID_RECORD"),
+        (b"b", "_INVALID_DIFFERENT_RECORD"),
+        (None, "INVALID_RECORD"),
+    ]

@@ -9,7 +9,9 @@ Behaviour
 - acks=all is refused below min.insync.replicas: NOT_ENOUGH_REPLICAS before the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND
   if replicas are lost while it waits; REQUEST_TIMED_OUT after the request's timeout; NOT_LEADER_OR_FOLLOWER if another
   broker takes over.
-- Each partition succeeds or fails on its own.
+- Each partition succeeds or fails on its own. Where single records are at fault (no key for a compacted topic, a
+  timestamp out of range), the batch fails as a whole and the answer names them (KIP-467), so that a client can tell
+  them from those that only were in the same batch.
 - A transactional batch is appended only if the partition is part of the transaction: from version 12 on it becomes one
   by being written to, before that it has to have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
 
@@ -28,9 +30,11 @@ from ottla.broker.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.dispatch import CloseConnection
 from ottla.broker.leader_hints import LeaderHints
 from ottla.broker.transaction_admission import Refused, admit_produce
+from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -133,6 +137,11 @@ def _append(
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
                 )
+                if isinstance(error, RefusedRecordsError):
+                    answer.record_errors = [
+                        BatchIndexAndErrorMessage(batch_index=place, batch_index_error_message=error.message)
+                        for place in error.places
+                    ]
                 if version >= _HINTS_SINCE:
                     hints = hints or LeaderHints(broker, context.listener)
                     name = topic.topic_id if version >= _TOPIC_IDS else topic.name
