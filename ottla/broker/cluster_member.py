@@ -243,6 +243,11 @@ class ClusterMember:
         await self.feed.sync()
         self._lost_sessions -= 1
 
+    async def read_group_config(self, group_id: str) -> None:
+        """As it is in the store by now: who has set it may ask for what it says before this broker was told of it."""
+        await self._store.sync()
+        await self.feed.configs.read_entity(nodes.group_config_path(group_id).removeprefix("/config/"))
+
     def _peers_changed(self) -> None:
         """The controller watches everybody, and everybody watches the controller."""
         watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}

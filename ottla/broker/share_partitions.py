@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from ottla.broker.live_share_partition import LiveSharePartition, told
 from ottla.broker.share_state_rpcs import READ
 from ottla.broker.share_states import ShareStates
-from ottla.coordinator.share_state import ShareKey
+from ottla.coordinator.share_state import UNINITIALIZED, ShareKey
+from ottla.metadata.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.read_share_group_state import PartitionData
 
@@ -100,6 +101,11 @@ class SharePartitions:
                 # The heartbeat that subscribes begins to keep the state; who comes before it waits.
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
             raise told(error) from error
+        if found.start_offset == UNINITIALIZED and self._broker.member is not None:
+            try:
+                await self._broker.member.read_group_config(key.group_id)
+            except StoreError as error:  # to begin in the wrong place could not be made good
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         if partition.leader_epoch != epoch or not partition.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         live = LiveSharePartition(self._broker, self._states, key, partition, found)

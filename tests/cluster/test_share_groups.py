@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message
+from kazoo.client import KazooClient
 
+from ottla.metadata import nodes
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
 from tests.cluster.share_groups import (
@@ -178,5 +180,23 @@ def test_what_cannot_be_replicated_is_refused_and_comes_again(cluster: Cluster) 
         assert again.keys() == second
         [third] = produce(cluster, "alone", range(2 * PARTITIONS, 2 * PARTITIONS + 1))
         assert read(consumer, {third}, AcknowledgeType.ACCEPT).keys() == {third}
+    finally:
+        consumer.close()
+
+
+def test_a_group_begins_where_it_was_told_even_if_its_leader_has_not_heard_of_that(cluster: Cluster) -> None:
+    cluster.create_topic("untold", PARTITIONS)
+    sent = produce(cluster, "untold", range(30))
+    zookeeper = KazooClient(hosts=cluster.zookeeper.connect)
+    zookeeper.start()
+    try:  # without the note that makes brokers read it
+        config = nodes.encode_config({"share.auto.offset.reset": "earliest"})
+        zookeeper.create(nodes.group_config_path("untold"), config, makepath=True)
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
+    consumer = share_consumer(cluster, "untold", "untold", explicit=True)
+    try:
+        assert read(consumer, sent, AcknowledgeType.ACCEPT).keys() == sent
     finally:
         consumer.close()
