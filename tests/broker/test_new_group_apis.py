@@ -317,6 +317,15 @@ def configure(client: Client, **configs: str) -> None:
     assert (answer.error_code, answer.error_message) == (NONE, None)
 
 
+def test_a_share_fetch_of_no_bytes_gets_nothing_at_once(broker: Broker, client: Client) -> None:
+    share = Share(client)
+    share.fetch()
+    broker.produce("t", b"x")
+    answer = share.fetch(max_bytes=0, max_wait_ms=60_000)
+    assert (answer.error_code, answer.responses) == (NONE, [])
+    assert share.acquired(max_bytes=1) == [(0, 0, 1)], "the first batch always comes whole"
+
+
 def test_locks_go_with_the_connection(broker: Broker, client: Client) -> None:
     other = Client(broker)
     first = Share(other)

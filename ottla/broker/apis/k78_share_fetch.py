@@ -8,7 +8,7 @@ Behaviour
   coordinator wakes it. Nothing polls.
 - Who asks a broker that does not lead a partition any more is told who does. The new leader reads the state anew: what
   was locked is free.
-- Never more records than `max_records`, in either acquire mode.
+- Never more records than `max_records`, in either acquire mode; none at once where it or `max_bytes` is 0.
 - A session lives as long as its connection; when it ends, its locks are released.
 
 Version notes
@@ -117,7 +117,7 @@ class _ShareFetch:
         if request.share_session_epoch == FINAL_EPOCH:
             self._broker.sharing.sessions.end(self._group_id, self._member_id)
             return self._response()
-        if request.max_records <= 0 or request.is_renew_ack:
+        if request.max_records <= 0 or request.max_bytes <= 0 or request.is_renew_ack:
             return self._response()
         self._read()
         satisfied = self._failed or bool(self._served) or bool(acknowledged)
