@@ -326,6 +326,20 @@ def test_a_share_fetch_of_no_bytes_gets_nothing_at_once(broker: Broker, client: 
     assert share.acquired(max_bytes=1) == [(0, 0, 1)], "the first batch always comes whole"
 
 
+def test_who_has_left_a_share_group_may_still_say_what_came_of_its_records(
+    broker: Broker, client: Client
+) -> None:
+    share = Share(client)
+    share.fetch()
+    broker.produce("t", b"x")
+    assert share.acquired() == [(0, 0, 1)]
+    left = client(ShareGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1))
+    assert (left.error_code, left.member_epoch) == (NONE, -1)
+    share.epoch = -1
+    assert share.acknowledge((0, 0, [1])) == NONE
+    assert share.offsets()[0][2] == 0, "nothing is left to deliver"
+
+
 def test_locks_go_with_the_connection(broker: Broker, client: Client) -> None:
     other = Client(broker)
     first = Share(other)

@@ -4,6 +4,7 @@ Behaviour
 - Joins with epoch 0, stays with its epoch, leaves with -1. The broker assigns; several members may get one partition.
 - With the first subscription to a topic the group's state of its partitions begins to be kept in
   `__share_group_state`.
+- Who leaves keeps its session: clients say what came of their last records while they leave, or after it.
 
 Version notes
 - 1 is the only one.
@@ -46,8 +47,6 @@ async def handle(
     )
     if not isinstance(result, HeartbeatResult):
         result = await result
-    if request.member_epoch == LEAVE_EPOCH:
-        broker.sharing.sessions.end(request.group_id, request.member_id)
     response = ShareGroupHeartbeatResponse(
         member_id=result.member_id,
         member_epoch=result.member_epoch,
