@@ -8,6 +8,9 @@ from typing import Any
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 
+# As Kafka's tool prints what is wrong with a directory.
+_EXCEPTIONS = {"KAFKA_STORAGE_ERROR": "org.apache.kafka.common.errors.KafkaStorageException"}
+
 
 def main() -> None:
     tool.main(run)
@@ -58,7 +61,7 @@ def run(argv: list[str]) -> int | None:
                             }
                             for replica in directory.replicas
                         ],
-                        "error": directory.error,
+                        "error": _EXCEPTIONS.get(directory.error or "", directory.error),
                         "logDir": directory.path,
                     }
                     for directory in directories
