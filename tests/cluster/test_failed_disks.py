@@ -14,7 +14,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.testing import Cluster
 from tests.cluster.replicated import brokers
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 PARTITIONS = 4
 

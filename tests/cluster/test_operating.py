@@ -16,7 +16,7 @@ from ottla.testing import Cluster
 from tests.cluster.load import Load
 from tests.cluster.moving import check_nothing_lost, create, fill, rates, tool, wait_for_replicas
 
-pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
