@@ -81,7 +81,7 @@ def test_leaders_are_found_in_a_metadata_response():
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_a_leader_is_killed_and_comes_back():
     cluster = ottla_cluster(ottla_command())
     try:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.testing import Broker
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 SESSION_MS = 1_500
 CONFIG = {

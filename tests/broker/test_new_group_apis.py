@@ -27,7 +27,7 @@ from ottla.protocol.messages.share_group_describe import ShareGroupDescribeReque
 from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ottla.testing import Broker
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 NONE = ErrorCode.NONE
 

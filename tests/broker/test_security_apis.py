@@ -25,7 +25,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
 
-pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from ottla.protocol.records import Record, build_batch
 from ottla.testing import ZOOKEEPER, Cluster
 from tests.cluster.load import Load, read_all
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 struck = pytest.mark.usefixtures("whole_again")
 
 CONFIG = {

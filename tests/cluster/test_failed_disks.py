@@ -28,7 +28,7 @@ from ottla.testing import Cluster
 from tests.cluster.replicated import brokers
 from tests.cluster.tools import kafka
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 PARTITIONS = 4
 

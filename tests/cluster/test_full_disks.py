@@ -10,7 +10,7 @@ import pytest
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

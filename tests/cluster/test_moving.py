@@ -23,7 +23,7 @@ from tests.cluster.moving import (
     written,
 )
 
-pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
 
 PARTITIONS = 20
 

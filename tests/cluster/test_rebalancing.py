@@ -25,7 +25,7 @@ from tests.cluster.moving import (
     wait_for_replicas,
 )
 
-pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 def command(cluster: Cluster, *args: object) -> list[str]:

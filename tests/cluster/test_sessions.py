@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 SESSION_SECONDS = 3
 

@@ -59,7 +59,7 @@ from tests.cluster.share_groups import (
 )
 from tests.cluster.share_workers import begin_at_the_beginning, share_consumer
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

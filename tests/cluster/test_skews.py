@@ -11,7 +11,7 @@ import pytest
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 MINUTES = 10
 

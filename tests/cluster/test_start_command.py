@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.load import Load, read_all
 from tests.ports import ports_in_a_row
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @contextlib.contextmanager

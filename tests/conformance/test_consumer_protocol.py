@@ -16,7 +16,7 @@ from .records import Record
 from .settings import broker_config
 from .topics import MakeTopic
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 UNIFORM = "broker:uniform"
 NEEDS = ["assignor:broker:uniform"]

@@ -11,7 +11,7 @@ from .group_members import PARTITIONS, spread, values, wait_for_all, wait_for_re
 from .records import Record
 from .topics import MakeTopic
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @case("Three members share, one is killed, two take over", needs=["groups"])

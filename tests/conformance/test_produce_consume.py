@@ -136,7 +136,7 @@ def test_one_megabyte(client: Client, topic: str) -> None:
 
 
 @case("Several MB in full batches")
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(300)
 def test_several_megabytes(client: Client, topic: str) -> None:
     source = random.Random(2)
     records = [Record(value=source.randbytes(5_000).hex().encode(), partition=0) for _ in range(400)]

@@ -22,7 +22,7 @@ from .settings import broker_config, configure_group
 from .share import ShareConsumer
 from .waiting import wait_for
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 NEEDS = ["share groups"]
 _SHORT_LOCK_MS = 3000

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from bench.apache_kafka import DUMP_LOG, GROUPS, Unavailable, client_classpath, java, kafka_jars, run_tool
 from ottla.testing import Broker
 
-pytestmark = [pytest.mark.peers, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 SOURCE = Path(__file__).parent / "java" / "GroupMember.java"

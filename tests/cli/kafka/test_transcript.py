@@ -56,7 +56,7 @@ GROUP_COLUMNS = [
 ]  # fmt: skip
 CUSTOMERS = 12_434
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module", params=["ottla", pytest.param("apache", marks=pytest.mark.peers)])

@@ -16,7 +16,7 @@ import pytest
 from ottla.jvm.zookeeper import four_letter_word
 from tests.shell import Shell, laptop, wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 AT = "--bootstrap-server localhost:9092"
 EVERY = "'localhost:9092; localhost:9093;localhost:9094'"
