@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ottla.cli.kafka.daemon import processes
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import free_ports
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = Path(sys.executable).parent

@@ -28,8 +28,9 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.testing.broker import DEFAULTS
 from ottla.testing.cluster_network import lay_network
 from ottla.testing.network import Network
+from ottla.testing.ports import free_ports
 from ottla.testing.tampering import Tampering
-from ottla.testing.zookeeper import ZooKeeper, free_ports
+from ottla.testing.zookeeper import ZooKeeper
 
 R = TypeVar("R", bound=Response)
 T = TypeVar("T")

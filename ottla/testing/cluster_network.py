@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.testing.network import Network
-from ottla.testing.zookeeper import ZooKeeper, free_ports
+from ottla.testing.ports import free_ports
+from ottla.testing.zookeeper import ZooKeeper
 
 ZOOKEEPER: Final = "zookeeper"  # the other end of a cut, where it is not brokers
 

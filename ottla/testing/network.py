@@ -17,6 +17,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import uvloop
 
+from ottla.testing.ports import free_ports
+
 T = TypeVar("T")
 
 _HOST = "127.0.0.1"
@@ -107,8 +109,7 @@ class _Relay:
         self.target_port = port
         self._network = network
         self.connections: set[_Connection] = set()
-        with _bound(0) as probe:  # nobody is known to be behind it yet
-            self.port: int = probe.getsockname()[1]
+        [self.port] = free_ports(1)  # nobody is known to be behind it yet
         self._server: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Self
 
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer, four_letter_word
 from ottla.testing.network import Network
+from ottla.testing.ports import free_ports
 
 _HOST = "127.0.0.1"
 # Ticks are the ensemble's sense of time: short ones let tests see sessions end soon.
@@ -131,15 +131,3 @@ class ZooKeeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now, each another one."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

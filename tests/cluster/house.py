@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from bench.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
 from ottla.log.checkpoint import CLEANER_CHECKPOINT, read_lines
 from ottla.testing import ZooKeeper
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import free_ports
 
 _JVM = ("-Xms128m", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _LOG4J = """\

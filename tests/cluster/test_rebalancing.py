@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.testing import Cluster
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import free_ports
 from tests.cluster.load import Load
 from tests.cluster.moving import (
     bytes_of,

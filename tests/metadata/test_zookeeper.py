@@ -15,7 +15,7 @@ from kazoo.client import KazooClient, KazooState
 from ottla.metadata.store import StoreError
 from ottla.metadata.zookeeper import SessionState, StoreUnavailable, ZooKeeperStore
 from ottla.testing import ZooKeeper
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import free_ports
 
 pytestmark = pytest.mark.cluster
 

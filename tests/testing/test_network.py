@@ -11,7 +11,7 @@ import pytest
 
 from ottla.testing import Cluster
 from ottla.testing.network import Network
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import free_ports
 
 
 class Link:

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from ottla.jvm.zookeeper import four_letter_word
 from ottla.testing import ZooKeeper
-from ottla.testing.zookeeper import free_ports
+from ottla.testing.ports import free_ports
 from tests.ports import ports_in_a_row
 
 pytestmark = pytest.mark.cluster
