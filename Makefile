@@ -48,7 +48,7 @@ test-spark-peers: spark ## Run pipelines through Spark's own Kafka connector and
 	$(BIN)/python -m pytest -m "spark and peers"
 
 .PHONY: test-cluster
-test-cluster: spark ## Strike a cluster of three brokers for twice ten minutes, and look whether its clients saw an honest log
+test-cluster: spark ## Strike a cluster of three brokers for three times ten minutes, and look whether its clients saw an honest log
 	OTTLA_CHAOS_SECONDS=600 $(BIN)/python -m pytest -m "cluster and slow" -s
 
 .PHONY: conformance-cluster

@@ -53,6 +53,7 @@ __all__ = [
     "fault_of",
     "header_at",
     "is_dense",
+    "order_fault",
     "read_batch_bytes",
 ]
 
@@ -80,6 +81,15 @@ def fault_of(header: BatchHeader) -> str | None:
         return f"batch length {header.batch_length}"
     if header.base_offset < 0 or header.last_offset_delta < 0:
         return f"offsets {header.base_offset} + {header.last_offset_delta}"
+    return None
+
+
+def order_fault(before: BatchHeader, header: BatchHeader) -> str | None:
+    """Why one of two neighbours is damaged: offsets and epochs rise, and are not covered by the checksum."""
+    if header.base_offset <= before.last_offset:
+        return f"offset {header.base_offset} follows {before.last_offset}"
+    if header.partition_leader_epoch < before.partition_leader_epoch:
+        return f"leader epoch {header.partition_leader_epoch} follows {before.partition_leader_epoch}"
     return None
 
 

@@ -101,6 +101,9 @@ class ReadableLog:
         self, segment: LogSegment, position: int, first: BatchHeader, max_bytes: int, upto: int, min_one: bool
     ) -> FileRegion:
         if first.last_offset >= upto:
+            if position < segment.unverified_end:
+                # It may be committed, and its offset damaged: the batch behind it tells.
+                self._require_good(segment, position, position + first.size)
             return EMPTY_REGION
         end = segment.size
         if upto < (self.log_end_offset if segment is self.active else self.segments.end_of(segment)):
@@ -112,10 +115,18 @@ class ReadableLog:
                 return EMPTY_REGION
             size = first.size
         if position < segment.unverified_end:
-            size = segment.verify(position, position + size) - position
-            if not size:
-                raise CorruptSegmentError(segment.path, position, "the checksum does not match")
+            size = self._require_good(segment, position, position + size) - position
         return FileRegion(segment.open_file(), position, size)
+
+    @staticmethod
+    def _require_good(segment: LogSegment, position: int, end: int) -> int:
+        """Where the good part ends; the first batch must be good."""
+        reached = segment.verify(position, end)
+        if reached == position:
+            raise CorruptSegmentError(
+                segment.path, position, "the checksum does not match, or the batch behind it does not follow"
+            )
+        return reached
 
     def aborted_transactions(self, offset: int, region: FileRegion) -> list[AbortedTransaction]:
         """The aborted transactions with records in a region that was read from `offset` on."""

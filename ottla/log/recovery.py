@@ -20,6 +20,7 @@ from ottla.log.batch import (
     BatchScan,
     Invalid,
     header_at,
+    order_fault,
     read_batch_bytes,
 )
 from ottla.log.checkpoint import CheckpointError
@@ -199,7 +200,12 @@ def _scan(
     invalid: Invalid | None = None
     file = segment.open_file()
     scan = BatchScan(file.fd, 0, segment.size, check_crc=True)
+    before: tuple[int, BatchHeader] | None = None
     for position, header in scan:
+        # That the offset or the epoch of a batch is wrong shows in the whole one behind it.
+        if before is not None and (fault := order_fault(before[1], header)) is not None:
+            raise CorruptSegmentError(segment.path, before[0], f"in this batch or the next one, {fault}")
+        before = (position, header)
         if not next_offset <= header.base_offset <= segment.max_offset - header.last_offset_delta:
             invalid = Invalid(position, f"offset {header.base_offset} follows {next_offset - 1}")
             break

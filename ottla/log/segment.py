@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.log.batch import BATCH_OVERHEAD, BatchHeader, BatchScan, fault_of, header_at
+from ottla.log.batch import BATCH_OVERHEAD, BatchHeader, BatchScan, fault_of, header_at, order_fault
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, storage_error
 from ottla.log.file_region import SegmentFile
@@ -252,6 +252,7 @@ class LogSegment:
         chunk, chunk_start = b"", position
         if position >= size:
             raise CorruptSegmentError(self.path, position, "the index points behind the end")
+        least = self.base_offset if not position else 0
         while position < size:
             at = position - chunk_start
             if at + BATCH_OVERHEAD > len(chunk):
@@ -265,11 +266,15 @@ class LogSegment:
                 fault = "the batch is cut short"
             if fault is None and header.base_offset > entry_offset:
                 fault = f"the index names offset {entry_offset} where {header.base_offset} is"
+            if fault is None and header.base_offset < least:
+                fault = f"offset {header.base_offset} where {least} or more is expected"
             if fault is not None:
                 raise CorruptSegmentError(self.path, position, fault)
-            if header.base_offset + header.last_offset_delta >= offset:
+            last_offset = header.base_offset + header.last_offset_delta
+            if last_offset >= offset:
                 return BatchAt(position, header)
             entry_offset = LONG_MAX
+            least = last_offset + 1
             position += header.size
         return None
 
@@ -309,10 +314,10 @@ class LogSegment:
         return self.max_timestamp, self.offset_of_max_timestamp
 
     def verify(self, position: int, end: int) -> int:
-        """Check the checksums of the batches in [position, end) that nobody has checked yet.
+        """Check the checksums and the order of the batches in [position, end) that nobody has checked yet.
 
-        Returns where the good part ends: `end`, or the first corrupt batch. A batch cut by `end` is not
-        looked at, a client cannot use it.
+        Returns where the good part ends: `end`, or the first corrupt batch; of two that are not in order, the first.
+        Of a batch cut by `end` only the header is looked at: a client cannot use it.
         """
         limit = min(end, self.unverified_end)
         at = position
@@ -322,17 +327,30 @@ class LogSegment:
                 at = known
                 continue
             scan = BatchScan(self.open_file().fd, at, limit, check_crc=True)
-            for _ in scan:
-                pass
-            reached = scan.position
+            reached, disorder = self._in_order(scan)
             if reached > at:
                 self._verified = _with_range(self._verified, at, reached)
                 if self._verified == [(0, self.unverified_end)]:
                     self.unverified_end, self._verified = 0, []
+            if disorder:
+                return reached
             if scan.invalid is None or (scan.invalid.cut and limit < self.unverified_end):
                 return end
             return reached
         return end
+
+    def _in_order(self, scan: BatchScan) -> tuple[int, bool]:
+        """How far the scan is good, and whether it ends there because the next two batches are not in order."""
+        last: BatchAt | None = None
+        for position, header in scan:
+            if last is not None and order_fault(last.header, header) is not None:
+                return last.position, True
+            last = BatchAt(position, header)
+        if last is not None and scan.position + BATCH_OVERHEAD <= self.size:
+            following = header_at(os.pread(self.open_file().fd, BATCH_OVERHEAD, scan.position))
+            if fault_of(following) is None and order_fault(last.header, following) is not None:
+                return last.position, True
+        return scan.position, False
 
     # Cutting
 

@@ -1,39 +1,58 @@
-"""A real ZooKeeper for tests: one server, or an ensemble whose servers can be killed and paused."""
+"""A real ZooKeeper for tests: one server, or an ensemble whose servers can be killed, paused and cut off."""
 
 from __future__ import annotations
 
 import signal
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
+from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer, four_letter_word
+from ottla.testing.network import Network
 from ottla.testing.ports import ReservedPorts
 
+_HOST = "127.0.0.1"
 # Ticks are the ensemble's sense of time: short ones let tests see sessions end soon.
 _SETTINGS = {"tickTime": "500", "minSessionTimeout": "500", "forceSync": "no"}
 
 
 class ZooKeeper:
-    """Start it with `with`, reach it at `connect`. Servers are counted from 1, as in ZooKeeper."""
+    """Start it with `with`, reach it at `connect`. Servers are counted from 1, as in ZooKeeper.
 
-    def __init__(self, servers: int = 1, *, data: str | Path | None = None) -> None:
+    With `faults` servers reach each other through relays in this process: that is what `cut` needs.
+    """
+
+    def __init__(self, servers: int = 1, *, data: str | Path | None = None, faults: bool = False) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="ottla-zookeeper-") if data is None else None
         directory = Path(self._temporary.name if self._temporary is not None else str(data))
         self._reserved = ReservedPorts(3 * servers)
-        ports = self._reserved.numbers
-        ensemble = {n: f"127.0.0.1:{ports[3 * n - 2]}:{ports[3 * n - 1]}" for n in range(1, servers + 1)}
+        ports = iter(self._reserved.numbers)
+        self._own = {n: (next(ports), next(ports)) for n in range(1, servers + 1)}  # for peers, for elections
+        self._network = Network() if faults else None
         self.servers = {
             n: ZooKeeperServer(
                 directory / f"server-{n}",
-                ports[3 * n - 3],
+                next(ports),
                 server_id=n,
-                ensemble=ensemble if servers > 1 else None,
+                ensemble={each: self._where(n, each) for each in self._own} if servers > 1 else None,
                 settings=_SETTINGS,
             )
-            for n in ensemble
+            for n in self._own
         }
+
+    def _where(self, caller: int, called: int) -> str:
+        """Where a server reaches another one, as in zoo.cfg."""
+        own = self._own[called]
+        if self._network is None:
+            return f"{_HOST}:{own[0]}:{own[1]}"
+        if caller == called:
+            # Who votes says where it listens, and is called back there. With this address the others go by their own
+            # zoo.cfg instead, which names a relay.
+            return f"0.0.0.0:{own[0]}:{own[1]}"
+        peer, election = (self._network.link(caller, called, _HOST, port) for port in own)
+        return f"{_HOST}:{peer}:{election}"
 
     @property
     def connect(self) -> str:
@@ -54,6 +73,8 @@ class ZooKeeper:
     def stop(self) -> None:
         for server in self.servers.values():
             server.kill()
+        if self._network is not None:
+            self._network.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -69,6 +90,35 @@ class ZooKeeper:
 
     def resume(self, server: int = 1) -> None:
         self._signal(server, signal.SIGCONT)
+
+    def cut(self, servers: int | Collection[int], others: int | Collection[int] | None = None) -> None:
+        """Let nothing pass between these servers and others (all others, if none are named), until `heal`.
+
+        Clients, brokers among them, still reach everybody.
+        """
+        cut_off = {servers} if isinstance(servers, int) else set(servers)
+        rest = self.servers.keys() - cut_off if others is None else others
+        for one in cut_off:
+            for other in {rest} if isinstance(rest, int) else rest:
+                self._relays.cut(one, other)
+                self._relays.cut(other, one)
+
+    def heal(self) -> None:
+        """All cuts between servers are mended."""
+        self._relays.heal()
+
+    @property
+    def _relays(self) -> Network:
+        if self._network is None:
+            raise RuntimeError("this needs an ensemble that was made with ZooKeeper(3, faults=True)")
+        return self._network
+
+    def leader(self) -> int | None:
+        """The server that leads the ensemble, as far as it knows; None while nobody does."""
+        for number, server in self.servers.items():
+            if "Mode: leader" in (four_letter_word(server.host, server.port, "srvr") or ""):
+                return number
+        return None
 
     def _signal(self, server: int, number: int) -> None:
         process = self.servers[server].process

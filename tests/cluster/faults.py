@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from statistics import median
 
 from ottla.testing import ZOOKEEPER, Cluster
+from tests.cluster.damage import Damage, flip_a_bit, segments
 from tests.history.recorder import PARTITIONS, TOPIC, Faults, Recorder
 
 
@@ -20,9 +22,10 @@ class Fault:
 
 
 class ClusterFaults(Faults):
-    """Kills, stops, pauses and cuts off brokers and ZooKeeper's servers, fills disks, and sets clocks wrong.
+    """Kills, stops, pauses and cuts off brokers and ZooKeeper's servers, fills and damages disks, sets clocks wrong.
 
-    Whatever it does it undoes before it returns, but for the clocks: those are wrong until they are set anew.
+    Whatever it does it undoes before it returns, but for the clocks, which are wrong until they are set anew, and for
+    flipped bits. Of those there is one at a time: if all copies of a record are damaged it is lost.
     """
 
     def __init__(self, cluster: Cluster, seed: int, session_seconds: float) -> None:
@@ -30,6 +33,8 @@ class ClusterFaults(Faults):
         self._cluster = cluster
         self._session_seconds = session_seconds
         self.faults: list[Fault] = []
+        self._damage: Damage | None = None
+        self._recorder: Recorder | None = None
         self.kinds: dict[str, Callable[[], None]] = {
             "leader killed": lambda: self._kill(self._leader()),
             "leader stopped": lambda: self._stop(self._leader()),
@@ -44,6 +49,11 @@ class ClusterFaults(Faults):
             "ZooKeeper server killed": self._kill_zookeeper,
             "ZooKeeper server paused": self._pause_zookeeper,
             "ZooKeeper's majority killed": lambda: self._kill_zookeeper(2),
+            "ZooKeeper's leader cut off from others": lambda: self._cut_zookeeper(
+                [self._zookeepers_leader()]
+            ),
+            "ZooKeeper's follower cut off": lambda: self._cut_zookeeper([self._zookeepers_follower()]),
+            "ZooKeeper's servers all cut off": lambda: self._cut_zookeeper(self._cluster.zookeeper.servers),
             "leader and ZooKeeper server killed": self._kill_leader_and_zookeeper,
             "leader cut off from brokers": lambda: self._cut(self._leader()),
             "leader cut off from ZooKeeper": lambda: self._cut(self._leader(), brokers=False),
@@ -59,6 +69,9 @@ class ClusterFaults(Faults):
             "clock set wrong": self._skew,
             "leader's disk full": lambda: self._fill_disk(self._leader()),
             "follower's disk full": lambda: self._fill_disk(self._follower()),
+            "bit flipped in follower's last segment": lambda: self._flip(slice(-1, None)),
+            "bit flipped in any segment": lambda: self._flip(slice(None)),
+            "bit flipped, and others killed": self._flip_and_lead,
         }
 
     def strike(self, kind: str) -> None:
@@ -80,6 +93,7 @@ class ClusterFaults(Faults):
 
     def strike_for(self, seconds: float, recorder: Recorder) -> None:
         """Often, not always, the cluster is whole before it is struck again."""
+        self._recorder = recorder
         for kind in self.kinds_for(seconds):
             self.strike(kind)
             self.wait_for_writes(recorder)
@@ -97,8 +111,27 @@ class ClusterFaults(Faults):
         )
 
     def wait_until_whole(self) -> None:
+        """A damaged replica may be in sync, as long as nobody has read what is damaged."""
+        if self._damage is not None and self._is_known_or_in_sync(self._damage):
+            self.repair()
         for partition in range(PARTITIONS):
             self._cluster.wait_for_isr(TOPIC, self._cluster.ports, partition, 60)
+
+    def repair(self) -> None:
+        """All copies are good again, also where nobody has noticed that one was not."""
+        if self._damage is not None:
+            self._damage.repair(self._cluster)
+            self._damage = None
+
+    def _is_known_or_in_sync(self, damage: Damage) -> bool:
+        """Whether the broker has taken the log offline: else it is in sync sooner or later."""
+
+        def settled() -> bool:
+            view = self._cluster.partition(TOPIC, damage.partition)
+            return damage.is_known(self._cluster) or (view is not None and damage.broker in view.isr)
+
+        self._cluster.wait_until(settled, f"{damage} is offline or in sync", 60)
+        return damage.is_known(self._cluster)
 
     # Whom it strikes
 
@@ -199,6 +232,65 @@ class ClusterFaults(Faults):
         finally:
             self._cluster.zookeeper.resume(victim)
 
+    def _zookeepers_leader(self) -> int:
+        zookeeper = self._cluster.zookeeper
+        self._cluster.wait_until(lambda: zookeeper.leader() is not None, "ZooKeeper has a leader")
+        return zookeeper.leader() or 1
+
+    def _zookeepers_follower(self) -> int:
+        leader = self._zookeepers_leader()
+        return self.rng.choice([each for each in self._cluster.zookeeper.servers if each != leader])
+
+    def _cut_zookeeper(self, servers: Iterable[int]) -> None:
+        """Some cuts are over before the servers notice, in others sessions end."""
+        for server in servers:
+            self._cluster.zookeeper.cut(server)
+        try:
+            time.sleep(self._session_seconds * self.rng.uniform(0.5, 2.0))
+        finally:
+            self._cluster.zookeeper.heal()
+
+    def _flip(self, where: slice) -> int:
+        """In the log of a follower, while it is down. Returns the partition."""
+        self.repair()
+        partition = self.rng.randrange(PARTITIONS)
+        leader = self._cluster.wait_for_leader(TOPIC, partition)
+        follower = self.rng.choice([each for each in self._cluster.ports if each != leader])
+        self._cluster.kill(follower)
+        said = self._cluster.log(follower).stat().st_size
+        self._damage = Damage(follower, TOPIC, partition, said)
+        flipped = flip_a_bit(
+            self.rng, self.rng.choice(segments(self._cluster, follower, TOPIC, partition)[where])
+        )
+        print(f"{self._damage}: {flipped}")
+        self._linger()
+        self._cluster.restart(follower)
+        return partition
+
+    def _flip_and_lead(self) -> None:
+        """If nobody has noticed yet, the damaged replica leads alone for a while, and is read from the beginning."""
+        self._flip(slice(None))
+        damage = self._damage
+        assert damage is not None
+        if self._is_known_or_in_sync(damage):
+            return
+        others = [each for each in self._cluster.ports if each != damage.broker]
+        for other in others:
+            self._cluster.kill(other)
+        reading = threading.Thread(target=self._read_all)
+        reading.start()
+        try:
+            self._linger()
+        finally:
+            for other in others:
+                self._cluster._launch(other)
+            self._cluster.wait_for_brokers(others)
+            reading.join()
+
+    def _read_all(self) -> None:
+        if self._recorder is not None:
+            self._recorder.read_to_the_end()
+
     def _kill_leader_and_zookeeper(self) -> None:
         [victim] = self._zookeepers(1)
         self._cluster.zookeeper.kill(victim)
@@ -223,7 +315,7 @@ def table(faults: Sequence[Fault], acknowledged: Sequence[tuple[float, int]]) ->
         ]
         longest.setdefault(fault.kind, []).append(max(of_this, default=0.0))
         before = fault.over
-    lines = [f"{'fault':<36} {'times':>5} {'median gap':>11} {'longest gap':>12}"]
+    lines = [f"{'fault':<40} {'times':>5} {'median gap':>11} {'longest gap':>12}"]
     for kind, found in sorted(longest.items()):
-        lines.append(f"{kind:<36} {len(found):>5} {median(found):>9.2f} s {max(found):>10.2f} s")
+        lines.append(f"{kind:<40} {len(found):>5} {median(found):>9.2f} s {max(found):>10.2f} s")
     return "\n".join(lines)

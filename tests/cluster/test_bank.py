@@ -43,7 +43,7 @@ def test_no_money_is_made_or_lost_whatever_dies(tmp_path: Path) -> None:
     print(f"\nOTTLA_CHAOS_SEED={SEED}; what the brokers said: {tmp_path}")
     config = {**CONFIG, "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
     with (
-        ZooKeeper(3) as zookeeper,
+        ZooKeeper(3, faults=True) as zookeeper,
         Cluster(3, config=config, zookeeper=zookeeper, data=tmp_path, faults=True) as cluster,
     ):
         servers = cluster.bootstrap_servers
@@ -60,6 +60,7 @@ def test_no_money_is_made_or_lost_whatever_dies(tmp_path: Path) -> None:
                 wait_for_progress(lambda: sum(teller.ended for teller in tellers), 40)
                 trouble.strike(kind)
             wait_for_progress(lambda: sum(teller.ended for teller in tellers), 40)
+            trouble.repair()
         finally:
             for teller in tellers:
                 teller.stop()

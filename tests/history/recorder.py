@@ -10,7 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from tests.broker_process import BrokerProcess
 from tests.history.checker import History, Outcome, Poll, Reposition, Send, Transaction
@@ -54,9 +62,7 @@ class Recorder:
 
     def _produce(self, name: str, seed: int, pause: float) -> None:
         rng = random.Random(seed)
-        producer = Producer(
-            {**self._bootstrap, "enable.idempotence": True, "linger.ms": 1, "message.timeout.ms": 60_000}
-        )
+        producer = self._new_producer()
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             value = message.value().decode()
@@ -74,11 +80,25 @@ class Recorder:
                     TOPIC, f"{name}-{number}", partition=rng.randrange(PARTITIONS), on_delivery=delivered
                 )
                 number += 1
+                producer.poll(0)
             except BufferError:
                 producer.poll(0.1)
-            producer.poll(0)
+            except KafkaException as error:
+                producer = self.producer_after(error)
             time.sleep(pause)
-        assert producer.flush(60) == 0
+        try:
+            assert producer.flush(60) == 0
+        except KafkaException as error:
+            self.producer_after(error)
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {**self._bootstrap, "enable.idempotence": True, "linger.ms": 1, "message.timeout.ms": 60_000}
+        )
+
+    def producer_after(self, error: KafkaException) -> Producer:
+        """Nothing should make a producer give up."""
+        raise error
 
     def _consumer(self, group: str, **settings: Any) -> Consumer:
         asked = {
@@ -138,6 +158,7 @@ class Recorder:
 
     def read_to_the_end(self) -> None:
         """Everything once more, alone, so that the history knows what is there."""
+        self.note(Reposition("reader"))
         reader = self._consumer("reader")
         reader.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
         ended: set[int] = set()

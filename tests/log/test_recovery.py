@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import struct
+from itertools import accumulate
 from zlib import crc32
 
 import pytest
@@ -78,7 +79,6 @@ def test_a_bit_flip_with_valid_data_behind_it_takes_the_log_offline_and_keeps_th
     whole = (log.path / SEGMENT).read_bytes()
     sizes = [header.size for header in headers(whole)]
     third = sum(sizes[:2])
-    # Base offset and leader epoch are outside the checksum; a base offset that still rises cannot be noticed.
     for at in [0, 8, 11, *range(16, sizes[2], 7)]:
         damaged = bytearray(whole)
         damaged[third + at] ^= 0x80 if at < 16 else 0x10
@@ -90,6 +90,53 @@ def test_a_bit_flip_with_valid_data_behind_it_takes_the_log_offline_and_keeps_th
         assert error.value.position == third
         assert SEGMENT in str(error.value)
         assert (log.path / SEGMENT).read_bytes() == damaged
+
+
+def test_any_bit_that_flips_where_no_checksum_covers_it_takes_the_log_offline(tmp_path):
+    """Base offset, length and leader epoch: they show in what lies before and behind."""
+    log = open_log(tmp_path)
+    for number in range(8):
+        put(log, b"%02d" % number, b"x", epoch=5)
+    whole = (log.path / SEGMENT).read_bytes()
+    third = sum(header.size for header in headers(whole)[:2])
+    for bit in range(16 * 8):
+        damaged = bytearray(whole)
+        damaged[third + bit // 8] ^= 1 << bit % 8
+        (log.path / SEGMENT).write_bytes(damaged)
+        with pytest.raises(CorruptSegmentError):
+            open_log(tmp_path)
+        assert (log.path / SEGMENT).read_bytes() == damaged
+
+
+def test_any_bit_that_flips_where_no_checksum_covers_it_is_not_served(tmp_path):
+    log = open_log(tmp_path)
+    for number in range(8):
+        put(log, b"%02d" % number, b"x", epoch=5)
+    log.close()
+    whole = (log.path / SEGMENT).read_bytes()
+    bounds = [0, *accumulate(header.size for header in headers(whole))]
+    for which in (1, 6):
+        for bit in range(16 * 8):
+            damaged = bytearray(whole)
+            damaged[bounds[which] + bit // 8] ^= 1 << bit % 8
+            (log.path / SEGMENT).write_bytes(damaged)
+            for max_bytes in (bounds[1], 10_000):
+                good = served(tmp_path, max_bytes)
+                assert len(good) <= bounds[which], "what is damaged is served"
+                assert good == whole[: len(good)]
+
+
+def served(path, max_bytes):
+    """What a reader gets after a clean start from the beginning on, until it is told that something is wrong."""
+    got, position = b"", 0
+    try:
+        log = open_log(path, clean=True, recovery_point=16)
+        while position < 16:
+            got += log.read(position, max_bytes, upto=16, min_one=True).read()
+            position = headers(got)[-1].last_offset + 1
+    except CorruptSegmentError:
+        return got
+    pytest.fail("all of it was read")
 
 
 def test_a_bit_flip_in_a_segment_before_the_last_is_never_cut(tmp_path):

@@ -77,6 +77,33 @@ async def test_the_lease_ends_before_a_session_that_nobody_answers_for(tmp_path:
             await store.close()
 
 
+async def test_the_lease_ends_before_the_session_where_a_server_answers_and_has_lost_the_others(
+    tmp_path: Path,
+) -> None:
+    """A server that is cut off takes some time to notice, and answers reads and pings as if nothing had happened."""
+    with ZooKeeper(3, data=tmp_path, faults=True) as zookeeper:
+        cut_off = next(each for each in zookeeper.servers if each != zookeeper.leader())
+        rest = [server.address for each, server in zookeeper.servers.items() if each != cut_off]
+        store = ZooKeeperStore(zookeeper.servers[cut_off].address, session_timeout=2.5)
+        observer = ZooKeeperStore(",".join(rest), session_timeout=10)
+        try:
+            await store.create("/here", ephemeral=True)
+            before = store.lease_until
+            await until(lambda: store.lease_until > before)
+            gone: list[str] = []
+            observer.watch("/here", gone.append)
+            assert await observer.exists("/here") is not None
+            zookeeper.cut(cut_off)
+            await until(lambda: bool(gone))
+            assert await observer.exists("/here") is None
+            assert store.lease_until < time.monotonic()
+            zookeeper.heal()
+            await until(lambda: store.lease_until > time.monotonic())  # of a new session
+        finally:
+            await store.close()
+            await observer.close()
+
+
 async def test_the_lease_is_of_the_session_that_was_granted(zookeeper: ZooKeeper, tmp_path: Path) -> None:
     asked, granted = 600.0, 60.0  # at most
     store = ZooKeeperStore(f"{zookeeper.connect}/{tmp_path.name}", session_timeout=asked)
