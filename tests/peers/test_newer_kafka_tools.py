@@ -118,7 +118,11 @@ SAME = [
      "--dry-run"),
 ]  # fmt: skip
 # Kafka's tools keep these in hash maps.
-UNORDERED = [("share-groups", "--reset-offsets"), ("streams-application-reset", "--application-id")]
+UNORDERED = [
+    ("share-groups", "--reset-offsets"),
+    ("share-groups", "--delete"),
+    ("streams-application-reset", "--application-id"),
+]
 
 
 def comparable(lines: list[str]) -> list[str]:
