@@ -33,7 +33,7 @@ from ottla.metadata.store import (
 logger = logging.getLogger(__name__)
 
 _ASKED_FOR = (nodes.TOPICS, nodes.REASSIGN_PARTITIONS, nodes.PREFERRED_REPLICA_ELECTION)
-_PER_ROUND = 500  # topics that are looked at before the controller turns to other things
+_PER_ROUND = 100  # topics that are looked at before the controller turns to other things
 
 
 class ToolWrites:

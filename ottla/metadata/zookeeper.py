@@ -71,6 +71,7 @@ _LOST = (ConnectionLoss, SessionExpiredError, ConnectionClosedError, OperationTi
 _TRUSTED = 2 / 3
 # The lease is renewed so often while a session lasts.
 _RENEWALS = 6
+_ARMED_AT_ONCE = 100
 _FIRST_BACKOFF = 0.05
 _LAST_BACKOFF = 1.0
 
@@ -223,8 +224,16 @@ class ZooKeeperStore:
             logger.warning("The session with ZooKeeper at %s expired; a new one has begun", self._connect)
             self._lease_until = began + self._session_seconds * _TRUSTED
         self._tell(SessionState.EXPIRED if expired else SessionState.CONNECTED)
-        for watch in list(self._watches.values()):
+        self._arm_again(list(self._watches.values()))
+
+    def _arm_again(self, watches: list[_Watch]) -> None:
+        """Some at a time: a controller has one for every topic. Each tells when it is set, so nothing is missed."""
+        if self._closed or self._client is None:
+            return
+        for watch in watches[:_ARMED_AT_ONCE]:
             self._arm(watch, tell=True)
+        if len(watches) > _ARMED_AT_ONCE:
+            self._loop.call_soon(self._arm_again, watches[_ARMED_AT_ONCE:])
 
     def _tell(self, state: SessionState) -> None:
         for listener in list(self.on_session):
