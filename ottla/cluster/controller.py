@@ -82,7 +82,10 @@ class Controller:
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[str, float] = {}  # notifications, and since when they are known
-        self._tools = ToolWrites(store, image, feed, states, self.moves, self._wake.set)
+        may_delete = config.get_bool("delete.topic.enable")
+        self._tools = ToolWrites(
+            store, image, feed, states, self.moves, self._wake.set, may_delete=may_delete
+        )
         feed.on_brokers.append(self._brokers_changed)
         feed.on_offline.append(self._look_again)
         feed.on_controller.append(self._controller_changed)

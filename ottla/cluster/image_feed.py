@@ -70,6 +70,7 @@ class ImageFeed:
     def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig, broker_id: int) -> None:
         self._store = store
         self._image = image
+        self._may_delete = config.get_bool("delete.topic.enable")
         self.configs = ConfigFeed(store, image, config)
         # Told after the image has changed.
         self.on_brokers: list[Callable[[], None]] = []
@@ -237,7 +238,8 @@ class ImageFeed:
     async def _read_deletions(self) -> None:
         self._take_deletions(set(await self._children(nodes.DELETE_TOPICS)))
 
-    def _take_deletions(self, deleting: set[str]) -> None:
+    def _take_deletions(self, marked: set[str]) -> None:
+        deleting = marked if self._may_delete else set()  # else a mark is a tool's, and means nothing
         for name in deleting:
             self._remove_topic(name)
         if deleting != self._image.deleting:
@@ -286,7 +288,7 @@ class ImageFeed:
         for name in [each for each in self._image.topics if each not in fresh.topics]:
             self._remove_topic(name)
         for topic in fresh.topics.values():
-            if topic.name not in fresh.deleting:
+            if topic.name not in self._image.deleting:
                 self._put_topic(topic)
 
     # Topics
@@ -298,7 +300,7 @@ class ImageFeed:
         found = {topic.name: topic for topic in await read_topics(self._store, names)}
         for name, mark in zip(names, marks, strict=True):
             topic = found.get(name)
-            if topic is None or mark is not None:
+            if topic is None or (mark is not None and self._may_delete):
                 self._remove_topic(name)
             else:
                 self._put_topic(topic)

@@ -33,7 +33,7 @@ from ottla.metadata.store import (
 logger = logging.getLogger(__name__)
 
 _ASKED_FOR = (nodes.TOPICS, nodes.REASSIGN_PARTITIONS, nodes.PREFERRED_REPLICA_ELECTION)
-_PER_ROUND = 500  # topics that are looked at before the controller turns to other things
+_PER_ROUND = 100  # topics that are looked at before the controller turns to other things
 
 
 class ToolWrites:
@@ -51,6 +51,8 @@ class ToolWrites:
         states: PartitionStates,
         moves: ReplicaMoves,
         wake: Callable[[], None],
+        *,
+        may_delete: bool,
     ) -> None:
         self._store = store
         self._image = image
@@ -58,6 +60,8 @@ class ToolWrites:
         self._states = states
         self._moves = moves
         self._wake = wake
+        # Topics that are marked are deleted by the controller itself, where topics may be.
+        self._asked_for = _ASKED_FOR if may_delete else (*_ASKED_FOR, nodes.DELETE_TOPICS)
         self._watches: list[CancelWatch] = []
         self._topic_watches: dict[str, CancelWatch] = {}
         self._due: set[str] = set()  # paths to be read
@@ -67,9 +71,10 @@ class ToolWrites:
     def begin(self) -> None:
         """This broker is the controller now: whatever was asked for before is for it."""
         self.end()
-        for path in _ASKED_FOR:
-            self._watches.append(self._store.watch(path, self._changed, children=path == nodes.TOPICS))
-        self._due.update(_ASKED_FOR)
+        for path in self._asked_for:
+            of_children = path in (nodes.TOPICS, nodes.DELETE_TOPICS)
+            self._watches.append(self._store.watch(path, self._changed, children=of_children))
+        self._due.update(self._asked_for)
 
     def end(self) -> None:
         for cancel in (*self._watches, *self._topic_watches.values()):
@@ -98,8 +103,11 @@ class ToolWrites:
             if nodes.PREFERRED_REPLICA_ELECTION in self._due:
                 self._due.discard(nodes.PREFERRED_REPLICA_ELECTION)
                 await self._elect(live, guard)
+            if nodes.DELETE_TOPICS in self._due:
+                self._due.discard(nodes.DELETE_TOPICS)
+                await self._refuse_deletions(guard)
         except StoreError as error:
-            self._due.update(_ASKED_FOR)
+            self._due.update(self._asked_for)
             if not isinstance(error, BadVersion | NoNode):
                 raise
             if error.path == guard.path:
@@ -176,6 +184,11 @@ class ToolWrites:
         await self._store.multi([guard, as_read, notification(topics=[name])])
         logger.info("Topic %s was %s by a tool", name, "changed" if known else "made")
         await self._feed.read_topics([name])
+
+    async def _refuse_deletions(self, guard: Check) -> None:
+        for name in await self._store.children(nodes.DELETE_TOPICS):
+            logger.warning("Topic %s is not deleted as a tool has asked for: delete.topic.enable=false", name)
+            await self._store.multi([guard, Delete(nodes.delete_topic_path(name))])
 
     # Moves
 

@@ -12,6 +12,8 @@ from kazoo.exceptions import NoNodeError
 from ottla.metadata.store import CancelWatch, Watcher
 from ottla.metadata.zookeeper_session import ZooKeeperSession
 
+_SET_AT_ONCE = 100
+
 
 class ZooKeeperWatches:
     """Who is to be told of which nodes. Owner: the event loop."""
@@ -40,17 +42,25 @@ class ZooKeeperWatches:
 
     def set_again(self, tell: bool) -> None:
         """There is a connection, and it has none of them; if it is not the first, something may have been missed."""
-        for watch in list(self._watches.values()):
+        _set_some(list(self._watches.values()), tell)
+
+
+def _set_some(watches: list[_Watch], tell: bool) -> None:
+    """A controller has one for every topic. Each tells when it is set, so nothing is missed meanwhile."""
+    for watch in watches[:_SET_AT_ONCE]:
+        if watch.session.is_open:
             watch.arm(tell=tell)
+    if len(watches) > _SET_AT_ONCE:
+        watches[0].session.loop.call_soon(_set_some, watches[_SET_AT_ONCE:], tell)
 
 
 class _Watch:
     """Those who wait for one node, or for its children. `generation` tells an old setting from the one that counts."""
 
-    __slots__ = ("_children", "_generation", "_path", "_session", "callbacks")
+    __slots__ = ("_children", "_generation", "_path", "callbacks", "session")
 
     def __init__(self, session: ZooKeeperSession, path: str, children: bool) -> None:
-        self._session = session
+        self.session = session
         self._path = path
         self._children = children
         self._generation = 0
@@ -63,7 +73,7 @@ class _Watch:
         not there are waited for by watching the node.
         """
         self._generation += 1
-        generation, session = self._generation, self._session
+        generation, session = self._generation, self.session
 
         def fired(event: Any) -> None:  # in kazoo's thread of callbacks
             if event.type != "NONE":  # of a lost connection: with the next one it is set again
@@ -75,7 +85,7 @@ class _Watch:
         result.rawlink(lambda _: session.from_thread(self._armed, generation, tell, until_it_comes, result))
 
     def _armed(self, generation: int, tell: bool, until_it_comes: bool, result: Any) -> None:
-        if self._session.is_closed or self._generation != generation:
+        if self.session.is_closed or self._generation != generation:
             return
         if isinstance(result.exception, NoNodeError):
             self.arm(tell=tell, until_it_comes=True)
@@ -84,10 +94,10 @@ class _Watch:
         elif until_it_comes and result.value is not None:
             self.arm(tell=True)  # it came in between
         elif tell:
-            self._tell(self._session.loop)
+            self._tell(self.session.loop)
 
     def _fired(self, generation: int) -> None:
-        if not self._session.is_closed and self._generation == generation and self.callbacks:
+        if not self.session.is_closed and self._generation == generation and self.callbacks:
             self.arm(tell=True)
 
     def _tell(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -128,6 +128,15 @@ async def test_nonsense_is_taken_away(tmp_path: Path, path: str) -> None:
         assert found[0].controller.is_active
 
 
+async def test_a_tool_deletes_nothing_where_topics_may_not_be_deleted(tmp_path: Path) -> None:
+    async with members(tmp_path, delete_topic_enable="false") as found:
+        await found[0].admin.create_topic("t", assignment=[(0, [0, 1])])
+        await found[0].store.create(nodes.delete_topic_path("t"))
+        await until_node(found[0].store, nodes.delete_topic_path("t"), None)
+        await found[1].feed.sync()
+        assert all("t" in member.image.topics and not member.replicas.deleted for member in found[:2])
+
+
 async def test_what_brokers_do_by_themselves_is_told_once(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[1].admin.create_topic("t", assignment=[(0, [0, 1])])

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 from kazoo.client import KazooClient, KazooState
 
-from ottla.metadata.store import StoreError
+from ottla.metadata.store import StoreError, ensure_paths
 from ottla.metadata.zookeeper import SessionState, StoreUnavailable, ZooKeeperStore
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import free_ports
@@ -55,6 +55,24 @@ async def test_after_a_lost_session_a_new_one_begins_and_is_told(
         seen.clear()
         await store.create("/watched")
         await until(lambda: seen == ["/watched"])
+    finally:
+        await store.close()
+
+
+async def test_hundreds_of_watches_outlive_a_session(zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    store = ZooKeeperStore(f"{zookeeper.connect}/{tmp_path.name}", session_timeout=4)
+    try:
+        paths = [f"/{number:03}" for number in range(250)]
+        await ensure_paths(store, paths)
+        seen: set[str] = set()
+        for path in paths:
+            store.watch(path, seen.add)
+        expire(zookeeper, store)
+        await until(lambda: seen == set(paths))
+        seen.clear()
+        for path in paths[::50]:
+            await store.set(path, b"x")
+        await until(lambda: seen >= set(paths[::50]))
     finally:
         await store.close()
 
