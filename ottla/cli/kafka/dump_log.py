@@ -26,6 +26,11 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError(
+            "This tool helps to parse a log file and dump its contents to the console, useful for debugging a "
+            "seemingly corrupt log segment."
+        )
     args = _parser().options(argv)
     tool.required(args, "files")
     for option, topic in _NOT_READ.items():

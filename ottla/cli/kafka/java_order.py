@@ -13,9 +13,10 @@ def string_hash(text: str) -> int:
     return value
 
 
-def hash_map_order(names: Iterable[str]) -> list[str]:
+def hash_map_order(names: Iterable[str], least: int = 16) -> list[str]:
+    """`least` is the size that the map began with: 1 if it was made for as many as there are."""
     known = list(names)
-    size = 16
+    size = least
     while len(known) > size * 3 // 4:
         size *= 2
     spread = {name: (value ^ value >> 16) & size - 1 for name in known for value in (string_hash(name),)}

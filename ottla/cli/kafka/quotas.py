@@ -32,7 +32,8 @@ def describe(client: Client, entities: Entities) -> None:
             for kind in _WORDS
             if kind in quota.entity
         )
-        values = ", ".join(f"{key}={java_double(quota.values[key])}" for key in hash_map_order(quota.values))
+        names = hash_map_order(quota.values, least=1)
+        values = ", ".join(f"{name}={java_double(quota.values[name])}" for name in names)
         print(f"Quota configs for {who} are {values}")
     [first, *others] = entities
     if first[0] == "users" and first[1] != "" and not others:

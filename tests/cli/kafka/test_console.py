@@ -184,3 +184,27 @@ def _wait_for_lines(outputs, count):
         if sum(output.read_bytes().count(b"\n") for output in outputs) >= count:
             return
         time.sleep(0.1)
+
+
+def test_events_and_messages_that_cannot_be_printed(tools, topic):
+    tools("console-producer", "--topic", topic, stdin="not a number\n")
+    args = (
+        "console-consumer",
+        "--topic",
+        topic,
+        "--from-beginning",
+        "--max-messages",
+        "1",
+        "--timeout-ms",
+        "20000",
+    )
+    assert tools(*args, "--enable-systest-events").out == "not a number\nshutdown_complete\n"
+    long = ("--value-deserializer", "org.apache.kafka.common.serialization.LongDeserializer")
+    assert tools(*args, *long, code=1).out == ""
+    skipped = tools(*args, *long, "--skip-message-on-error")
+    assert skipped.err.splitlines()[-1] == "Processed a total of 1 messages"
+
+
+def test_a_property_that_the_client_does_not_have_is_told_and_left_out(tools, topic):
+    sent = tools("console-producer", "--topic", topic, "--command-property", "nope=1", stdin="a\n")
+    assert "These configurations '[nope]' were supplied but are not used yet." in sent.err

@@ -185,6 +185,6 @@ def test_wrong_usage(tools):
         (["--reset-offsets", "--group", "g", "--topic", "t"], "requires one of the following scenarios"),
         (["--reset-offsets", "--group", "g", "--to-latest"], "One of the reset scopes should be defined"),
         (["--delete-offsets", "--group", "g"], "[topic]"),
-        (["--list", "--state", "asleep"], "Invalid state 'asleep'"),
+        (["--list", "--state", "asleep"], "Invalid state list 'asleep'"),
     ):
         assert sentence in tools("consumer-groups", *args, code=1).err

@@ -96,4 +96,4 @@ def test_what_is_no_log(alone, tmp_path):
     assert ignored.err == f"Ignoring unknown file {tmp_path / 'other.txt'}\n"
     failed = alone("dump-log", "--files", "00000000000000000000.log", code=1, cwd=tmp_path)
     assert failed.err == "00000000000000000000.log cannot be read: No such file or directory.\n"
-    assert alone("dump-log", code=1).err == 'Missing required argument "[files]"\n'
+    assert alone("dump-log", "--print-data-log", code=1).err == 'Missing required argument "[files]"\n'

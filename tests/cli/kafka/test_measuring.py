@@ -70,3 +70,30 @@ def test_what_is_produced_can_be_verified(tools, topic, group):
     assert names[-2:] == ["partitions_revoked", "shutdown_complete"]
     assert sum(event["count"] for event in consumed if event["name"] == "records_consumed") == 3
     assert all(event["success"] for event in consumed if event["name"] == "offsets_committed")
+
+
+def test_producing_is_measured_in_transactions_and_behind_a_warm_up(tools, topic):
+    args = ("--topic", topic, "--num-records", "60", "--record-size", "10", "--throughput", "100")
+    printed = tools(
+        "producer-perf-test", *args, "--warmup-records", "20", "--transaction-duration-ms", "200",
+        "--reporting-interval", "100", "--print-metrics",
+    ).lines  # fmt: skip
+    assert printed[0].startswith("Warmup first 20 records.")
+    assert len([line for line in printed if line.endswith(" ms max latency.")]) > 1
+    assert any(line.startswith("40 steady state records sent, ") for line in printed)
+    assert "producer-metrics:record-send-total:{client-id=perf-producer-client}  : 60.000" in printed
+
+
+def test_times_are_written_as_asked(tools, kafka_broker, topic):
+    kafka_broker.produce(topic, b"x")
+    args = (
+        "--topic",
+        topic,
+        "--num-records",
+        "1",
+        "--hide-header",
+        "--date-format",
+        "yy/MM/dd'T'HH:mm:ss.SSS",
+    )
+    began = tools("consumer-perf-test", *args).lines[0].split(", ")[0]
+    assert re.fullmatch(r"\d\d/\d\d/\d\dT\d\d:\d\d:\d\d\.\d\d\d", began)

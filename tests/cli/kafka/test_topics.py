@@ -78,13 +78,25 @@ def test_wrong_usage(tools):
         (["--list", "--create"], "exactly one action"),
         (["--create"], '"[topic]"'),
         (["--alter", "--topic", "t"], '"[partitions]"'),
-        (["--alter", "--topic", "t", "--delete-config", "segment.ms"], "no longer supported"),
         (["--alter", "--topic", "t", "--config", "segment.ms=1"], "kafka-configs"),
         (["--list", "--if-exists"], "can't be used with"),
     ):
         failed = tools("topics", *args, code=1)
         assert sentence in failed.err
         assert len(failed.err.splitlines()) == 1
+
+
+def test_an_option_without_effect_is_told(tools, topic):
+    told = tools("topics", "--alter", "--topic", topic, "--partitions", "4", "--delete-config", "segment.ms")
+    assert told.err.startswith("delete-config option is no longer supported")
+
+
+def test_partitions_are_added_where_the_assignment_says(tools, topic):
+    args = ("topics", "--alter", "--topic", topic, "--partitions", "4", "--replica-assignment")
+    refused = tools(*args, "0,0,0,9", code=1)
+    assert refused.out.endswith("includes broker 9, but no such broker is registered.\n")
+    tools(*args, "0,0,0,0")
+    assert "PartitionCount: 4" in tools("topics", "--describe", "--topic", topic).out
 
 
 def test_a_setting_that_does_not_exist_is_said(tools, unique):
