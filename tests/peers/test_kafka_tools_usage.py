@@ -295,6 +295,8 @@ def test_both_print_the_same(broker, kafka, files, line):
     (expected, _, code), (said, complaint, our_code) = both(broker, kafka, files, line)
     if "--reset-offsets" in line:  # Kafka's tool keeps partitions in a hash map
         expected, said = sorted(expected), sorted(said)
+    if "--describe --client c" in line:  # and names whose hashes collide as the broker listed them
+        expected, said = (sorted(re.split(r" are |, ", each[0])) for each in (expected, said))
     assert said == expected, complaint
     assert our_code == code
 
