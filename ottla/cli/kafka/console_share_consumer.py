@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     _check(args)
     from ottla.cli.kafka.formatters import formatter
 

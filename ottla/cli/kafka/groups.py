@@ -28,7 +28,7 @@ def run(argv: list[str]) -> int | None:
     parser.add_flag("--consumer", help="only consumer groups of any kind: new, classic and simple ones")
     parser.add_flag("--share", help="only share groups")
     parser.add_flag("--streams", help="only streams groups")
-    args = parser.parse_args(argv)
+    args = parser.options(argv)
     _check(args)
     client = tool.connect(args)
     from ottla.cli.jobs.all_groups import list_groups

@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     if args.topic is None:
         raise tool.UsageError('Missing required argument "[topic]"')
     if args.num_records is None:

@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     action = tool.only_one(
         args,
         _ACTIONS,

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
+    args = _parser().options(argv)
     if args.application_id is None:
         raise tool.UsageError("Missing required option(s) [application-id]")
     chosen = [name for name in _TARGETS if getattr(args, name) not in (None, False)]
