@@ -47,6 +47,7 @@ CLASSES = {
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "features": "org.apache.kafka.tools.FeatureCommand",
+    "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "storage": "kafka.tools.StorageTool",
     "streams-application-reset": "org.apache.kafka.tools.StreamsResetter",
     "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",

@@ -12,10 +12,6 @@ def acls() -> NoReturn:
     _comes_later("kafka-acls", "access control lists are not kept yet")
 
 
-def client_metrics() -> NoReturn:
-    _comes_later("kafka-client-metrics", "brokers do not collect the metrics of clients yet")
-
-
 def delegation_tokens() -> NoReturn:
     _comes_later("kafka-delegation-tokens", "brokers do not give out delegation tokens yet")
 

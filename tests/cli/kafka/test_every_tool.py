@@ -48,6 +48,7 @@ ACTIONS = {
     "verifiable-share-consumer": ["--topic", "t", "--group-id", "g"],
     "share-consumer-perf-test": ["--topic", "t", "--num-records", "1"],
     "features": ["describe"],
+    "client-metrics": ["--list"],
     "streams-application-reset": ["--application-id", "a"],
 }
 # Kafka's bin directory: of 4.3, and of 3.9 what ZooKeeper needs.
