@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ottla.cli.errors import JobError
+from ottla.cli.kafka.tool import Parser
 
 # How long to wait for a server in the background; recovery after a crash may take longer, and goes on.
 _START_SECONDS = 20.0
@@ -45,6 +47,21 @@ def run_in_background(module: str, argv: Sequence[str], output_name: str, starte
         if started in said or time.monotonic() > deadline:
             return 0
         time.sleep(0.05)
+
+
+def stop(parser: Parser, argv: list[str], properties: str, servers: Iterable[tuple[int, Path]]) -> int:
+    """End all these servers, given by process and properties file, or only that of the file that is named."""
+    parser.add_argument(
+        "properties", nargs="?", type=Path, metavar=properties, help="only the server of this file"
+    )
+    args = parser.parse_args(argv)
+    only = None if args.properties is None else args.properties.resolve()
+    found = [process for process, file in servers if only is None or file == only]
+    if not found:
+        raise JobError(f"No {parser.prog.removesuffix('-stop').replace('-server', ' server')} to stop")
+    for process in found:
+        os.kill(process, signal.SIGTERM)
+    return 0
 
 
 def processes() -> Iterator[tuple[int, list[str], Path]]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
-from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.daemon import processes
+from ottla.cli.kafka.daemon import processes, stop
 
 _STARTERS = ("kafka-server-start", "kafka-server-start.sh", "ottla.cli.kafka.server_start")
 
@@ -19,17 +16,7 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-server-stop", "Stop the brokers that were started here, cleanly.")
-    parser.add_argument(
-        "properties", nargs="?", type=Path, metavar="server.properties", help="only the broker of this file"
-    )
-    args = parser.parse_args(argv)
-    only = None if args.properties is None else args.properties.resolve()
-    found = [process for process, properties in brokers() if only is None or properties == only]
-    if not found:
-        raise JobError("No kafka server to stop")
-    for process in found:
-        os.kill(process, signal.SIGTERM)
-    return 0
+    return stop(parser, argv, "server.properties", brokers())
 
 
 def brokers() -> list[tuple[int, Path]]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
-from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.daemon import processes
+from ottla.cli.kafka.daemon import processes, stop
 from ottla.jvm.zookeeper import MAIN
 
 
@@ -18,21 +15,7 @@ def main() -> None:
 
 def run(argv: list[str]) -> int | None:
     parser = tool.Parser("zookeeper-server-stop", "Stop the ZooKeeper servers that were started here.")
-    parser.add_argument(
-        "properties",
-        nargs="?",
-        type=Path,
-        metavar="zookeeper.properties",
-        help="only the server of this file",
-    )
-    args = parser.parse_args(argv)
-    only = None if args.properties is None else args.properties.resolve()
-    found = [process for process, properties in servers() if only is None or properties == only]
-    if not found:
-        raise JobError("No zookeeper server to stop")
-    for process in found:
-        os.kill(process, signal.SIGTERM)
-    return 0
+    return stop(parser, argv, "zookeeper.properties", servers())
 
 
 def servers() -> list[tuple[int, Path]]:
