@@ -7,12 +7,11 @@ import re
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client, read_file
+from ottla.cli.kafka.properties_options import add_printing, open_client, read_file
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -76,26 +75,8 @@ def _parser() -> tool.Parser:
     parser.add_argument("--offset", metavar="N|earliest|latest", help="where in the partition to begin")
     parser.add_flag("--from-beginning", help="begin with the earliest message unless the group has an offset")
     parser.add_argument("--group", help="the consumer group to join")
-    parser.add_argument(
-        "--max-messages", type=int, default=-1, metavar="N", help="end after so many messages"
-    )
-    parser.add_argument(
-        "--timeout-ms", type=int, default=-1, metavar="MS", help="end when none came for so long"
-    )
     parser.add_argument("--isolation-level", default="read_uncommitted", help="or read_committed")
-    parser.add_many("--property", metavar="K=V", help="older word for --formatter-property")
-    parser.add_many("--formatter-property", metavar="K=V", help=(
-        "how messages are printed: print.timestamp, print.key, print.offset,\n"
-        "print.epoch, print.partition, print.headers, print.value, key.separator,\nline.separator, headers.separator, "
-        "null.literal,\nkey.deserializer, value.deserializer, headers.deserializer"))  # fmt: skip
-    parser.add_argument("--formatter-config", type=Path, metavar="FILE", help="a file with them")
-    parser.add_argument(
-        "--formatter", default="DefaultMessageFormatter", metavar="CLASS", help="Kafka's name of it"
-    )
-    parser.add_argument("--key-deserializer", metavar="CLASS")
-    parser.add_argument("--value-deserializer", metavar="CLASS")
-    parser.add_many("--consumer-property", metavar="K=V", help="older word for --command-property")
-    parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
+    add_printing(parser)
     parser.add_command_config("--consumer.config")
     parser.add_flag("--skip-message-on-error", help="go on after a message that cannot be printed")
     parser.add_flag("--enable-systest-events", help="print shutdown_complete at the end")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client, read_file
+from ottla.cli.kafka.properties_options import add_printing, open_client, read_file
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.messages import ConsumedMessage
@@ -63,29 +63,10 @@ def _parser() -> tool.Parser:
     parser.add_servers()
     parser.add_argument("--topic", help="the topic to consume")
     parser.add_argument("--group", help=f"the share group to join; {_GROUP} unless it is given")
-    parser.add_argument(
-        "--max-messages", type=int, default=-1, metavar="N", help="end after so many messages"
-    )
-    parser.add_argument(
-        "--timeout-ms", type=int, default=-1, metavar="MS", help="end when none came for so long"
-    )
     parser.add_flag("--release", help="give messages back to the group instead of accepting them")
     parser.add_flag("--reject", help="reject messages instead of accepting them")
     parser.add_flag("--reject-message-on-error", help="reject a message that cannot be printed, and go on")
-    parser.add_many("--property", metavar="K=V", help="older word for --formatter-property")
-    parser.add_many("--formatter-property", metavar="K=V", help=(
-        "how messages are printed: print.timestamp, print.key, print.offset,\n"
-        "print.delivery, print.epoch, print.partition, print.headers, print.value,\nkey.separator, "
-        "line.separator, headers.separator, null.literal,\n"
-        "key.deserializer, value.deserializer, headers.deserializer"))  # fmt: skip
-    parser.add_argument("--formatter-config", type=Path, metavar="FILE", help="a file with them")
-    parser.add_argument(
-        "--formatter", default="DefaultMessageFormatter", metavar="CLASS", help="Kafka's name of it"
-    )
-    parser.add_argument("--key-deserializer", metavar="CLASS")
-    parser.add_argument("--value-deserializer", metavar="CLASS")
-    parser.add_many("--consumer-property", metavar="K=V", help="older word for --command-property")
-    parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
+    add_printing(parser)
     parser.add_argument(
         "--consumer-config", type=Path, metavar="FILE", help="older word for --command-config"
     )

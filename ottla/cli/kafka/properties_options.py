@@ -42,3 +42,27 @@ def open_client(
     client = tool.connect(args, client_id=properties.pop("client.id", client_id), extra=reaching)
     client.brokers.any()  # fail early and clearly
     return client, properties
+
+
+def add_printing(parser: tool.Parser) -> None:
+    """Options of what prints messages: when to end, and how messages look."""
+    parser.add_argument(
+        "--max-messages", type=int, default=-1, metavar="N", help="end after so many messages"
+    )
+    parser.add_argument(
+        "--timeout-ms", type=int, default=-1, metavar="MS", help="end when none came for so long"
+    )
+    parser.add_many("--property", metavar="K=V", help="older word for --formatter-property")
+    parser.add_many("--formatter-property", metavar="K=V", help=(
+        "how messages are printed: print.timestamp, print.key, print.offset,\n"
+        "print.delivery, print.epoch, print.partition, print.headers, print.value,\nkey.separator, "
+        "line.separator, headers.separator, null.literal,\n"
+        "key.deserializer, value.deserializer, headers.deserializer"))  # fmt: skip
+    parser.add_argument("--formatter-config", type=Path, metavar="FILE", help="a file with them")
+    parser.add_argument(
+        "--formatter", default="DefaultMessageFormatter", metavar="CLASS", help="Kafka's name of it"
+    )
+    parser.add_argument("--key-deserializer", metavar="CLASS")
+    parser.add_argument("--value-deserializer", metavar="CLASS")
+    parser.add_many("--consumer-property", metavar="K=V", help="older word for --command-property")
+    parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
