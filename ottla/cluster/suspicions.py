@@ -19,6 +19,7 @@ from ottla.metadata.store import CancelWatch, NodeExists, NodeStore, StoreError
 SUSPECTS = "/ottla/suspects"
 
 _ANSWER_SECONDS = 1.5
+_PATIENCE = 4  # times as long, if others are there who have not said what they see: they are busy
 _KEPT_SECONDS = 4.0  # what was said counts for so long
 
 
@@ -62,7 +63,9 @@ class Suspicions:
 
     async def is_gone(self, target: Target, seconds: float = _ANSWER_SECONDS) -> bool:
         """Whether a broker that refuses this one is gone. StoreError if the others cannot be asked."""
-        end = asyncio.get_running_loop().time() + seconds
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        last = end + seconds * (_PATIENCE - 1)
         changed = asyncio.Event()
         self._waiting.add(changed)
         try:
@@ -74,13 +77,22 @@ class Suspicions:
                 refused = (voices & brokers | {self._broker_id}) - {target.broker_id}
                 if 2 * len(refused) > len(brokers):
                     return True
-                if asyncio.get_running_loop().time() >= end:
-                    return target.broker_id not in voices
+                if loop.time() >= end:
+                    others = brokers - voices - {target.broker_id, self._broker_id}
+                    if target.broker_id in voices or loop.time() >= last or not await self._answers(others):
+                        return target.broker_id not in voices
+                    end += seconds
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(end):
                         await changed.wait()
         finally:
             self._waiting.discard(changed)
+
+    async def _answers(self, brokers: Iterable[int]) -> bool:
+        """Whether any of these brokers is there."""
+        registered = self._registered()
+        probed = await asyncio.gather(*(probe(registered[each]) for each in brokers if each in registered))
+        return any(each.presence is Presence.SERVING for each in probed)
 
     async def _read(self) -> list[Said]:
         return [Said(*map(int, name.split("-"))) for name in await self._store.children(SUSPECTS)]

@@ -196,8 +196,9 @@ def test_one_link_that_is_cut_stops_nobody(
     mend(cluster, writer)
 
 
+@pytest.mark.slow  # on a machine that is so busy that nobody answers in time, all others look dead from an island
 @pytest.mark.parametrize("of_controller", [True, False], ids=["controller", "member"])
-@pytest.mark.parametrize("cut", cases(ISLANDS))
+@pytest.mark.parametrize("cut", ISLANDS.values(), ids=ISLANDS)
 def test_a_broker_cut_off_from_the_others_stops_nobody_else(
     cluster: Cluster, writer: Writer, cut: Cut, of_controller: bool
 ) -> None:

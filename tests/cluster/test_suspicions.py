@@ -96,6 +96,29 @@ async def test_it_is_gone_if_nobody_answers(tmp_path: Path, others: list[int]) -
             assert await found[ASKER].is_gone(target, 0.2)
 
 
+async def test_others_who_are_there_are_waited_for(tmp_path: Path) -> None:
+    refused = at(free_port())
+    async with brokers(tmp_path, 1) as running:
+        there = at(running.servers[0].port)
+        store = EmbeddedStore(tmp_path / "metadata.db", sync=False)
+        await ensure_paths(store, [SUSPECTS])
+        registered = {ASKER: at(1, ASKER), SUSPECT: refused, 2: at(there.port, 2)}
+        asker = Suspicions(store, ASKER, lambda: registered)
+        busy = Suspicions(store, 2, lambda: registered | {SUSPECT: there})
+        asker.start()
+        try:
+            asked = asyncio.create_task(asker.is_gone(refused, 2.0))
+            await asyncio.sleep(2.2)
+            assert not asked.done()
+            busy.start()
+            await busy._answer()
+            assert not await asked
+        finally:
+            await asker.stop()
+            await busy.stop()
+            await store.close()
+
+
 async def test_the_next_life_of_a_broker_does_not_speak_for_the_last_one(tmp_path: Path) -> None:
     port = free_port()
     before, now = at(port), at(port, epoch=EPOCH + 1)
