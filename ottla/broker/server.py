@@ -154,8 +154,12 @@ class Server:
 
         config = self.config
         assert config.zookeeper_connect is not None
+        session_ms = config.get_int("zookeeper.session.timeout.ms")
+        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
         store = self._store = ZooKeeperStore(
-            config.zookeeper_connect, session_timeout=config.get_int("zookeeper.session.timeout.ms") / 1000
+            config.zookeeper_connect,
+            session_timeout=session_ms / 1000,
+            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
         )
         await store.open()
         cluster_id = await join_cluster(store)

@@ -105,7 +105,6 @@ _WITHOUT_EFFECT = frozenset(
         "telemetry.max.bytes",
         "transaction.state.log.load.buffer.size",
         "transaction.two.phase.commit.enable",
-        "zookeeper.connection.timeout.ms",
         "zookeeper.max.in.flight.requests",
         "zookeeper.set.acl",
     }

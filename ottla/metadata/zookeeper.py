@@ -42,14 +42,22 @@ class ZooKeeperStore:
     """
 
     def __init__(
-        self, connect: str, *, session_timeout: float = 18.0, operation_timeout: float | None = None
+        self,
+        connect: str,
+        *,
+        session_timeout: float = 18.0,
+        operation_timeout: float | None = None,
+        connection_timeout: float | None = None,
     ) -> None:
+        """How long to wait for the first connection and for answers is as long as a session unless it is given."""
+        operation_timeout = session_timeout if operation_timeout is None else operation_timeout
         self._connect = connect
         self._watches = ZooKeeperWatches()
         self._session = ZooKeeperSession(
             connect,
             session_timeout,
-            session_timeout if operation_timeout is None else operation_timeout,
+            operation_timeout,
+            operation_timeout if connection_timeout is None else connection_timeout,
             self._watches.set_again,
         )
 

@@ -81,6 +81,7 @@ class ZooKeeperSession:
         connect: str,
         session_timeout: float,
         operation_timeout: float,
+        connection_timeout: float,
         connected: Callable[[bool], None],
     ) -> None:
         """`connected` is called on every connection before others ask anything on it; whether it is a later one."""
@@ -88,6 +89,9 @@ class ZooKeeperSession:
         self._session_timeout = session_timeout  # as asked for; the ensemble may grant less
         self._granted_timeout = session_timeout
         self._operation_timeout = operation_timeout
+        self._connection_timeout = (
+            connection_timeout  # of the first connection; later ones are tried for ever
+        )
         self._connected = connected
         self._client: KazooClient | None = None
         self.loop: asyncio.AbstractEventLoop
@@ -122,7 +126,7 @@ class ZooKeeperSession:
         began = time.monotonic()
         try:
             while not started.is_set() or client.client_id is None:  # it may be lost again at once
-                if time.monotonic() - began > self._operation_timeout:
+                if time.monotonic() - began > self._connection_timeout:
                     raise StoreUnavailable(f"ZooKeeper at {self.connect} cannot be reached.")
                 await asyncio.sleep(0.005)
         except BaseException:

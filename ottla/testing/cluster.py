@@ -79,6 +79,8 @@ class Cluster:
         few = str(min(3, brokers))
         self._config = {
             **DEFAULTS,
+            # Sessions may be short in tests; an ensemble that is elected anew takes its time nevertheless.
+            "zookeeper.connection.timeout.ms": "60000",
             "offsets.topic.replication.factor": few,
             "transaction.state.log.replication.factor": few,
             "transaction.state.log.min.isr": str(min(2, brokers)),

@@ -281,7 +281,8 @@ class _End(asyncio.Protocol):
         """Read for the other end, if that is allowed and it can take more."""
         self._other = other if allowed else None
         if self._other is not None and self._held:
-            self._other.transport.write(bytes(self._held))
+            if not self._other.transport.is_closing():
+                self._other.transport.write(bytes(self._held))
             self._held.clear()
         reads = self._other is not None and not self._other._is_full
         if reads != self._reads and not self.transport.is_closing():
@@ -295,7 +296,8 @@ class _End(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._other is not None:
-            self._other.transport.write(data)
+            if not self._other.transport.is_closing():
+                self._other.transport.write(data)
         else:
             self._held += data
             self.transport.pause_reading()

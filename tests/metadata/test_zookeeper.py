@@ -77,6 +77,21 @@ async def test_hundreds_of_watches_outlive_a_session(zookeeper: ZooKeeper, tmp_p
         await store.close()
 
 
+async def test_the_first_connection_is_waited_for_longer_than_answers(tmp_path: Path) -> None:
+    with ZooKeeper(data=tmp_path) as zookeeper:
+        zookeeper.kill()
+        store = ZooKeeperStore(zookeeper.connect, session_timeout=0.5, connection_timeout=60)
+        try:
+            opened = asyncio.ensure_future(store.open())
+            await asyncio.sleep(1)
+            assert not opened.done()
+            await asyncio.to_thread(zookeeper.restart)
+            await opened
+            assert await store.exists("/") is not None
+        finally:
+            await store.close()
+
+
 async def test_the_lease_ends_before_a_session_that_nobody_answers_for(tmp_path: Path) -> None:
     with ZooKeeper(data=tmp_path) as zookeeper:
         store = ZooKeeperStore(zookeeper.connect, session_timeout=1.5, operation_timeout=0.5)
