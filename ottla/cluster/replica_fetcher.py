@@ -387,10 +387,29 @@ class ReplicaFetcher:
         followed.failures += 1
         self._name_later(key, followed, _pause(followed.failures, self._settings.backoff))
 
+    def _cut_impossible(self, partition: Partition) -> None:
+        """Cut off what claims an epoch in which nobody has led yet: its bits have flipped where no checksum looks."""
+        log = partition.log
+        if log.epochs.latest <= partition.leader_epoch:
+            return
+        _, end = log.epoch_end_offset(partition.leader_epoch)
+        offset = max(end, log.log_start_offset)
+        logger.warning(
+            "%s-%d is cut from %d to %d: what follows claims leader epoch %d, and the leader is in %d",
+            partition.topic,
+            partition.index,
+            log.log_end_offset,
+            offset,
+            log.epochs.latest,
+            partition.leader_epoch,
+        )
+        partition.truncate_to(offset)
+
     async def _find_place(self, key: Key, followed: Followed) -> None:
         """The end of the log here is not between the start and the end of the leader's log."""
         partition = followed.partition
         try:
+            self._cut_impossible(partition)
             if self._peer is None:
                 raise PeerError("not connected")
             start, end = await ask_offsets(self._peer, self._broker_id, partition)

@@ -9,6 +9,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from ottla.log.batch import BatchScan
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
 
@@ -162,6 +163,26 @@ def test_a_follower_whose_log_is_damaged_stays_out_of_sync_and_says_so(cluster: 
     shutil.rmtree(segment(cluster, follower, "damaged").parent)
     cluster.restart(follower)
     cluster.wait_for_isr("damaged", {0, 1, 2})
+
+
+def test_a_follower_whose_last_batch_claims_an_epoch_to_come_fetches_it_again(cluster: Cluster) -> None:
+    """No checksum covers the epoch, and no batch behind it shows that it is wrong."""
+    cluster.create_topic("later")
+    leader = cluster.leader("later")
+    follower = next(each for each in cluster.ports if each != leader)
+    send(cluster, "later", range(100))
+    cluster.kill(follower)
+    [segment] = (cluster.directory(follower) / "later-0").glob("*.log")
+    with segment.open("r+b") as file:
+        *_, (position, header) = BatchScan(file.fileno(), 0, segment.stat().st_size, check_crc=False)
+        file.seek(position + 12)
+        file.write((header.partition_leader_epoch + (1 << 26)).to_bytes(4, "big"))
+    cluster.restart(follower)
+    cluster.wait_for_isr("later", {0, 1, 2})
+    for other in set(cluster.ports) - {follower}:
+        cluster.kill(other)
+    wait_until_led(cluster, "later", [follower])
+    assert read_all(cluster.bootstrap_servers, "later") == list(range(100))
 
 
 def test_a_leader_whose_log_is_damaged_when_all_come_back_is_not_followed(cluster: Cluster) -> None:
