@@ -93,7 +93,10 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
     from ottla.cli.jobs.reset import plan_offsets, plan_reset
 
     from_file = _read(args.from_file, groups) if args.from_file else None
-    target = _target(args) if from_file is None else None
+    try:
+        target = target_of(args) if from_file is None else None
+    except ValueError as error:
+        raise JobError(f"{error}.") from None
     planned: dict[str, list[OffsetChange]] = {}
     for group in groups if from_file is None else from_file:
         try:
@@ -113,28 +116,24 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
     return planned
 
 
-def _target(args: argparse.Namespace) -> Target:
+def target_of(args: argparse.Namespace) -> Target:
+    """Where the options say that offsets are to be. ValueError if they name no moment."""
     from ottla.cli.jobs.reset import Target
     from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
 
-    if args.to_earliest:
-        return Target("earliest")
     if args.to_latest:
         return Target("latest")
-    if args.to_current:
-        return Target("current")
     if args.to_offset is not None:
         return Target("offset", args.to_offset)
     if args.shift_by is not None:
         return Target("shift", args.shift_by)
-    try:
-        if args.by_duration is not None:
-            return Target("timestamp", round(time.time() * 1000) - parse_duration_ms(args.by_duration))
+    if args.by_duration is not None:
+        return Target("timestamp", round(time.time() * 1000) - parse_duration_ms(args.by_duration))
+    if args.to_datetime is not None:
         moment: str = args.to_datetime
         zoned = moment.endswith("Z") or "+" in moment or "-" in moment.partition("T")[2]
         return Target("timestamp", parse_timestamp_ms(moment if zoned else f"{moment}Z"))  # Kafka means UTC
-    except ValueError as error:
-        raise JobError(f"{error}.") from None
+    return Target("current" if getattr(args, "to_current", False) else "earliest")
 
 
 def _read(path: str, groups: list[str]) -> dict[str, dict[Partition, int]]:

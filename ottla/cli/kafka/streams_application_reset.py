@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import GroupNotFound, JobError
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.reset_offsets import target_of
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -31,7 +31,10 @@ def run(argv: list[str]) -> int | None:
     if len(chosen) > 1:
         first, second = (name.replace("_", "-") for name in chosen[:2])
         raise tool.UsageError(f'Option "[{first}]" can\'t be used with option "[{second}]"')
-    target = _target(args)
+    try:
+        target = target_of(args)
+    except ValueError as error:
+        raise tool.UsageError(f"{error}.") from None
     args.bootstrap_server = args.bootstrap_server or "localhost:9092"
     from ottla.cli.jobs.topics import topic_names
 
@@ -71,30 +74,6 @@ def _parser() -> tool.Parser:
     targets.add_argument("--by-duration", metavar="PnDTnHnMnS")
     targets.add_argument("--from-file", type=Path, metavar="CSV")
     return parser
-
-
-def _target(args: argparse.Namespace) -> Target:
-    from ottla.cli.jobs.reset import Target
-    from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
-
-    if args.to_latest:
-        return Target("latest")
-    if args.to_offset is not None:
-        return Target("offset", args.to_offset)
-    if args.shift_by is not None:
-        return Target("shift", args.shift_by)
-    try:
-        if args.by_duration is not None:
-            return Target("timestamp", round(time.time() * 1000) - parse_duration_ms(args.by_duration))
-        if args.to_datetime is not None:
-            moment: str = args.to_datetime
-            zoned = moment.endswith("Z") or "+" in moment or "-" in moment.partition("T")[2]
-            return Target(
-                "timestamp", parse_timestamp_ms(moment if zoned else f"{moment}Z")
-            )  # Kafka means UTC
-    except ValueError as error:
-        raise tool.UsageError(f"{error}.") from None
-    return Target("earliest")
 
 
 def _listed(values: list[str]) -> list[str]:
