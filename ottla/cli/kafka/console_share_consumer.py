@@ -71,7 +71,7 @@ def _parser() -> tool.Parser:
         "--consumer-config", type=Path, metavar="FILE", help="older word for --command-config"
     )
     parser.add_command_config()
-    parser.add_flag("--enable-systest-events", help=argparse.SUPPRESS)
+    parser.add_flag("--enable-systest-events", help="print shutdown_complete at the end")
     return parser
 
 

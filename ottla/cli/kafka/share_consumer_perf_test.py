@@ -81,7 +81,7 @@ def _parser() -> tool.Parser:
     parser.add_argument("--reporting-interval", type=int, default=5000, metavar="MS", help="how often")
     parser.add_many("--command-property", metavar="K=V", help="a property of the consumer")
     parser.add_command_config("--consumer.config")
-    parser.add_flag("--print-metrics", help=argparse.SUPPRESS)
+    parser.add_flag("--print-metrics", help="taken, and prints none: the client tells none")
     parser.add_argument("--date-format", default=DATE_FORMAT, metavar="FORMAT", help="in Java's letters")
     return parser
 
