@@ -17,7 +17,7 @@ import pytest
 
 from bench.apache_kafka import Unavailable, java, kafka_classpath, kafka_jars
 from ottla.testing import Broker
-from tests.peers.test_kafka_tools import CLASSES, QUICK_JVM, command, ours, without_logging
+from tests.peers.kafka_tools import CLASSES, QUICK_JVM, command, ours, without_logging
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(300)]
 
