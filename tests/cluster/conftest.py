@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 import uvloop
+from kazoo.client import KazooClient
 
 from ottla.testing import Cluster
 
@@ -36,3 +37,15 @@ def everybody_back(cluster: Cluster) -> Iterator[None]:
     for broker_id in cluster.ports:
         if broker_id not in cluster.running():
             cluster.restart(broker_id)
+
+
+@pytest.fixture
+def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
+    """A session of the test's own with the cluster's ZooKeeper."""
+    client = KazooClient(cluster.zookeeper.connect)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()

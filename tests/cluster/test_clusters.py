@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
@@ -27,17 +26,6 @@ from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster.zookeeper.connect)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def report(what: str, load: Load, since: float) -> None:

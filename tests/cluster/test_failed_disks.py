@@ -93,13 +93,18 @@ def wait_until_shown(cluster: Cluster, partition: int, *, leader: int | None, of
     cluster.wait_until(shown, f"t-{partition} is led by {leader} and offline on {offline}")
 
 
-def test_data_on_a_disk_that_is_away_comes_back_with_it(cluster: Cluster, tmp_path: Path) -> None:
+def leave_the_last_in_sync(cluster: Cluster) -> None:
+    """Only broker 0 has what was written last, and it is stopped, too."""
     cluster.create_topic("t", PARTITIONS, replication_factor=2)
     cluster.kill(1)
     for partition in range(PARTITIONS):
         cluster.wait_for_isr("t", {0}, partition)
     produce(cluster, "t", b"kept")
     cluster.stop(0)
+
+
+def test_data_on_a_disk_that_is_away_comes_back_with_it(cluster: Cluster, tmp_path: Path) -> None:
+    leave_the_last_in_sync(cluster)
     first, second = cluster.directory(0), cluster.directory(0).with_name("broker-0-b")
     lost = sorted(int(path.name.removeprefix("t-")) for path in second.glob("t-?"))
     there = [partition for partition in range(PARTITIONS) if partition not in lost]
@@ -175,12 +180,7 @@ def test_a_new_disk_does_not_lead_where_others_in_sync_are_away(cluster: Cluster
 
 
 def test_what_only_the_old_disk_had_is_not_replaced_by_an_empty_log(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.create_topic("t", PARTITIONS, replication_factor=2)
-    cluster.kill(1)
-    for partition in range(PARTITIONS):
-        cluster.wait_for_isr("t", {0}, partition)
-    produce(cluster, "t", b"kept")
-    cluster.stop(0)
+    leave_the_last_in_sync(cluster)
     lost = lose_second_disk(cluster, tmp_path / "broken")
     for _ in range(2):  # the disk is new only once
         cluster.restart(0)
@@ -199,12 +199,7 @@ def test_what_only_the_old_disk_had_is_not_replaced_by_an_empty_log(cluster: Clu
 
 
 def test_an_operator_may_go_on_without_what_is_lost(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.create_topic("t", PARTITIONS, replication_factor=2)
-    cluster.kill(1)
-    for partition in range(PARTITIONS):
-        cluster.wait_for_isr("t", {0}, partition)
-    produce(cluster, "t", b"kept")
-    cluster.stop(0)
+    leave_the_last_in_sync(cluster)
     lost = lose_second_disk(cluster, tmp_path / "broken")
     cluster.restart(0)
     for partition in lost:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -17,17 +16,6 @@ from ottla.protocol.messages.describe_producers import (
 from ottla.testing import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
-
-
-@pytest.fixture
-def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
-    client = KazooClient(cluster.zookeeper.connect)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 def produce(cluster: Cluster, topic: str, partition: int) -> None:
