@@ -8,26 +8,31 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.client_quotas import ClientQuotas
-from ottla.broker.delayed_produce import DelayedProduces
-from ottla.broker.dispatch import Dispatcher
+from ottla.broker.coordinators.group_wiring import (
+    CoordinatorLeadership,
+    ImageTopics,
+    PartitionStateLog,
+    group_config,
+)
+from ottla.broker.coordinators.transaction_wiring import PartitionMarkers, transaction_config
 from ottla.broker.faults import Faults
-from ottla.broker.fetch_sessions import FetchSessions
-from ottla.broker.group_wiring import CoordinatorLeadership, ImageTopics, PartitionStateLog, group_config
-from ottla.broker.replica_fetches import ReplicaFetches
-from ottla.broker.sharing import Sharing
-from ottla.broker.transaction_wiring import PartitionMarkers, transaction_config
+from ottla.broker.network.dispatch import Dispatcher
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.replication.leader_fetch_handler import ReplicaFetches
+from ottla.broker.requests.delayed_produce import DelayedProduces
+from ottla.broker.requests.fetch_sessions import FetchSessions
+from ottla.broker.share.sharing import Sharing
 from ottla.cluster.peers import Peers
 from ottla.cluster.producer_ids import ProducerIds
-from ottla.cluster.replica_selector import selects_by_rack
 from ottla.cluster.replicas import Replicas
-from ottla.cluster.topic_admin import Charge, TopicAdmin, free
-from ottla.coordinator.coordinator import GroupCoordinator
-from ottla.coordinator.transaction_coordinator import TransactionCoordinator
+from ottla.cluster.replication.replica_selector import selects_by_rack
+from ottla.cluster.topics.topic_admin import Charge, TopicAdmin, free
+from ottla.coordinator.groups.coordinator import GroupCoordinator
+from ottla.coordinator.transactions.coordinator import TransactionCoordinator
 from ottla.log.cleaner.log_cleaner import LogCleaner
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
-from ottla.metadata.store import NodeStore, StoreError
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.metadata.topic_names import (
     GROUP_METADATA_TOPIC,
     INTERNAL_TOPICS,
@@ -38,7 +43,7 @@ from ottla.metadata.topic_names import (
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.broker.cluster_member import ClusterMember
+    from ottla.broker.lifecycle.cluster_member import ClusterMember
 
 logger = logging.getLogger(__name__)
 

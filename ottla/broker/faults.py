@@ -13,7 +13,7 @@ from ottla.protocol.codec import Request, Response, Struct
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from ottla.broker.dispatch import Api, Dispatcher, RequestContext
+    from ottla.broker.network.dispatch import Api, Dispatcher, RequestContext
 
 
 @dataclass(slots=True)

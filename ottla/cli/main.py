@@ -15,45 +15,45 @@ from ottla.cli.errors import JobError
 
 # name → module and attribute; imported when used, so that every command starts fast.
 COMMANDS = {
-    "start": "ottla.cli.start:start",
-    "topics": "ottla.cli.topics:topics",
-    "produce": "ottla.cli.produce:produce",
-    "consume": "ottla.cli.consume:consume",
-    "groups": "ottla.cli.groups:groups",
-    "configs": "ottla.cli.configs:configs",
-    "cluster": "ottla.cli.cluster:cluster",
-    "config": "ottla.cli.config:config",
-    "sql": "ottla.cli.sql:sql",
-    "pipeline": "ottla.cli.pipeline:pipeline",
-    "deadletter": "ottla.cli.deadletter:deadletter",
-    "demo": "ottla.cli.demo:demo",
-    "zookeeper": "ottla.cli.zookeeper:zookeeper",
-    "completion": "ottla.cli.completion:completion",
+    "start": "ottla.cli.commands.start:start",
+    "topics": "ottla.cli.commands.topics:topics",
+    "produce": "ottla.cli.commands.produce:produce",
+    "consume": "ottla.cli.commands.consume:consume",
+    "groups": "ottla.cli.commands.groups:groups",
+    "configs": "ottla.cli.commands.configs:configs",
+    "cluster": "ottla.cli.commands.cluster:cluster",
+    "config": "ottla.cli.commands.config:config",
+    "sql": "ottla.cli.commands.sql:sql",
+    "pipeline": "ottla.cli.commands.pipeline:pipeline",
+    "deadletter": "ottla.cli.commands.deadletter:deadletter",
+    "demo": "ottla.cli.commands.demo:demo",
+    "zookeeper": "ottla.cli.commands.zookeeper:zookeeper",
+    "completion": "ottla.cli.commands.completion:completion",
 }
 
 # Kafka's tools whose job has no command of our own, with Kafka's options: `ottla get-offsets` is `kafka-get-offsets`.
-KAFKA_TOOLS = (
-    "broker-api-versions",
-    "console-share-consumer",
-    "consumer-perf-test",
-    "delete-records",
-    "dump-log",
-    "e2e-latency",
-    "features",
-    "get-offsets",
-    "leader-election",
-    "log-dirs",
-    "preferred-replica-election",
-    "producer-perf-test",
-    "reassign-partitions",
-    "share-consumer-perf-test",
-    "share-groups",
-    "streams-application-reset",
-    "transactions",
-    "verifiable-consumer",
-    "verifiable-producer",
-    "verifiable-share-consumer",
-)
+KAFKA_TOOLS = {
+    "broker-api-versions": "ottla.cli.kafka.broker_api_versions",
+    "console-share-consumer": "ottla.cli.kafka.console.console_share_consumer",
+    "consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test",
+    "delete-records": "ottla.cli.kafka.partitions.delete_records",
+    "dump-log": "ottla.cli.kafka.dump.dump_log",
+    "e2e-latency": "ottla.cli.kafka.perf.e2e_latency",
+    "features": "ottla.cli.kafka.settings.features",
+    "get-offsets": "ottla.cli.kafka.partitions.get_offsets",
+    "leader-election": "ottla.cli.kafka.partitions.leader_election",
+    "log-dirs": "ottla.cli.kafka.partitions.log_dirs",
+    "preferred-replica-election": "ottla.cli.kafka.partitions.preferred_replica_election",
+    "producer-perf-test": "ottla.cli.kafka.perf.producer_perf_test",
+    "reassign-partitions": "ottla.cli.kafka.partitions.reassign_partitions",
+    "share-consumer-perf-test": "ottla.cli.kafka.perf.share_consumer_perf_test",
+    "share-groups": "ottla.cli.kafka.groups.share_groups",
+    "streams-application-reset": "ottla.cli.kafka.groups.streams_application_reset",
+    "transactions": "ottla.cli.kafka.transactions",
+    "verifiable-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer",
+    "verifiable-producer": "ottla.cli.kafka.verifiable.verifiable_producer",
+    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_share_consumer",
+}
 
 
 class LazyGroup(click.Group):
@@ -113,7 +113,7 @@ def run(args: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if args is None else list(args)
     if words and words[0] in KAFKA_TOOLS:
         sys.argv = [f"kafka-{words[0]}", *words[1:]]
-        importlib.import_module(f"ottla.cli.kafka.{words[0].replace('-', '_')}").main()
+        importlib.import_module(KAFKA_TOOLS[words[0]]).main()
     try:
         code = cli.main(args=args, prog_name="ottla", standalone_mode=False)
         return code if isinstance(code, int) else 0

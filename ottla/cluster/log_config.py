@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from ottla.log.config import LogConfig
-from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.effective_config import TopicConfig
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.effective_config import TopicConfig
 
 _NAMES = {field.name: field.name.replace("_", ".") for field in fields(LogConfig)}
 

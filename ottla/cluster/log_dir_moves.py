@@ -8,17 +8,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.cluster.ending import end_tasks
-from ottla.cluster.replication_throttle import ReplicationThrottle
-from ottla.log.checkpoint import TopicPartition
+from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.errors import CorruptSegmentError, StorageError, is_passing
-from ottla.log.file_region import FileRegion
+from ottla.log.files.checkpoint import TopicPartition
+from ottla.log.files.file_region import FileRegion
 from ottla.log.future_log import align, copy, inherit
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
-from ottla.metadata.replication_rates import LOG_DIR_RATE
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.replication_rates import LOG_DIR_RATE
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

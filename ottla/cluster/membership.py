@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.cluster.changes import CHANGES
-from ottla.cluster.offline_replicas import OFFLINE
-from ottla.cluster.suspicions import SUSPECTS
+from ottla.cluster.controller.offline_replicas import OFFLINE
+from ottla.cluster.controller.suspicions import SUSPECTS
+from ottla.cluster.image.change_notifications import CHANGES
 from ottla.metadata import nodes
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.nodes import BrokerRegistration
-from ottla.metadata.store import NodeExists, NodeStore, NoNode, StoreError, ensure_paths
+from ottla.metadata.stores.store import NodeExists, NodeStore, NoNode, StoreError, ensure_paths
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ottla.cluster.commit_queue import CommitFuture
-from ottla.cluster.leader_state import LeaderState, Surroundings
+from ottla.cluster.replication.commit_queue import CommitFuture
+from ottla.cluster.replication.leader_state import LeaderState, Surroundings
 from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
 from ottla.metadata.cluster_image import PartitionImage

@@ -6,7 +6,7 @@ import asyncio
 
 from ottla.metadata import nodes
 from ottla.metadata.nodes import ProducerIdBlock
-from ottla.metadata.store import BadVersion, NodeStore, NoNode, ensure_paths
+from ottla.metadata.stores.store import BadVersion, NodeStore, NoNode, ensure_paths
 
 BLOCK_SIZE = 1000
 

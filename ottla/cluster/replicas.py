@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 
-from ottla.cluster.leader_state import Surroundings
 from ottla.cluster.log_config import log_config
 from ottla.cluster.log_dir_moves import LogDirMoves
 from ottla.cluster.partition import NO_LEADER, Partition
-from ottla.cluster.replica_fetchers import ReplicaFetchers
-from ottla.cluster.replication_throttle import ReplicationThrottle
+from ottla.cluster.replication.fetcher_pool import ReplicaFetchers
+from ottla.cluster.replication.leader_state import Surroundings
+from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
+from ottla.log.files.partition_metadata import ZERO_UUID
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
-from ottla.log.partition_metadata import ZERO_UUID
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from ottla.log.index import OffsetIndex
-from ottla.log.page_cache import is_in_memory, read_through
+from ottla.log.files.page_cache import is_in_memory, read_through
 from ottla.log.readable_log import ReadableLog
-from ottla.log.sealed_files import sealed_files
-from ottla.log.segment import LOCATE_BYTES
+from ottla.log.segments.index import OffsetIndex
+from ottla.log.segments.sealed_files import sealed_files
+from ottla.log.segments.segment import LOCATE_BYTES
 
 
 class ColdRange(NamedTuple):

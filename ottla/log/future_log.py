@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.log.batch import BATCH_OVERHEAD, header_at
-from ottla.log.file_region import FileRegion
+from ottla.log.files.file_region import FileRegion
 
 if TYPE_CHECKING:
-    from ottla.log.checkpoint import TopicPartition
+    from ottla.log.files.checkpoint import TopicPartition
     from ottla.log.log_directory import LogDirectory
     from ottla.log.partition_log import PartitionLog
 

@@ -6,7 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from threading import Lock
 
-from ottla.log.checkpoint import CheckpointError, read_lines, sync_path, write_lines
+from ottla.log.files.checkpoint import CheckpointError, read_lines, sync_path, write_lines
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1

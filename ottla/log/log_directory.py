@@ -13,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from ottla.log.checkpoint import (
+from ottla.log.config import LogConfig
+from ottla.log.errors import LogDirectoryError, StorageError, UnusableDirectoryError, storage_error
+from ottla.log.files.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -25,14 +27,12 @@ from ottla.log.checkpoint import (
     sync_path,
     write_offsets,
 )
-from ottla.log.config import LogConfig
-from ottla.log.directory_lock import DirectoryLock
-from ottla.log.errors import LogDirectoryError, StorageError, UnusableDirectoryError, storage_error
+from ottla.log.files.directory_lock import DirectoryLock
+from ottla.log.files.mark_file import mark, read_mark, write_mark
+from ottla.log.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
+from ottla.log.files.partition_metadata import ZERO_UUID, read_partition_metadata
 from ottla.log.future_log import FUTURE_SUFFIX, future_name, parse_future_name
-from ottla.log.mark_file import mark, read_mark, write_mark
-from ottla.log.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.log.partition_log import PartitionLog
-from ottla.log.partition_metadata import ZERO_UUID, read_partition_metadata
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -33,14 +33,14 @@ from ottla.log.batch import (
     Buffer,
     header_at,
 )
-from ottla.log.checkpoint import sync_path
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.errors import is_passing, storage_error
-from ottla.log.partition_metadata import ZERO_UUID, write_partition_metadata
+from ottla.log.files.checkpoint import sync_path
+from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metadata
 from ottla.log.producer_state import SEQUENCE_MAX
 from ottla.log.recovery import LoadedLog, load_log
-from ottla.log.segment import LogSegment
-from ottla.log.transaction_index import CompletedTransaction
+from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.transaction_index import CompletedTransaction
 from ottla.log.trimmed_log import TrimmedLog
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from ottla.protocol.end_txn_marker import build_marker

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from ottla.log.batch import BatchHeader
-from ottla.log.checkpoint import replace_file
-from ottla.log.transaction_index import AbortedTransaction, CompletedTransaction
+from ottla.log.files.checkpoint import replace_file
+from ottla.log.segments.transaction_index import AbortedTransaction, CompletedTransaction
 from ottla.protocol.end_txn_marker import read_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
 

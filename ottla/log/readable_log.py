@@ -8,13 +8,13 @@ from pathlib import Path
 from ottla.log import time_lookup
 from ottla.log.batch import BatchHeader
 from ottla.log.errors import CorruptSegmentError, storage_error
-from ottla.log.file_region import EMPTY_REGION, FileRegion
+from ottla.log.files.file_region import EMPTY_REGION, FileRegion
 from ottla.log.producer_state import ProducerDescription
 from ottla.log.recovery import LoadedLog
-from ottla.log.segment import LogSegment
-from ottla.log.segments import LogSegments
+from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.segments import LogSegments
+from ottla.log.segments.transaction_index import AbortedTransaction
 from ottla.log.time_lookup import TimestampOffset
-from ottla.log.transaction_index import AbortedTransaction
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -23,12 +23,12 @@ from ottla.log.batch import (
     order_fault,
     read_batch_bytes,
 )
-from ottla.log.checkpoint import CheckpointError
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError
+from ottla.log.files.checkpoint import CheckpointError
 from ottla.log.leader_epoch import LeaderEpochCache
 from ottla.log.producer_state import REMEMBERED_BATCHES, SNAPSHOT_SUFFIX, ProducerStates
-from ottla.log.segment import (
+from ottla.log.segments.segment import (
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -38,7 +38,7 @@ from ottla.log.segment import (
     LogSegment,
     segment_path,
 )
-from ottla.log.swap import complete_swaps
+from ottla.log.segments.swap import complete_swaps
 from ottla.protocol.batch_header import check_crc, read_header
 from ottla.protocol.errors import KafkaError
 

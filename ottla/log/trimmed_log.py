@@ -12,8 +12,8 @@ from ottla.log.errors import StorageError, storage_error
 from ottla.log.readable_log import ReadableLog
 from ottla.log.recovery import LoadedLog, lengthen_memory, replay_producers
 from ottla.log.retention import deletable_segments
-from ottla.log.segment import LogSegment
-from ottla.log.swap import decide_swap, finish_swap
+from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.swap import decide_swap, finish_swap
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

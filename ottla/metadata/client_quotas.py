@@ -7,8 +7,8 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from ottla.metadata import nodes
-from ottla.metadata.config_defs import format_value
-from ottla.metadata.store import Node, NodeStore, NoNode
+from ottla.metadata.configs.config_defs import format_value
+from ottla.metadata.stores.store import Node, NodeStore, NoNode
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 

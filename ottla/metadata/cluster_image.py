@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import Entity, load_client_quotas
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
-from ottla.metadata.store import NodeStore, NoNode
+from ottla.metadata.stores.store import NodeStore, NoNode
 from ottla.metadata.topic_names import INTERNAL_TOPICS, collision_key
 from ottla.protocol.errors import ErrorCode, KafkaError
 

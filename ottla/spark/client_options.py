@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ottla.client.errors import ClientError
 from ottla.client.sasl import MECHANISMS
 from ottla.client.settings import Settings
-from ottla.spark.option_names import OptionError
+from ottla.spark.source.option_names import OptionError
 
 
 def client_settings(properties: Mapping[str, str]) -> Settings:

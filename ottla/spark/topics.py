@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark import formats, queries
-from ottla.spark.formats import as_format
-from ottla.spark.option_names import OptionError
+from ottla.spark import queries
+from ottla.spark.formats import formats
+from ottla.spark.formats.formats import as_format
+from ottla.spark.source.option_names import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

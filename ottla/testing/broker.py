@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from ottla.broker.faults import Fault, Faults
-from ottla.broker.server import Server
+from ottla.broker.lifecycle.server import Server
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, build_batch, read_records

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.coordinator import GroupCoordinator
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.coordinator import GroupCoordinator
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.authorized_operations import CLUSTER_OPERATIONS
+from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

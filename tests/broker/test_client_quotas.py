@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import pytest
 from confluent_kafka import Consumer, Producer, ThrottleEvent
 
-from ottla.broker.client_quotas import _Quota
+from ottla.broker.quotas.client_quotas import _Quota
 from ottla.metadata.client_quotas import PRODUCER_BYTE_RATE, entity
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_client_quotas import (

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker import connection
-from ottla.log import cold_reads, page_cache
+from ottla.broker.network import connection
+from ottla.log import cold_reads
+from ottla.log.files import page_cache
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.testing import Broker

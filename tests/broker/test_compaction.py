@@ -206,7 +206,7 @@ def children() -> list[int]:
                 parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
                 if (
                     parent == os.getpid()
-                    and b"ottla.log.cleaner.worker" in (process / "cmdline").read_bytes()
+                    and b"ottla.log.cleaner.worker.main" in (process / "cmdline").read_bytes()
                 ):
                     found.append(int(process.name))
             except (OSError, IndexError, ValueError):

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.broker import connection as connection_module
-from ottla.broker.server import StartupError
+from ottla.broker.lifecycle.server import StartupError
+from ottla.broker.network import connection as connection_module
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest

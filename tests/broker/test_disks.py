@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ottla.broker import connection
-from ottla.broker.server import StartupError
-from ottla.log import checkpoint, segment
+from ottla.broker.lifecycle.server import StartupError
+from ottla.broker.network import connection
+from ottla.log.files import checkpoint
+from ottla.log.segments import segment
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest

@@ -348,7 +348,7 @@ def test_a_full_disk_is_waited_for(tmp_path, here, monkeypatch, caplog):
 
 def test_the_tool_moves_a_replica_and_takes_it_back(tmp_path, here):
     def tool(*args: str) -> str:
-        command = [sys.executable, "-m", "ottla.cli.kafka.reassign_partitions"]
+        command = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
         command += [
             "--bootstrap-server",
             broker.bootstrap_servers,

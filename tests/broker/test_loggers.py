@@ -22,7 +22,7 @@ from tests.broker.test_config_apis import (
 )
 from tests.wire_client import WireClient
 
-NAME = "ottla.broker.dispatch"
+NAME = "ottla.broker.network.dispatch"
 DOCUMENTED = "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN"
 
 
@@ -62,7 +62,7 @@ def test_every_level_of_kafka_is_one_of_pythons(client: WireClient, name: str, n
 def test_what_is_below_a_logger_inherits_from_it(client: WireClient) -> None:
     assert change(client, LOGGER, "0", (SET, "ottla", "DEBUG"), (SET, "ottla.broker", "ERROR")) == (0, None)
     assert level(client, NAME) == "ERROR"
-    assert level(client, "ottla.cluster.topic_admin") == "DEBUG"
+    assert level(client, "ottla.cluster.topics.topic_admin") == "DEBUG"
     assert change(client, LOGGER, "0", (DELETE, "ottla.broker", None)) == (0, None)
     assert level(client, NAME) == "DEBUG"
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from ottla.metadata import nodes
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.testing import Broker
 
 METADATA = "ottla-metadata.db"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.commands.start import broker_settings, parse_listen
 from ottla.cli.main import run
-from ottla.cli.start import broker_settings, parse_listen
 
 # The seam between the command and the broker, with nothing behind it.
 STAND_IN = """
@@ -30,9 +30,9 @@ class Server:
     async def failed(self): await asyncio.Event().wait()
     async def stop(self): print("stop() was called")
 
-module = types.ModuleType("ottla.broker.server")
+module = types.ModuleType("ottla.broker.lifecycle.server")
 module.Server, module.StartupError = Server, StartupError
-sys.modules["ottla.broker.server"] = module
+sys.modules["ottla.broker.lifecycle.server"] = module
 from ottla.cli.main import main
 main()
 """
@@ -122,7 +122,7 @@ def test_what_is_not_an_address(text, capsys):
 
 @pytest.fixture
 def broker_exists():
-    pytest.importorskip("ottla.broker.server")
+    pytest.importorskip("ottla.broker.lifecycle.server")
 
 
 def start(*args, cwd):

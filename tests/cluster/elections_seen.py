@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from ottla.cluster.changes import CHANGES, decode_change, sequence_of
+from ottla.cluster.image.change_notifications import CHANGES, decode_change, sequence_of
 from ottla.testing import ZooKeeper
 
 

@@ -15,7 +15,7 @@ from typing import Self
 from kazoo.client import KazooClient
 
 from bench.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
-from ottla.log.checkpoint import CLEANER_CHECKPOINT, read_lines
+from ottla.log.files.checkpoint import CLEANER_CHECKPOINT, read_lines
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import ReservedPorts
 
@@ -92,11 +92,16 @@ class House:
         self._start([*command, kafka_classpath(ZOOKEEPER_VERSION), "kafka.Kafka"], brokers)
 
     def start_ottla(self, brokers: Sequence[int] | None = None) -> None:
-        self._start([sys.executable, "-m", "ottla.cli.kafka.server_start"], brokers)
+        self._start([sys.executable, "-m", "ottla.cli.kafka.servers.server_start"], brokers)
 
     def refuse_ottla(self, broker_id: int) -> str:
         """What Ottla says when it does not start."""
-        command = [sys.executable, "-m", "ottla.cli.kafka.server_start", str(self.properties(broker_id))]
+        command = [
+            sys.executable,
+            "-m",
+            "ottla.cli.kafka.servers.server_start",
+            str(self.properties(broker_id)),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=False)
         assert done.returncode == 1
         return done.stderr.strip().splitlines()[-1]

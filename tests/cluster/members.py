@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.cluster.changes import CHANGES
-from ottla.cluster.controller import Controller
-from ottla.cluster.image_feed import ImageFeed
-from ottla.cluster.offline_replicas import OFFLINE
-from ottla.cluster.partition_states import PartitionStates
-from ottla.cluster.topic_admin import TopicAdmin
+from ottla.cluster.controller.controller import Controller
+from ottla.cluster.controller.offline_replicas import OFFLINE
+from ottla.cluster.controller.partition_states import PartitionStates
+from ottla.cluster.image.change_notifications import CHANGES
+from ottla.cluster.image.image_feed import ImageFeed
+from ottla.cluster.topics.topic_admin import TopicAdmin
 from ottla.metadata import nodes
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.nodes import BrokerRegistration, Endpoint
-from ottla.metadata.store import NodeStore, ensure_paths
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import NodeStore, ensure_paths
 
 
 class Held:

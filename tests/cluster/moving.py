@@ -127,7 +127,7 @@ def end_offsets(cluster: Cluster, topic: str, partitions: int) -> list[int]:
 
 
 def run_tool(cluster: Cluster, file: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ottla.cli.kafka.reassign_partitions"]
+    command = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
     command += ["--bootstrap-server", cluster.bootstrap_servers, "--reassignment-json-file", str(file), *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 

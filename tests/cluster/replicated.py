@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from ottla.broker.server import Server
+from ottla.broker.lifecycle.server import Server
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import BrokerImage, PartitionImage, TopicImage
-from ottla.metadata.store import BadVersion, StoreError
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.stores.store import BadVersion, StoreError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ottla.protocol.messages.produce import (
@@ -72,7 +72,7 @@ class Brokers:
         async def nothing(*_: Any) -> None:
             """A broker on its own would lead whatever it finds."""
 
-        with mock.patch("ottla.broker.server.restore_topics", nothing):
+        with mock.patch("ottla.broker.lifecycle.server.restore_topics", nothing):
             await server.start()
         server.broker.replicas.surroundings.isr_store = self
         self.servers[broker_id] = server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from time import monotonic
 
-from ottla.broker.backing import Backing
+from ottla.broker.replication.leadership_backing import Backing
 from tests.cluster.replicated import Brokers, brokers, until
 
 

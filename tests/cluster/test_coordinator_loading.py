@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import group_wiring
 from ottla.broker.broker import Broker
-from ottla.coordinator.shards import Shard
-from ottla.coordinator.transaction_shards import TransactionShard
+from ottla.broker.coordinators import group_wiring
+from ottla.coordinator.groups.shards import Shard
+from ottla.coordinator.transactions.shards import TransactionShard
 from tests.cluster.replicated import brokers, until
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.delayed_produce import Uncommitted, wait_committed
+from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
 from ottla.log.errors import storage_error
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode

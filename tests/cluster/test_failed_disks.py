@@ -8,9 +8,9 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from ottla.broker.missing_logs import irreplaceable, lost_logs, out_of_reach
-from ottla.cluster import elections
-from ottla.cluster.offline_replicas import (
+from ottla.broker.lifecycle.missing_logs import irreplaceable, lost_logs, out_of_reach
+from ottla.cluster.controller import elections
+from ottla.cluster.controller.offline_replicas import (
     OFFLINE,
     Unusable,
     decode_unusable,
@@ -19,10 +19,10 @@ from ottla.cluster.offline_replicas import (
 )
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata import nodes
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.store import ensure_paths
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import ensure_paths
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.testing import Cluster
 from tests.cluster.replicated import brokers

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.cluster.failure_detection import FailureDetector, Presence, Probed, Target, probe
-from ottla.metadata.store import StoreError
+from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Probed, Target, probe
+from ottla.metadata.stores.store import StoreError
 from tests.cluster.members import until
 from tests.cluster.replicated import brokers
 

@@ -8,11 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.changes import CHANGES, Change, ChangedPartition, decode_change, encode_change, sequence_of
-from ottla.cluster.quota_changes import alter_client_quotas
+from ottla.cluster.image.change_notifications import (
+    CHANGES,
+    Change,
+    ChangedPartition,
+    decode_change,
+    encode_change,
+    sequence_of,
+)
+from ottla.cluster.topics.quota_changes import alter_client_quotas
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import CLIENT_ID, QuotaChange, entity
-from ottla.metadata.store import BadVersion
+from ottla.metadata.stores.store import BadVersion
 from tests.cluster.members import Member, members, until
 
 TOPIC_ID = bytes(range(16))

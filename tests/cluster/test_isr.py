@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from ottla.cluster.isr import LONG_AGO, Follower, InSync, committed_offset, joining, without_laggards
-from ottla.cluster.truncation import truncation_offset
+from ottla.cluster.replication.isr import (
+    LONG_AGO,
+    Follower,
+    InSync,
+    committed_offset,
+    joining,
+    without_laggards,
+)
+from ottla.cluster.replication.truncation import truncation_offset
 
 
 def follower(end_offset: int, caught_up_at: float = LONG_AGO) -> Follower:

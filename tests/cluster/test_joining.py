@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from ottla.broker.server import Server, StartupError
-from ottla.cluster.controller import Controller
-from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.store import StoreError
-from ottla.metadata.zookeeper import SessionState
+from ottla.broker.lifecycle.server import Server, StartupError
+from ottla.cluster.controller.controller import Controller
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.stores.store import StoreError
+from ottla.metadata.stores.zookeeper import SessionState
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Broker, Cluster, ZooKeeper

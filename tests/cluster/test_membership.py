@@ -11,11 +11,11 @@ import pytest
 
 from ottla.cluster.membership import Membership, generate_broker_id, join_cluster
 from ottla.metadata import nodes
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import ClusterImage, read_brokers
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.nodes import BrokerRegistration, Endpoint
-from ottla.metadata.store import StoreError
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import StoreError
 from tests.cluster.members import until
 
 

@@ -215,7 +215,7 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
 
 
 def reassign(house: House, wanted: Path, *options: str) -> str:
-    tool = [sys.executable, "-m", "ottla.cli.kafka.reassign_partitions"]
+    tool = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
     command = [*tool, "--bootstrap-server", house.bootstrap_servers, "--reassignment-json-file", str(wanted)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ottla.cluster.changes import notification
+from ottla.cluster.image.change_notifications import notification
 from ottla.metadata import nodes
 from ottla.metadata.nodes import TopicAssignment
-from ottla.metadata.store import BadVersion, Create, Node, NodeStore, StoreError
+from ottla.metadata.stores.store import BadVersion, Create, Node, NodeStore, StoreError
 from tests.cluster.members import Member, members, until
 
 

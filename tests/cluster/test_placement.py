@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ottla.cluster.placement import (
+from ottla.cluster.topics.new_assignments import (
     check_manual_assignment,
     check_manual_replicas,
     place_more_replicas,

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from ottla.cluster.producer_ids import BLOCK_SIZE, ProducerIds
-from ottla.metadata.embedded import EmbeddedStore
+from ottla.metadata.stores.embedded import EmbeddedStore
 
 PATH = "/latest_producer_id_block"
 

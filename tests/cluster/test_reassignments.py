@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster import reassignments
+from ottla.cluster.reassignment import reassignments
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError

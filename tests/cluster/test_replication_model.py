@@ -15,14 +15,14 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.replica_target import ReplicaTarget
-from ottla.cluster.leader_state import Surroundings
+from ottla.broker.replication.fetched_partition import ReplicaTarget
 from ottla.cluster.partition import Partition
-from ottla.cluster.truncation import truncation_offset
+from ottla.cluster.replication.leader_state import Surroundings
+from ottla.cluster.replication.truncation import truncation_offset
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.metadata.cluster_image import PartitionImage
-from ottla.metadata.store import BadVersion, StoreError
+from ottla.metadata.stores.store import BadVersion, StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import read_records
 from tests.cluster.replicated import batch

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.replication_throttle import ReplicationThrottle
-from ottla.metadata.broker_config import BrokerConfig
+from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.metadata.cluster_image import ClusterImage
-from ottla.metadata.effective_config import validate_dynamic_broker_configs
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.effective_config import validate_dynamic_broker_configs
 from ottla.protocol.errors import KafkaError
 from tests.cluster.replicated import Brokers, batch, brokers, until
 
@@ -114,7 +114,7 @@ def test_a_rate_is_a_number() -> None:
 
 def test_a_large_batch_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("ottla.cluster.replication_throttle.monotonic", lambda: now)
+    monkeypatch.setattr("ottla.cluster.replication.replication_throttle.monotonic", lambda: now)
     config = BrokerConfig({"broker.id": "1"})
     config.set_dynamic(broker={"leader.replication.throttled.rate": "1000"})
     throttle = ReplicationThrottle.of_leaders(1, config, ClusterImage())

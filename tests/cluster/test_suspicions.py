@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.failure_detection import Target
-from ottla.cluster.suspicions import SUSPECTS, Suspicions
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.store import ensure_paths
+from ottla.cluster.controller.failure_detection import Target
+from ottla.cluster.controller.suspicions import SUSPECTS, Suspicions
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import ensure_paths
 from tests.broker_process import free_port
 from tests.cluster.replicated import brokers
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.changes import CHANGES
+from ottla.cluster.image.change_notifications import CHANGES
 from ottla.metadata import nodes
-from ottla.metadata.store import NodeStore
+from ottla.metadata.stores.store import NodeStore
 from tests.cluster.members import members, until
 
 

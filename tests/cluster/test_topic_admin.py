@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cluster.topic_admin import TopicAdmin
+from ottla.cluster.topics.topic_admin import TopicAdmin
 from ottla.metadata import nodes
-from ottla.metadata.broker_config import BrokerConfig
 from ottla.metadata.cluster_image import BrokerImage, ClusterImage, TopicImage
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.store import ensure_paths
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import ensure_paths
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

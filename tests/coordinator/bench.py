@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable
 from itertools import count
 
-from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.coordinator import GroupCoordinator
-from ottla.coordinator.effects import JoinRequest, JoinResult, MemberProtocol, SyncRequest, SyncResult
-from ottla.coordinator.state_log import partition_for
-from ottla.coordinator.timers import Timers
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.coordinator import GroupCoordinator
+from ottla.coordinator.groups.effects import JoinRequest, JoinResult, MemberProtocol, SyncRequest, SyncResult
+from ottla.coordinator.runtime.state_log import partition_for
+from ottla.coordinator.runtime.timers import Timers
 
 from .clocks import FakeClock
 from .fake_log import FakeStateLog

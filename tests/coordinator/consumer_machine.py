@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ottla.coordinator.config import GroupConfig, Pace
-from ottla.coordinator.consumer_group import ConsumerGroup, HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.consumer_records import apply
-from ottla.coordinator.consumer_state import Assignment, ConsumerState
-from ottla.coordinator.effects import CancelTimer, Effect, SetTimer, TimerKey, TimerKind
-from ottla.coordinator.state_log import KeyValue
-from ottla.coordinator.topics import Topic
+from ottla.coordinator.groups.config import GroupConfig, Pace
+from ottla.coordinator.groups.consumer.group import ConsumerGroup, HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.consumer.records import apply
+from ottla.coordinator.groups.consumer.state import Assignment, ConsumerState
+from ottla.coordinator.groups.effects import CancelTimer, Effect, SetTimer, TimerKey, TimerKind
+from ottla.coordinator.groups.topics import Topic
+from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import (
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.effects import (
     Answer,
     CancelTimer,
     Effect,
@@ -20,7 +21,6 @@ from ottla.coordinator.effects import (
     SyncResult,
     TimerKey,
 )
-from ottla.coordinator.group import ClassicGroup
 from ottla.protocol.errors import ErrorCode
 
 RANGE = (MemberProtocol("range", b"range-metadata"),)

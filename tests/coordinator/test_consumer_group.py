@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.config import Pace
-from ottla.coordinator.consumer_state import ConsumerGroupState, MemberState
-from ottla.coordinator.effects import TimerKey, TimerKind, session_timer
+from ottla.coordinator.groups.config import Pace
+from ottla.coordinator.groups.consumer.state import ConsumerGroupState, MemberState
+from ottla.coordinator.groups.effects import TimerKey, TimerKind, session_timer
 from ottla.protocol.errors import ErrorCode, KafkaError
 from tests.coordinator.consumer_machine import ConsumerMachine, FakeTopics, owned, partitions
 
@@ -250,7 +250,7 @@ def test_what_could_not_be_written_has_not_happened() -> None:
     machine = ConsumerMachine()
     machine.join("a")
     before = machine.group.state_now.copy()
-    from ottla.coordinator.consumer_group import HeartbeatRequest
+    from ottla.coordinator.groups.consumer.group import HeartbeatRequest
 
     machine.group.heartbeat(
         HeartbeatRequest("b", 0, rebalance_timeout_ms=1, topics=("t",), owned={}), machine.now

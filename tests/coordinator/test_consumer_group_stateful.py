@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.consumer_state import Assignment, ConsumerGroupState
-from ottla.coordinator.effects import TimerKind
+from ottla.coordinator.groups.consumer.state import Assignment, ConsumerGroupState
+from ottla.coordinator.groups.effects import TimerKind
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_machine import ConsumerMachine, FakeTopics
 

@@ -8,8 +8,8 @@ from functools import wraps
 
 import pytest
 
-from ottla.coordinator.effects import LeavingMember, SyncRequest, SyncResult
-from ottla.coordinator.records import GroupKey, read_group_value, read_key
+from ottla.coordinator.groups.effects import LeavingMember, SyncRequest, SyncResult
+from ottla.coordinator.groups.records import GroupKey, read_group_value, read_key
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 from .bench import Bench

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.effects import GroupState, JoinResult, LeavingMember, SyncResult
-from ottla.coordinator.records import group_value, read_group_value
+from ottla.coordinator.groups.effects import GroupState, JoinResult, LeavingMember, SyncResult
+from ottla.coordinator.groups.records import group_value, read_group_value
 from ottla.protocol.errors import ErrorCode
 
 from .machine import Machine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.effects import GroupState, LeavingMember
+from ottla.coordinator.groups.effects import GroupState, LeavingMember
 from ottla.protocol.errors import ErrorCode
 
 from .machine import Machine, subscription

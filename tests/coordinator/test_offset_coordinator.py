@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 
 import pytest
 
-from ottla.coordinator.effects import LeavingMember
-from ottla.coordinator.offset_coordinator import OffsetToCommit
-from ottla.coordinator.offsets import CommittedOffset
-from ottla.coordinator.records import OffsetKey, offset_key, offset_value, read_key
+from ottla.coordinator.groups.effects import LeavingMember
+from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
+from ottla.coordinator.groups.offsets.offsets import CommittedOffset
+from ottla.coordinator.groups.records import OffsetKey, offset_key, offset_value, read_key
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record, build_batch
 

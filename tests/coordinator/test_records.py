@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.config import GroupConfig
-from ottla.coordinator.effects import GroupState, MemberProtocol
-from ottla.coordinator.group import ClassicGroup
-from ottla.coordinator.members import Member
-from ottla.coordinator.offsets import CommittedOffset
-from ottla.coordinator.records import (
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.classic.members import Member
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.effects import GroupState, MemberProtocol
+from ottla.coordinator.groups.offsets.offsets import CommittedOffset
+from ottla.coordinator.groups.records import (
     GroupKey,
     OffsetKey,
     _read_any_offset_value,
@@ -27,7 +27,7 @@ from ottla.coordinator.records import (
     read_key,
     read_offset_value,
 )
-from ottla.coordinator.state_log import java_string_hash, partition_for
+from ottla.coordinator.runtime.state_log import java_string_hash, partition_for
 
 TOPIC_ID = bytes.fromhex("fd8df8dc96204008ac81d3536e6bf15a")
 OFFSET_KEY = bytes.fromhex("00010004732d61310008636f6f72642d613100000001")

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.assignors import Subscriber, assign_simple
-from ottla.coordinator.config import GroupConfig, Pace
-from ottla.coordinator.consumer_group import HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.consumer_state import ConsumerGroupState
-from ottla.coordinator.effects import TimerKey, TimerKind
-from ottla.coordinator.share_group import ShareGroup
-from ottla.coordinator.share_records import ShareGroupState, apply_share
-from ottla.coordinator.share_state import ShareKey
+from ottla.coordinator.groups.config import GroupConfig, Pace
+from ottla.coordinator.groups.consumer.assignors import Subscriber, assign_simple
+from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.consumer.state import ConsumerGroupState
+from ottla.coordinator.groups.effects import TimerKey, TimerKind
+from ottla.coordinator.share.group import ShareGroup
+from ottla.coordinator.share.group_records import ShareGroupState, apply_share
+from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_machine import FakeTopics, partitions
 

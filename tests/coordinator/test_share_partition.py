@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.share_partition import (
+from ottla.coordinator.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
     AcquiredBatch,

@@ -9,11 +9,16 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.share_partition import DeliveryState, StateBatch
-from ottla.coordinator.share_records import ShareGroupState, apply_share, share_difference, share_tombstones
-from ottla.coordinator.share_state import ShareKey, ShareState, apply, snapshot_record, update_record
-from ottla.coordinator.share_state_store import ShareStateStore, ShareUpdate
-from ottla.coordinator.state_log import KeyValue
+from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.share.group_records import (
+    ShareGroupState,
+    apply_share,
+    share_difference,
+    share_tombstones,
+)
+from ottla.coordinator.share.share_coordinator import ShareStateStore, ShareUpdate
+from ottla.coordinator.share.share_partition import DeliveryState, StateBatch
+from ottla.coordinator.share.state_records import ShareKey, ShareState, apply, snapshot_record, update_record
 from ottla.protocol.batch_header import BatchHeader
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record

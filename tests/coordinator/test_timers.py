@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.timers import Timers
+from ottla.coordinator.runtime.timers import Timers
 
 from .clocks import FakeClock
 

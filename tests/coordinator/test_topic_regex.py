@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.topic_regex import TopicRegex, topic_regex
+from ottla.coordinator.groups.consumer.topic_regex import TopicRegex, topic_regex
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 PARTS = st.recursive(

@@ -8,8 +8,10 @@ from unittest import mock
 
 import pytest
 
-from ottla.coordinator.timers import Timers
-from ottla.coordinator.transaction import (
+from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.transactions.coordinator import Marker, TransactionConfig, TransactionCoordinator
+from ottla.coordinator.transactions.records import read_transaction_value, transaction_key, transaction_value
+from ottla.coordinator.transactions.transaction import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     LAST_EPOCH,
@@ -20,8 +22,6 @@ from ottla.coordinator.transaction import (
     Transaction,
     TransactionState,
 )
-from ottla.coordinator.transaction_coordinator import Marker, TransactionConfig, TransactionCoordinator
-from ottla.coordinator.transaction_records import read_transaction_value, transaction_key, transaction_value
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 from .clocks import FakeClock
@@ -211,7 +211,7 @@ async def test_a_broker_that_does_not_answer_holds_up_nobody_and_is_told_once() 
 
     with (
         mock.patch.object(b.markers, "write", elsewhere),
-        mock.patch("ottla.coordinator.transaction_coordinator._MARKERS_SECONDS", 0.05),
+        mock.patch("ottla.coordinator.transactions.coordinator._MARKERS_SECONDS", 0.05),
     ):
         following = await b.end(producer, commit=True)
         assert b.state is PREPARE_COMMIT

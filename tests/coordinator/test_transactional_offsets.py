@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.offset_coordinator import OffsetToCommit
-from ottla.coordinator.pending_offsets import ProducerEpoch
-from ottla.coordinator.state_log import partition_for
+from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
+from ottla.coordinator.groups.offsets.pending_offsets import ProducerEpoch
+from ottla.coordinator.runtime.state_log import partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 from .bench import Bench

@@ -11,14 +11,14 @@ from typing import Any
 from unittest import mock
 
 from ottla.log.cleaner.cleanable import cleanable
-from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.config import CleanerConfig
 from ottla.log.cleaner.job import CleanJob
 from ottla.log.cleaner.job_for import job_for
-from ottla.log.cleaner.reference import ReferenceWalk
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.log.cleaner.task import CleanTask
-from ottla.log.cleaner.walk import Walk
+from ottla.log.cleaner.walk.reference import ReferenceWalk
+from ottla.log.cleaner.walk.walk import Walk
+from ottla.log.cleaner.worker.compaction import Compaction
 from ottla.log.partition_log import PartitionLog
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from ottla.log.cleaner.cleanable import cleanable
-from ottla.log.cleaner.compiled import CompiledWalk
 from ottla.log.cleaner.config import CleanerConfig
-from ottla.log.cleaner.grouping import SourceSegment, group_segments
 from ottla.log.cleaner.job_for import job_for
-from ottla.log.cleaner.reference import ReferenceWalk
-from ottla.log.cleaner.throttle import Throttle
-from ottla.log.cleaner.worker import walk_for
-from ottla.log.swap import complete_swaps
+from ottla.log.cleaner.walk.compiled import CompiledWalk
+from ottla.log.cleaner.walk.reference import ReferenceWalk
+from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
+from ottla.log.cleaner.worker.main import walk_for
+from ottla.log.cleaner.worker.throttle import Throttle
+from ottla.log.segments.swap import complete_swaps
 from ottla.protocol.records import Record, build_batch, read_records
 
 from .batches import NOW, open_log, records_of
@@ -318,11 +318,11 @@ def test_without_numba_the_plain_walk_does_it(tmp_path, monkeypatch):
     job = job_for(cleanable(log, 1, NOW), CleanerConfig(), NOW)
     job.segments = [segment._replace(size=1 << 30) for segment in job.segments]
     assert isinstance(walk_for(job), CompiledWalk)
-    monkeypatch.setitem(sys.modules, "ottla.log.cleaner.compiled", None)
+    monkeypatch.setitem(sys.modules, "ottla.log.cleaner.walk.compiled", None)
     assert isinstance(walk_for(job), ReferenceWalk)
 
 
 def test_the_broker_does_not_load_compiled_code():
-    script = "import sys, ottla.broker.server, ottla.testing; print({'numba', 'numpy'} & set(sys.modules))"
+    script = "import sys, ottla.broker.lifecycle.server, ottla.testing; print({'numba', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

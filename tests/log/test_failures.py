@@ -20,7 +20,7 @@ class Disk:
         self._room = room
         self._error = error
         self._most = most
-        monkeypatch.setattr("ottla.log.segment.os.write", self)
+        monkeypatch.setattr("ottla.log.segments.segment.os.write", self)
 
     def __call__(self, fd: int, data: bytes) -> int:
         count = min(len(data), self._room, self._most)
@@ -98,7 +98,7 @@ def test_if_the_undo_fails_too_the_log_takes_no_more_appends(tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         Disk(patch, room=50)
-        patch.setattr("ottla.log.segment.os.ftruncate", no_truncate)
+        patch.setattr("ottla.log.segments.segment.os.ftruncate", no_truncate)
         with pytest.raises(KafkaError):
             put(log)
     with pytest.raises(KafkaError, match="takes no appends") as failure:
@@ -117,7 +117,7 @@ def test_a_roll_that_fails_can_be_tried_again(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ottla.log.segment.SegmentFile", no_file)
+        patch.setattr("ottla.log.segments.segment.SegmentFile", no_file)
         with pytest.raises(KafkaError) as failure:
             put(log, b"y" * 200)
     assert failure.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -133,7 +133,7 @@ def test_index_entries_that_cannot_be_written_do_not_fail_the_append(tmp_path, m
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ottla.log.index._write_at", full)
+        patch.setattr("ottla.log.segments.index._write_at", full)
         for _ in range(200):
             put(log)
     log.close()

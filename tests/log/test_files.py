@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from ottla.log.checkpoint import CheckpointError, read_offsets, write_offsets
-from ottla.log.index import OffsetIndex, TimeIndex
+from ottla.log.files.checkpoint import CheckpointError, read_offsets, write_offsets
+from ottla.log.files.partition_metadata import read_partition_metadata, write_partition_metadata
 from ottla.log.leader_epoch import LeaderEpochCache
-from ottla.log.partition_metadata import read_partition_metadata, write_partition_metadata
+from ottla.log.segments.index import OffsetIndex, TimeIndex
 
 from .batches import NOW, headers, open_log, put
 

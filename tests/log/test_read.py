@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ottla.log import sealed_files as sealed_files_module
+from ottla.log.segments import sealed_files as sealed_files_module
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 from .batches import headers, open_log, put, records_of

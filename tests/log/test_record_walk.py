@@ -9,9 +9,9 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.log.cleaner.compiled import CompiledWalk
-from ottla.log.cleaner.reference import ReferenceWalk
-from ottla.log.cleaner.walk import MalformedRecords, Rules
+from ottla.log.cleaner.walk.compiled import CompiledWalk
+from ottla.log.cleaner.walk.reference import ReferenceWalk
+from ottla.log.cleaner.walk.walk import MalformedRecords, Rules
 from ottla.protocol.records import Record, build_batch
 
 KEYS = st.one_of(
@@ -114,7 +114,7 @@ def test_damaged_records_are_refused_or_read_alike(data: bytes, draw: st.DataObj
 def test_siphash_is_the_published_one():
     import numpy as np
 
-    from ottla.log.cleaner.kernels import siphash
+    from ottla.log.cleaner.walk.kernels import siphash
 
     k0, k1 = np.frombuffer(bytes(range(16)), np.uint64)
     for length, expected in [

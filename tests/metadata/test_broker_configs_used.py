@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.broker_configs import BROKER_CONFIGS
-from ottla.metadata.broker_configs_unused import has_effect
-from ottla.metadata.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
-from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.broker_configs_unused import has_effect
+from ottla.metadata.configs.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
+from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 # The rooms that a broker is made of.
 ROOMS = ("broker", "cluster", "coordinator", "log", "metadata")

@@ -10,9 +10,9 @@ import pytest
 
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from ottla.metadata.embedded import EmbeddedStore
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
-from ottla.metadata.store import Create, Operation, ensure_paths
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import Create, Operation, ensure_paths
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 ID_A, ID_B = bytes([1]) * 16, bytes([2]) * 16

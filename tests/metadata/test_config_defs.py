@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.metadata.broker_configs import BROKER_CONFIGS
-from ottla.metadata.config_defs import (
+from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.config_defs import (
     BOOLEAN,
     DOUBLE,
     INT,
@@ -27,7 +27,7 @@ from ottla.metadata.config_defs import (
     format_value,
     parse_value,
 )
-from ottla.metadata.topic_configs import TOPIC_CONFIGS
+from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
 
 
 def definition(type: ConfigType, validator: Validator | None = None) -> ConfigDef:

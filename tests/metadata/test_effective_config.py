@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.config_defs import ConfigSource, ConfigType
-from ottla.metadata.effective_config import (
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.config_defs import ConfigSource, ConfigType
+from ottla.metadata.configs.effective_config import (
     ConfigEntry,
     TopicConfig,
     effective_broker_config,
@@ -14,7 +14,7 @@ from ottla.metadata.effective_config import (
     effective_topic_config,
     validate_dynamic_broker_configs,
 )
-from ottla.metadata.topic_configs import TOPIC_CONFIGS
+from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.node_file import NodeFile, Row
-from ottla.metadata.store import Create, Delete, NodeError, Operation, Set, StoreError
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.node_file import NodeFile, Row
+from ottla.metadata.stores.store import Create, Delete, NodeError, Operation, Set, StoreError
 
 
 @pytest.fixture
@@ -293,8 +293,8 @@ def test_a_store_does_what_a_dict_would_over_reopens(steps: list[list[Operation]
 
 WRITER = """
 import asyncio, sys
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.store import Create, Set
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import Create, Set
 
 async def main():
     store = EmbeddedStore(sys.argv[1])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.group_configs import RECORD_LOCK_DURATION, validate_group_configs
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.group_configs import RECORD_LOCK_DURATION, validate_group_configs
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 BROKER = BrokerConfig({"log.dirs": "/data"})

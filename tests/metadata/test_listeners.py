@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from ottla.metadata.listeners import (
+from ottla.metadata.configs.listeners import (
     Listener,
     ListenerError,
     advertised_endpoints,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.metadata.embedded import EmbeddedStore
-from ottla.metadata.store import (
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import (
     BadPath,
     BadVersion,
     Check,
@@ -25,7 +25,7 @@ from ottla.metadata.store import (
     Set,
     ensure_paths,
 )
-from ottla.metadata.zookeeper import ZooKeeperStore
+from ottla.metadata.stores.zookeeper import ZooKeeperStore
 
 # Each makes a store, not open yet, over the same data whenever it is called with the same directory.
 STORES: dict[str, Callable[[Path, str], NodeStore]] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.metadata.broker_config import BrokerConfig
-from ottla.metadata.broker_configs import BROKER_CONFIGS
-from ottla.metadata.config_defs import parse_value
-from ottla.metadata.effective_config import TopicConfig
-from ottla.metadata.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, validate_topic_configs
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.config_defs import parse_value
+from ottla.metadata.configs.effective_config import TopicConfig
+from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, validate_topic_configs
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 

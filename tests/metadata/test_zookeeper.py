@@ -12,8 +12,8 @@ from unittest import mock
 import pytest
 from kazoo.client import KazooClient, KazooState
 
-from ottla.metadata.store import StoreError, ensure_paths
-from ottla.metadata.zookeeper import SessionState, StoreUnavailable, ZooKeeperStore
+from ottla.metadata.stores.store import StoreError, ensure_paths
+from ottla.metadata.stores.zookeeper import SessionState, StoreUnavailable, ZooKeeperStore
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import free_ports
 
@@ -193,7 +193,7 @@ async def test_nobody_there_is_one_sentence() -> None:
 
 
 async def test_thousands_of_nodes_are_read_at_once(zookeeper: ZooKeeper, tmp_path: Path) -> None:
-    from ottla.metadata.store import Create
+    from ottla.metadata.stores.store import Create
 
     store = ZooKeeperStore(f"{zookeeper.connect}/{tmp_path.name}", session_timeout=10)
     try:

@@ -18,11 +18,11 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla.client.cluster import Cluster
 from ottla.client.transactions import Transaction, TransactionClient
 from ottla.protocol.errors import ErrorCode
-from ottla.spark.commit_log import CommitState
-from ottla.spark.commit_topic import CommitTopic
-from ottla.spark.sink import OttlaStreamWriter, stream_writer
-from ottla.spark.sink_options import SinkOptions
-from ottla.spark.source import OttlaDataSource
+from ottla.spark.sink.commit_log import CommitState
+from ottla.spark.sink.commit_topic import CommitTopic
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.sink import OttlaStreamWriter, stream_writer
+from ottla.spark.source.source import OttlaDataSource
 
 if TYPE_CHECKING:
     import pyarrow as pa

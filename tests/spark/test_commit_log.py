@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.transactions import Transaction
-from ottla.spark.commit_log import CommitState
+from ottla.spark.sink.commit_log import CommitState
 
 ONE = (Transaction("a", 1, 0), Transaction("b", 2, 0))
 OTHER = (Transaction("c", 3, 0),)

@@ -14,10 +14,10 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import types as spark_types
 
-from ottla.spark import json_columns, json_lines
-from ottla.spark.json_columns import JsonDecoder
-from ottla.spark.json_rows import BadJson, row_parser
-from ottla.spark.json_types import arrow_type
+from ottla.spark.formats import json_columns, json_lines
+from ottla.spark.formats.json_columns import JsonDecoder
+from ottla.spark.formats.json_rows import BadJson, row_parser
+from ottla.spark.formats.json_types import arrow_type
 
 FLAT = {
     "name": spark_types.StringType(),

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.protocol.records import Codec, check_crc, read_header, read_records
-from ottla.spark import encoding, kernels, reference
-from ottla.spark.record_columns import HEADERS_TYPE
+from ottla.spark.kernels import encoding, kernels, reference
+from ottla.spark.kernels.record_columns import HEADERS_TYPE
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)

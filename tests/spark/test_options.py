@@ -4,8 +4,8 @@ import pytest
 
 from ottla.client.cluster import TopicPartition
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED
-from ottla.spark.option_names import SOURCE_OPTIONS, OptionError
-from ottla.spark.options import SourceOptions, parse_options
+from ottla.spark.source.option_names import SOURCE_OPTIONS, OptionError
+from ottla.spark.source.options import SourceOptions, parse_options
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 

@@ -35,7 +35,7 @@ FROM_THE_SOURCE = """[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Py
 initialOffset: Traceback (most recent call last):
   File "ottla/spark/planning.py", line 40, in all_partitions
     raise NotThere("…")
-ottla.spark.planning.NotThere: Topic 'nope' does not exist at 127.0.0.1:9092.
+ottla.spark.source.planning.NotThere: Topic 'nope' does not exist at 127.0.0.1:9092.
  SQLSTATE: 38000"""
 
 FROM_A_BATCH_WITHIN_A_BATCH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function. \

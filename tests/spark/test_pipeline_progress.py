@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.spark.pipelines.progress import QueryProgress, offsets_of, query_progress
+from ottla.spark.pipelines.query_progress import QueryProgress, offsets_of, query_progress
 
 # What Spark 4.3 reports, without what is not looked at.
 BATCH: dict[str, Any] = {

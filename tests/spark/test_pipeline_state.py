@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ottla.spark.pipelines.loading import default_name, load
-from ottla.spark.pipelines.progress import QueryProgress
+from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.spark.pipelines.state import (
     Phase,
     PipelineError,

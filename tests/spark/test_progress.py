@@ -11,12 +11,12 @@ import pytest
 from ottla.client.cluster import TopicPartition
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
-from ottla.spark.data_loss import DataLoss
-from ottla.spark.option_names import OptionError
-from ottla.spark.options import parse_options
-from ottla.spark.planning import NotThere, plan_batch
-from ottla.spark.progress import Progress
-from ottla.spark.ranges import OffsetRange
+from ottla.spark.source.data_loss import DataLoss
+from ottla.spark.source.option_names import OptionError
+from ottla.spark.source.options import parse_options
+from ottla.spark.source.planning import NotThere, plan_batch
+from ottla.spark.source.ranges import OffsetRange
+from ottla.spark.source.stream_offsets import Progress
 from ottla.testing import Broker
 
 MakeProgress = Callable[..., Progress]

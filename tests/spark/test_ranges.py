@@ -4,7 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.cluster import TopicPartition
-from ottla.spark.ranges import OffsetRange, limit_offsets, offsets_from_json, offsets_to_json, split_ranges
+from ottla.spark.source.ranges import (
+    OffsetRange,
+    limit_offsets,
+    offsets_from_json,
+    offsets_to_json,
+    split_ranges,
+)
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

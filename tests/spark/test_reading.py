@@ -12,10 +12,10 @@ pytest.importorskip("pyarrow")
 from ottla.client.cluster import TopicPartition
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
-from ottla.spark import reading
-from ottla.spark.data_loss import DataLoss
-from ottla.spark.options import parse_options
-from ottla.spark.ranges import OffsetRange
+from ottla.spark.source import reading
+from ottla.spark.source.data_loss import DataLoss
+from ottla.spark.source.options import parse_options
+from ottla.spark.source.ranges import OffsetRange
 from ottla.testing import Broker
 
 TOPIC = "orders"

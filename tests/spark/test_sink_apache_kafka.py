@@ -12,10 +12,10 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.spark import reference
-from ottla.spark.record_columns import HEADERS_TYPE
-from ottla.spark.sink_options import parse_sink_options
-from ottla.spark.sink_task import write_rows
+from ottla.spark.kernels import reference
+from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.spark.sink.options import parse_sink_options
+from ottla.spark.sink.task import write_rows
 
 pytestmark = pytest.mark.peers
 

@@ -12,10 +12,10 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 
 from ottla.protocol.compression import Codec
-from ottla.spark.option_names import OptionError
-from ottla.spark.sink import batch_writer, stream_writer
-from ottla.spark.sink_columns import check_schema
-from ottla.spark.sink_options import parse_sink_options
+from ottla.spark.sink.columns import check_schema
+from ottla.spark.sink.options import parse_sink_options
+from ottla.spark.sink.sink import batch_writer, stream_writer
+from ottla.spark.source.option_names import OptionError
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from ottla.client import cluster
 from ottla.client.errors import ClientError
-from ottla.spark import reference
-from ottla.spark.option_names import OptionError
-from ottla.spark.record_columns import HEADERS_TYPE
-from ottla.spark.sink_options import parse_sink_options
-from ottla.spark.sink_task import write_rows
+from ottla.spark.kernels import reference
+from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.spark.sink.options import parse_sink_options
+from ottla.spark.sink.task import write_rows
+from ottla.spark.source.option_names import OptionError
 from ottla.testing import Broker
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 
 from ottla.client.errors import ClientError
 from ottla.spark import delta, jdbc, json, parquet, read_topic, table, text, to_table
-from ottla.spark.tables_jdbc import upsert
+from ottla.spark.tables.jdbc import upsert
 from ottla.testing import Broker
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction, TransactionClient
-from ottla.spark import commit_topic, exactly_once
-from ottla.spark.commit_topic import PREFIX, CommitTopic
-from ottla.spark.data_loss import DataLoss
-from ottla.spark.exactly_once import BatchCommit, check_batch, join_run
-from ottla.spark.sink_options import SinkOptions, parse_sink_options
-from ottla.spark.sink_task import prepare_rows
-from ottla.spark.task_transaction import Attempt
+from ottla.spark.sink import commit_topic, exactly_once
+from ottla.spark.sink.commit_topic import PREFIX, CommitTopic
+from ottla.spark.sink.exactly_once import BatchCommit, check_batch, join_run
+from ottla.spark.sink.options import SinkOptions, parse_sink_options
+from ottla.spark.sink.task import prepare_rows
+from ottla.spark.sink.task_transaction import Attempt
+from ottla.spark.source.data_loss import DataLoss
 from ottla.testing import Broker
 from tests.spark.consuming import consume
 

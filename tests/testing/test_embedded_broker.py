@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from ottla.broker.server import StartupError
+from ottla.broker.lifecycle.server import StartupError
 from ottla.testing import Broker, ErrorCode
 
 ROOT = Path(__file__).parents[2]

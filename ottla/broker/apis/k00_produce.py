@@ -25,11 +25,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.delayed import Delayed
-from ottla.broker.delayed_produce import Uncommitted, wait_committed
-from ottla.broker.dispatch import CloseConnection
-from ottla.broker.leader_hints import LeaderHints
-from ottla.broker.transaction_admission import Refused, admit_produce
+from ottla.broker.coordinators.transaction_admission import Refused, admit_produce
+from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.dispatch import CloseConnection
+from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
+from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -47,7 +47,7 @@ from ottla.protocol.messages.produce import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.partition import Partition
 
 _ALL = -1

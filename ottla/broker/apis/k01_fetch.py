@@ -23,11 +23,11 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.delayed import Delayed
-from ottla.broker.fetch_sessions import FetchPlan, FetchTarget
-from ottla.broker.leader_hints import LeaderHints
+from ottla.broker.network.delayed import Delayed
+from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
+from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
-from ottla.cluster.replica_selector import replica_near
+from ottla.cluster.replication.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.log.errors import CorruptSegmentError, StorageError
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -44,7 +44,7 @@ from ottla.protocol.messages.fetch import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _FOLLOWERS_SERVE = 11
 _TOPIC_IDS = 13

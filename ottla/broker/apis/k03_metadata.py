@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.codec import ZERO_UUID
@@ -32,8 +32,8 @@ from ottla.protocol.messages.metadata import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
-    from ottla.cluster.topic_admin import Charge
+    from ottla.broker.network.dispatch import RequestContext
+    from ottla.cluster.topics.topic_admin import Charge
 
 _NOT_ASKED = -(2**31)
 

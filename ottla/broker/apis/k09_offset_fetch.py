@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.offsets import CommittedOffset
+from ottla.coordinator.groups.offsets.offsets import CommittedOffset
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -32,7 +32,7 @@ from ottla.protocol.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _NOTHING = CommittedOffset(-1)
 

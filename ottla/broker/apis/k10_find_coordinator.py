@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.share_state import SHARE_STATE_TOPIC
-from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
-from ottla.coordinator.transaction_records import TRANSACTION_STATE_TOPIC
+from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.coordinator.share.state_records import SHARE_STATE_TOPIC
+from ottla.coordinator.transactions.records import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
@@ -25,7 +25,7 @@ from ottla.protocol.messages.find_coordinator import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _SHARE = 2
 _TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_STATE_TOPIC}

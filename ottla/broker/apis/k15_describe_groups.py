@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.coordinator import GroupDescription
+from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ottla.coordinator.groups.coordinator import GroupDescription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,
@@ -25,7 +25,7 @@ from ottla.protocol.messages.describe_groups import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:

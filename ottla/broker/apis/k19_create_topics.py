@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.broker.client_quotas import MutationQuota
-from ottla.cluster.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
+from ottla.broker.quotas.client_quotas import MutationQuota
+from ottla.cluster.topics.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO_MANY_PARTITIONS
 from ottla.metadata.cluster_image import TopicImage
-from ottla.metadata.effective_config import effective_topic_config
+from ottla.metadata.configs.effective_config import effective_topic_config
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -38,7 +38,7 @@ from ottla.protocol.messages.create_topics import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _DESCRIBED_SINCE = 5
 _QUOTA_ERRORS_SINCE = 6

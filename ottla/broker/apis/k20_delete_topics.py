@@ -18,7 +18,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.broker.client_quotas import MutationQuota
+from ottla.broker.quotas.client_quotas import MutationQuota
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ from ottla.protocol.messages.delete_topics import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _IDS_SINCE = 6
 _DELETION_DISABLED_SINCE = 3

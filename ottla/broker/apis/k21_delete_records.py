@@ -27,7 +27,7 @@ from ottla.protocol.messages.delete_records import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _NO_WATERMARK = -1
 

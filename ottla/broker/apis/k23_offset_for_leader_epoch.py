@@ -23,7 +23,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

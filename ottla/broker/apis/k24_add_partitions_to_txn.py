@@ -27,7 +27,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _PRODUCER_FENCED_SINCE = 2
 _BATCHES_SINCE = 4

@@ -19,7 +19,7 @@ from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _PRODUCER_FENCED_SINCE = 2
 _VERSION_2_SINCE = 5

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.transaction_admission import admit_offsets
-from ottla.coordinator.offset_coordinator import OffsetToCommit
-from ottla.coordinator.pending_offsets import ProducerEpoch
-from ottla.coordinator.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.broker.coordinators.transaction_admission import admit_offsets
+from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
+from ottla.coordinator.groups.offsets.pending_offsets import ProducerEpoch
+from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -29,7 +29,7 @@ from ottla.protocol.messages.txn_offset_commit import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _LOAD_IN_PROGRESS_SINCE = 2
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.broker.config_resources import ResourceType, parse_broker_id
 from ottla.broker.loggers import logger_configs
-from ottla.metadata.effective_config import (
+from ottla.broker.requests.config_resources import ResourceType, parse_broker_id
+from ottla.metadata.configs.effective_config import (
     ConfigEntry,
     client_metrics_config,
     effective_broker_config,
@@ -38,7 +38,7 @@ from ottla.protocol.messages.describe_configs import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.config_resources import alter_each
-from ottla.cluster.config_changes import replaced
-from ottla.cluster.topic_admin import Alteration
+from ottla.broker.requests.config_resources import alter_each
+from ottla.cluster.topics.config_changes import replaced
+from ottla.cluster.topics.topic_admin import Alteration
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -24,7 +24,7 @@ from ottla.protocol.messages.alter_configs import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -26,7 +26,7 @@ from ottla.protocol.messages.alter_replica_log_dirs import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

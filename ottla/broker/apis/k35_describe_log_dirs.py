@@ -17,7 +17,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.log.checkpoint import TopicPartition
+from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ from ottla.protocol.messages.describe_log_dirs import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

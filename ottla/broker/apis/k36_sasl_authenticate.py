@@ -16,7 +16,7 @@ from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, S
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

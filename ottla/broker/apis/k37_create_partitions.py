@@ -15,7 +15,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.broker.client_quotas import MutationQuota
+from ottla.broker.quotas.client_quotas import MutationQuota
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -26,7 +26,7 @@ from ottla.protocol.messages.create_partitions import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _QUOTA_ERRORS_SINCE = 3
 

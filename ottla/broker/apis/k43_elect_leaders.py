@@ -16,9 +16,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.cluster import elections
+from ottla.cluster.controller import elections
 from ottla.metadata.cluster_image import PartitionImage
-from ottla.metadata.store import StoreError
+from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -29,8 +29,8 @@ from ottla.protocol.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.cluster_member import ClusterMember
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.lifecycle.cluster_member import ClusterMember
+    from ottla.broker.network.dispatch import RequestContext
 
 logger = logging.getLogger(__name__)
 

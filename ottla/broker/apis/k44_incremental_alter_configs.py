@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.config_resources import ResourceType, alter_each
 from ottla.broker.loggers import changed_levels
-from ottla.cluster.config_changes import ConfigChange, changed
-from ottla.cluster.topic_admin import Alteration
-from ottla.metadata.broker_configs import broker_config_def
-from ottla.metadata.topic_configs import TOPIC_CONFIGS
+from ottla.broker.requests.config_resources import ResourceType, alter_each
+from ottla.cluster.topics.config_changes import ConfigChange, changed
+from ottla.cluster.topics.topic_admin import Alteration
+from ottla.metadata.configs.broker_configs import broker_config_def
+from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -29,7 +29,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -15,8 +15,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.cluster.placement import check_manual_replicas
-from ottla.metadata.store import StoreError
+from ottla.cluster.topics.new_assignments import check_manual_replicas
+from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -28,9 +28,9 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.cluster_member import ClusterMember
-    from ottla.broker.dispatch import RequestContext
-    from ottla.cluster.image_feed import PartitionKey
+    from ottla.broker.lifecycle.cluster_member import ClusterMember
+    from ottla.broker.network.dispatch import RequestContext
+    from ottla.cluster.image.image_feed import PartitionKey
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from ottla.protocol.messages.offset_delete import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.cluster.quota_changes import alter_client_quotas, check_changes, check_entity
+from ottla.cluster.topics.quota_changes import alter_client_quotas, check_changes, check_entity
 from ottla.metadata.client_quotas import Entity, QuotaChange
-from ottla.metadata.store import StoreError
+from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -27,7 +27,7 @@ from ottla.protocol.messages.alter_client_quotas import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 logger = logging.getLogger(__name__)
 

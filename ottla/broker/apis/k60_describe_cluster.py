@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorized_operations import CLUSTER_OPERATIONS
+from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -22,7 +22,7 @@ from ottla.protocol.messages.describe_cluster import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _BROKERS, _CONTROLLERS = 1, 2
 

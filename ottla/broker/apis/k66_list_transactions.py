@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.topic_regex import TopicRegex
-from ottla.coordinator.transaction import ONGOING, TransactionState
-from ottla.coordinator.transaction_coordinator import states_named
+from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
+from ottla.coordinator.transactions.coordinator import states_named
+from ottla.coordinator.transactions.transaction import ONGOING, TransactionState
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.list_transactions import (
     ListTransactionsRequest,
@@ -26,7 +26,7 @@ from ottla.protocol.messages.list_transactions import TransactionState as Listed
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -6,7 +6,8 @@ Behaviour
   new once nobody else holds it. The assignment is answered only when it has changed or the member told everything.
 - A classic group becomes a consumer group when the first member joins it this way, unless
   `group.consumer.migration.policy` forbids it.
-- Regular expressions are matched against whole topic names; `ottla.coordinator.topic_regex` says what they may contain.
+- Regular expressions are matched against whole topic names; `coordinator.groups.consumer.topic_regex` says what they
+  may contain.
 
 Version notes
 - 0 gives out member ids; 1 members bring their own, and may subscribe with a regular expression.
@@ -19,8 +20,8 @@ import uuid
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.consumer_group import HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.consumer_state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
@@ -31,7 +32,7 @@ from ottla.protocol.messages.consumer_group_heartbeat import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

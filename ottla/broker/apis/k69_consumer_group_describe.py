@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.consumer_coordinator import ConsumerGroupDescription, NamedPartitions
+from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ottla.coordinator.groups.consumer.coordinator import ConsumerGroupDescription, NamedPartitions
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -25,7 +25,7 @@ from ottla.protocol.messages.consumer_group_describe import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _CLASSIC, _CONSUMER = 0, 1
 

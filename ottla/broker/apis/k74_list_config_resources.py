@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.config_resources import ResourceType
+from ottla.broker.requests.config_resources import ResourceType
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.list_config_resources import (
     ConfigResource,
@@ -23,7 +23,7 @@ from ottla.protocol.messages.list_config_resources import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _TYPES_SINCE = 1
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorized_operations import TOPIC_OPERATIONS
+from ottla.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -29,7 +29,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.consumer_group import HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.consumer_state import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -26,7 +26,7 @@ from ottla.protocol.messages.share_group_heartbeat import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.share_coordinator import ShareGroupDescription
+from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ottla.coordinator.share.group_coordinator import ShareGroupDescription
 from ottla.protocol.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -24,7 +24,7 @@ from ottla.protocol.messages.share_group_describe import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

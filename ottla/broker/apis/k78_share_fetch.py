@@ -21,10 +21,10 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.leader_hints import LeaderHints
-from ottla.broker.live_share_partition import LiveSharePartition
-from ottla.broker.share_acknowledgements import Outcomes, acknowledge, named
-from ottla.broker.share_sessions import FINAL_EPOCH, OPEN_EPOCH, SharedPartition, ShareSession
+from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
+from ottla.broker.share.live_share_partition import LiveSharePartition
+from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH, SharedPartition, ShareSession
 from ottla.cluster.partition import Partition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_fetch import (
@@ -39,7 +39,7 @@ from ottla.protocol.messages.share_fetch import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.leader_hints import LeaderHints
-from ottla.broker.share_acknowledgements import Outcomes, acknowledge, named
-from ottla.broker.share_sessions import FINAL_EPOCH, OPEN_EPOCH
+from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
+from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,
@@ -30,7 +30,7 @@ from ottla.protocol.messages.share_acknowledge import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

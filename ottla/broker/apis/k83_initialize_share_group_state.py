@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.share_state_rpcs import INITIALIZE, serve
+from ottla.broker.share.state_handlers import INITIALIZE, serve
 from ottla.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
@@ -22,7 +22,7 @@ from ottla.protocol.messages.initialize_share_group_state import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.share_state_rpcs import DELETE, serve
+from ottla.broker.share.state_handlers import DELETE, serve
 from ottla.protocol.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
     DeleteShareGroupStateResponse,
@@ -19,7 +19,7 @@ from ottla.protocol.messages.delete_share_group_state import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

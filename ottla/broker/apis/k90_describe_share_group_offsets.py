@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ottla.broker.remote_offsets import end_offsets
-from ottla.broker.share_state_rpcs import SUMMARIZE
-from ottla.coordinator.share_state import UNINITIALIZED, ShareKey
+from ottla.broker.requests.remote_offsets import end_offsets
+from ottla.broker.share.state_handlers import SUMMARIZE
+from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -31,7 +31,7 @@ from ottla.protocol.messages.read_share_group_state_summary import PartitionData
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -21,7 +21,7 @@ from ottla.protocol.messages.delete_share_group_offsets import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.dispatch import RequestContext
+    from ottla.broker.network.dispatch import RequestContext
 
 _UNKNOWN = "This server does not host this topic-partition."
 

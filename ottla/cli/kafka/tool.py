@@ -137,7 +137,7 @@ def connect(
 
     servers = args.bootstrap_server
     if not servers and getattr(args, "zookeeper", None):
-        from ottla.cli.kafka.zookeeper import brokers_of
+        from ottla.cli.kafka.servers.zookeeper import brokers_of
 
         servers = brokers_of(args.zookeeper)
     if not servers:

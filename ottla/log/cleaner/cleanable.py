@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from ottla.log.config import LONG_MAX
 from ottla.log.partition_log import PartitionLog
-from ottla.log.segment import LogSegment
+from ottla.log.segments.segment import LogSegment
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ottla.log.cleaner.grouping import SourceSegment
+from ottla.log.cleaner.worker.grouping import SourceSegment
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla.log.cleaner.cleanable import CleanableLog
 from ottla.log.cleaner.config import CleanerConfig
-from ottla.log.cleaner.grouping import SourceSegment
 from ottla.log.cleaner.job import CleanJob
+from ottla.log.cleaner.worker.grouping import SourceSegment
 from ottla.log.partition_log import PartitionLog
 
 

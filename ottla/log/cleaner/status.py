@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ottla.log.checkpoint import TopicPartition
+from ottla.log.files.checkpoint import TopicPartition
 
 
 @dataclass(slots=True)

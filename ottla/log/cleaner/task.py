@@ -12,8 +12,8 @@ from ottla.log.cleaner.cleanable import CleanableLog
 from ottla.log.cleaner.job import CleanJob
 from ottla.log.cleaner.status import CleanerStatus, FinishedClean, RunningClean
 from ottla.log.cleaner.worker_process import WorkerProcess
-from ottla.log.segment import LogSegment
-from ottla.log.swap import discard_cleaned
+from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.swap import discard_cleaned
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.log.cleaner.job import CleanJob
 
-_MODULE = "ottla.log.cleaner.worker"
+_MODULE = "ottla.log.cleaner.worker.main"
 _PACKAGE_ROOT = str(Path(__file__).parents[3])
 _END_SECONDS = 5
 _LINE_LIMIT = 1 << 22

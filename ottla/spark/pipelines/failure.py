@@ -7,7 +7,7 @@ import re
 import traceback
 from pathlib import Path
 
-from ottla.spark.pipelines.progress import offsets_of
+from ottla.spark.pipelines.query_progress import offsets_of
 from ottla.spark.pipelines.state import PipelineError
 
 _TRACEBACK = "Traceback (most recent call last):"

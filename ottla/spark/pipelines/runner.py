@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ottla.jvm.java import NoJava
 from ottla.spark.pipelines.failure import query_failed, start_failed
 from ottla.spark.pipelines.loading import Starter, load
-from ottla.spark.pipelines.progress import QueryProgress, query_progress
+from ottla.spark.pipelines.query_progress import QueryProgress, query_progress
 from ottla.spark.pipelines.state import (
     Phase,
     PipelineError,

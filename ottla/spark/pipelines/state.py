@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ottla.spark.pipelines.progress import QueryProgress
+from ottla.spark.pipelines.query_progress import QueryProgress
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError
-from ottla.spark.sql.formats import encode_key, encode_value
 from ottla.spark.sql.frames import TIME, batch_frame, latest_per_key, stream_frame
-from ottla.spark.sql.join_plan import view
-from ottla.spark.sql.plan import KEEP, ROW_TIME, WINDOW_END, WINDOW_START, Plan
+from ottla.spark.sql.planning.join_plan import view
+from ottla.spark.sql.planning.plan import KEEP, ROW_TIME, WINDOW_END, WINDOW_START, Plan
+from ottla.spark.sql.planning.record_formats import encode_key, encode_value
+from ottla.spark.sql.planning.sql_types import quoted
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.spark_errors import sentence
-from ottla.spark.sql.sql_types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -307,7 +307,7 @@ def _time_column(target: Source) -> str:
     if column.type.name == "TIMESTAMP":
         return name
     if column.type.name == "STRING":
-        from ottla.spark.sql.json_columns import text
+        from ottla.spark.sql.planning.json_expressions import text
 
         form = f", {text(target.timestamp_format)}" if target.timestamp_format else ""
         return f"try_to_timestamp({name}{form})"

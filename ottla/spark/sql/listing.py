@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.spark.sql import functions
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import TOPIC, Catalogue
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.parsing.statements import Describe, Show, SourceKind
+from ottla.spark.sql.planning import functions
 from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running import RunningQueries
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.statements import Describe, Show, SourceKind
 
 
 def show(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from ottla.spark.sql.brokers import Brokers, Received
 from ottla.spark.sql.errors import SqlError
-from ottla.spark.sql.statements import Print
+from ottla.spark.sql.parsing.statements import Print
 
 Shown = tuple[str, int, int, str | None, str | None]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.sql.statements import Statement
+from ottla.spark.sql.parsing.statements import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery

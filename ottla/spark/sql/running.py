@@ -11,7 +11,7 @@ from ottla.spark.sql.spark_errors import sentence
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-    from ottla.spark.sql.plan import Plan
+    from ottla.spark.sql.planning.plan import Plan
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.sql import statements as s
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
-from ottla.spark.sql.defining import check_target, definition, same_statement
 from ottla.spark.sql.engine import Engine
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.listing import describe, show
-from ottla.spark.sql.parser import statements
-from ottla.spark.sql.plan import Plan, plan_select
+from ottla.spark.sql.parsing import statements as s
+from ottla.spark.sql.parsing.parser import statements
+from ottla.spark.sql.planning.defining import check_target, definition, same_statement
+from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result

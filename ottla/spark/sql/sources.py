@@ -9,8 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from ottla.spark.sql.errors import SqlError
-from ottla.spark.sql.sql_types import BIGINT, INTEGER, SqlType
-from ottla.spark.sql.statements import (
+from ottla.spark.sql.parsing.statements import (
     ColumnDefinition,
     CreateSource,
     Properties,
@@ -18,6 +17,7 @@ from ottla.spark.sql.statements import (
     SourceKind,
     Window,
 )
+from ottla.spark.sql.planning.sql_types import BIGINT, INTEGER, SqlType
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
 _LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
@@ -269,8 +269,8 @@ def _window(properties: Properties) -> tuple[str | None, int | None]:
 
 
 def _duration(text: str, given: Property) -> int:
-    from ottla.spark.sql.dialect import Text
-    from ottla.spark.sql.words import Words
+    from ottla.spark.sql.parsing.dialect import Text
+    from ottla.spark.sql.parsing.words import Words
 
     words = Words(Text(text), Text(text).tokens())
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.spark.sql.errors import Position, SqlError
-from ottla.spark.sql.statements import Statement
+from ottla.spark.sql.parsing.statements import Statement
 
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)

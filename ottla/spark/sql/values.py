@@ -13,12 +13,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from ottla.spark.sql.dialect import identifier_name
 from ottla.spark.sql.errors import Position, SqlError
-from ottla.spark.sql.scope import Scope
+from ottla.spark.sql.parsing.dialect import identifier_name
+from ottla.spark.sql.parsing.statements import ColumnDefinition, InsertValues
+from ottla.spark.sql.planning.scope import Scope
+from ottla.spark.sql.planning.sql_types import SqlType
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.sql_types import SqlType
-from ottla.spark.sql.statements import ColumnDefinition, InsertValues
 
 Record = tuple[bytes | None, bytes | None, int | None]
 

@@ -6,13 +6,13 @@ import pytest
 
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.reassign import Move, Reassignment, ReplicaPlace, moves_of, throttled_replicas
-from ottla.cli.kafka.reassignment_json import (
+from ottla.cli.kafka.partitions.reassignment_json import (
     parse_broker_ids,
     read_reassignment_to_execute,
     read_topics_to_move,
     written,
 )
-from ottla.cli.kafka.reassignment_moves import state_of
+from ottla.cli.kafka.partitions.reassignment_moves import state_of
 
 # -- what moves, and what is held back --------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("sqlglot")
 
-from ottla.spark.sql import statements as s
 from ottla.spark.sql.errors import SqlError
-from ottla.spark.sql.parser import is_complete, parse
+from ottla.spark.sql.parsing import statements as s
+from ottla.spark.sql.parsing.parser import is_complete, parse
 
 
 def one(script: str) -> s.Statement:

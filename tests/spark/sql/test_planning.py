@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("sqlglot")
 
-from ottla.spark.sql import statements as s
 from ottla.spark.sql.errors import Position, SqlError
-from ottla.spark.sql.parser import parse
-from ottla.spark.sql.plan import Plan, plan_select
+from ottla.spark.sql.parsing import statements as s
+from ottla.spark.sql.parsing.parser import parse
+from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.sources import Source, from_statement
 
 SOURCES = """

@@ -1,0 +1,1 @@
+"""Connects the coordinators to this broker's partitions, topics and settings."""

@@ -1,0 +1,313 @@
+"""A broker's life in a cluster: beginning again, taking part, and leaving without anybody noticing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Coroutine, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ottla.broker.lifecycle.failed_disks import FailedDisks
+from ottla.broker.lifecycle.missing_logs import irreplaceable
+from ottla.broker.replication.leadership_backing import Backing
+from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.controller import elections
+from ottla.cluster.controller.controller import Controller
+from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Target, probe
+from ottla.cluster.controller.partition_states import PartitionStates
+from ottla.cluster.controller.suspicions import Suspicions
+from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
+from ottla.cluster.membership import Membership
+from ottla.log.log_directory import LogDirectory
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ottla.metadata.nodes import BrokerRegistration, Endpoint
+from ottla.metadata.stores.store import StoreError
+from ottla.metadata.stores.zookeeper import SessionState, ZooKeeperStore
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+_SETTLE_SECONDS = 60.0
+_HAND_OVER_SECONDS = 5.0
+_LEASE_CHECK_SECONDS = 0.1
+# By which Kafka's controllers tell brokers what they lead. Nobody does that here, so who serves it is Apache Kafka.
+_LEADER_AND_ISR = 4
+# How long a leaving broker still answers, so that clients hear from it where their leaders are now.
+_FAREWELL_SECONDS = 0.15
+
+
+def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
+    """Delete logs that are not for this broker: their topic was deleted, or moved, while it was away.
+
+    Only for directories that are known to be this cluster's. Kafka deletes no such logs and makes topics go only when
+    all brokers are there, so what it has left may be somebody's treasure: it is set aside, as Kafka does.
+    """
+    for directory in directories:
+        for (name, index), log in list(directory.logs.items()):
+            topic = image.topics.get(name)
+            partition = None if topic is None else topic.partitions.get(index)
+            if (
+                topic is not None
+                and partition is not None
+                and broker_id in (*partition.replicas, *partition.adding_replicas)
+                and log.topic_id in (nodes.ZERO_UUID, topic.topic_id)
+            ):
+                continue
+            if directory.left_by_kafka and name not in image.deleting:
+                path = directory.set_aside(name, index)
+                logger.warning(
+                    "The log of %s-%d is not this broker's and is set aside as %s", name, index, path
+                )
+                continue
+            logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
+            directory.delete_log(name, index)
+            for other in directories:
+                other.delete_future(name, index)
+
+
+class ClusterMember:
+    """What a broker does for its cluster. Owner: the event loop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: ZooKeeperStore,
+        feed: ImageFeed,
+        endpoints: tuple[Endpoint, ...],
+        lost: Collection[PartitionKey] = (),
+    ) -> None:
+        """`lost` are partitions whose logs were here once and are not any more: they begin anew."""
+        self._broker = broker
+        self._store = store
+        self._image = broker.image
+        self._id = broker.node_id
+        self._endpoints = endpoints
+        self.feed = feed
+        self.states = PartitionStates(store, broker.image, feed)
+        self.controller = Controller(store, broker.image, feed, self.states, broker.config, self._id)
+        self.membership = Membership(
+            store,
+            broker.image,
+            self._registration,
+            broker.config.get_int("zookeeper.session.timeout.ms") / 1000,
+        )
+        self._suspicions = Suspicions(store, self._id, lambda: self._targets(set(self._image.brokers)))
+        self._detector = FailureDetector(
+            self._suspicions.is_gone,
+            lambda target: self.controller.broker_gone(target.broker_id, target.epoch),
+            lambda target: self.controller.broker_back(target.broker_id),
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Sessions that have ended, and what was decided without this broker since is not known yet.
+        self._lost_sessions = 0
+        self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
+        self._lost = frozenset(lost)
+        self._gone: list[Target] = []  # who is registered and not there, if nobody else would notice
+        self._disks = FailedDisks(
+            broker,
+            store,
+            feed,
+            self.states,
+            self._let_others_lead,
+            lambda: self.controller.live - {self._id},
+            self._in_background,
+        )
+        broker.replicas.surroundings.isr_store = self.states
+        broker.replicas.lease = self.lease
+        feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
+        for throttle in (broker.replicas.leader_throttle, broker.replicas.fetchers.throttle):
+            throttle.configure()
+            feed.configs.on_broker_configs.append(throttle.configure)
+        feed.on_topic_deleted.append(self._topic_deleted)
+        feed.on_brokers.append(self._peers_changed)
+        # A follower may have caught up before it was registered: it can be let in now.
+        feed.on_brokers.append(broker.replicas.check_in_sync)
+        feed.on_controller.append(self._peers_changed)
+        feed.on_offline.append(broker.replicas.check_in_sync)
+        store.on_session.append(self._session_changed)
+
+    def _registration(self) -> BrokerRegistration:
+        config = self._broker.config
+        rack = config.get_optional_str("broker.rack")
+        return BrokerRegistration(self._id, self._endpoints, rack, timestamp_ms=self._broker.now_ms())
+
+    # Coming
+
+    async def prepare(self) -> None:
+        """Give up what nobody can vouch for, open the logs, and tell what is offline, before anybody is elected."""
+        await self.membership.wait_for_id()
+        self._gone = await self._begin_again()
+        self.feed.start(self._broker.replicas)
+        topics = list(self._image.topics)
+        await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
+        await self._disks.tell()
+
+    async def start(self) -> None:
+        await self.membership.register()
+        await self.feed.sync()
+        self.feed.on_brokers.append(self.membership.check)
+        self._suspicions.start()
+        self.controller.start()
+        self._peers_changed()
+        for target in self._gone:
+            self._in_background(self._find_out(target))
+        self._in_background(self._watch_lease())
+
+    async def _begin_again(self) -> list[Target]:
+        """Nothing is led in the epoch of a life before: what was not on disk may be lost.
+
+        Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
+        Returns who is gone though it is registered, if there is nobody else who would have noticed.
+        """
+        peers = await self._peers()
+        live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
+        offline = self._lost | set(self._broker.replicas.offline)
+
+        def decide(partition: PartitionImage) -> PartitionImage | None:
+            able = self._image.able(partition, live)
+            if (partition.topic, partition.partition) in offline:
+                return elections.give_up(partition, self._id, able)
+            return elections.without(partition, self._id, able) or elections.lead_again(
+                partition, self._id, able
+            )
+
+        await self.states.change(self._mine(), decide)
+        self._disks.keep_offline(irreplaceable(self._lost, self._image, self._broker.config, self._id))
+        return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
+
+    async def _find_out(self, target: Target) -> None:
+        """Nobody else has answered either. But it may be this broker that is cut off."""
+        try:
+            if await self._suspicions.is_gone(target):
+                self.controller.broker_gone(target.broker_id, target.epoch)
+        except StoreError as error:
+            logger.warning("Whether broker %d is gone could not be found out: %s", target.broker_id, error)
+
+    async def _peers(self) -> dict[Target, Presence]:
+        """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
+        targets = self._targets(set(self._image.brokers) - {self._id})
+        answers = await asyncio.gather(*map(probe, targets.values()))
+        for target, (_, apis) in zip(targets.values(), answers, strict=True):
+            if _LEADER_AND_ISR in apis:
+                raise StoreError(
+                    f"Broker {target.broker_id} at {target.host}:{target.port} is Apache Kafka, and the two cannot "
+                    "share a cluster: stop all brokers of Kafka before the first of Ottla starts"
+                )
+        return {target: found for target, (found, _) in zip(targets.values(), answers, strict=True)}
+
+    def _mine(self) -> list[PartitionKey]:
+        return [
+            key
+            for key, partition in self._image.partitions.items()
+            if self._id == partition.leader or self._id in partition.isr
+        ]
+
+    # Taking part
+
+    def lease(self) -> float:
+        """Until when this broker leads for certain what it believes to lead.
+
+        That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
+        long as all who could be elected instead still follow.
+        """
+        if self._lost_sessions:
+            return 0.0
+        until, now = self._store.lease_until, monotonic()
+        if now <= until:
+            return until
+        return self._backing.until(now)
+
+    async def _watch_lease(self) -> None:
+        """New requests are refused when the lease is over; those that wait must not wait until they time out."""
+        while True:
+            await asyncio.sleep(_LEASE_CHECK_SECONDS)
+            if not self._broker.replicas.leads_for_certain:
+                self._broker.replicas.stop_waiting()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.EXPIRED:
+            self._lost_sessions += 1
+            self.controller.session_lost()
+            self.membership.register_again()
+            self._in_background(self._catch_up())
+        elif state is SessionState.SUSPENDED:
+            logger.warning("ZooKeeper cannot be reached: nothing about the cluster can change")
+
+    async def _catch_up(self) -> None:
+        """Lead nothing until it is known what was decided without this broker."""
+        self.feed.reload()
+        await self.feed.sync()
+        self._lost_sessions -= 1
+
+    async def read_group_config(self, group_id: str) -> None:
+        """As it is in the store by now: who has set it may ask for what it says before this broker was told of it."""
+        await self._store.sync()
+        await self.feed.configs.read_entity(nodes.group_config_path(group_id).removeprefix("/config/"))
+
+    def _peers_changed(self) -> None:
+        """The controller watches everybody, and everybody watches the controller."""
+        watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}
+        self._detector.watch(self._targets(watched - {self._id}))
+
+    def _targets(self, brokers: set[int]) -> dict[int, Target]:
+        """Where those of them that are registered listen for other brokers."""
+        listener = self._broker.config.inter_broker_listener_name
+        targets = {}
+        for broker_id in brokers & self._image.brokers.keys():
+            broker = self._image.brokers[broker_id]
+            endpoint = broker.endpoints.get(listener)
+            if endpoint is not None:
+                targets[broker_id] = Target(broker_id, broker.epoch, endpoint.host, endpoint.port)
+        return targets
+
+    def _topic_deleted(self, topic: TopicImage) -> None:
+        self._broker.replicas.forget_offline(topic.name)
+        self._in_background(self._broker.topic_gone(topic))
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Leaving
+
+    async def leave(self) -> None:
+        """Let others lead before this broker stops."""
+        await self._detector.stop()
+        await self._suspicions.stop()
+        await self._broker.replicas.close()
+        try:
+            async with asyncio.timeout(_HAND_OVER_SECONDS):
+                if self._broker.config.get_bool("controlled.shutdown.enable"):
+                    await self._let_others_lead(self._mine())
+                    await asyncio.sleep(_FAREWELL_SECONDS)
+                await self.controller.resign()
+                await self.membership.leave()
+        except (StoreError, TimeoutError):
+            logger.warning(
+                "ZooKeeper cannot be reached: others will lead when this broker's session has ended"
+            )
+        await self.controller.stop()
+
+    async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
+        live, returned = self.controller.live - {self._id}, self.controller.returned
+        await self.states.change(
+            keys,
+            lambda each: elections.without(each, self._id, self._image.able(each, live), returned=returned),
+        )
+
+    async def abandon(self) -> None:
+        """The start failed: take part in nothing any more."""
+        await self._detector.stop()
+        await self._suspicions.stop()
+        await self.controller.stop()
+        await self._broker.replicas.close()
+        await self.stop()
+
+    async def stop(self) -> None:
+        await self.feed.stop()
+        await end_tasks(self._tasks)

@@ -1,0 +1,132 @@
+"""What a member of a cluster does about disks that have failed, and about those that are full."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ottla.cluster.controller import elections
+from ottla.cluster.controller.offline_replicas import Unusable, write_unusable
+from ottla.cluster.controller.partition_states import PartitionStates
+from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
+from ottla.metadata.cluster_image import PartitionImage
+from ottla.metadata.stores.store import NodeStore, StoreError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+_FULL_SECONDS = 5.0
+_RETRY_SECONDS = 1.0
+
+
+class FailedDisks:
+    """Lets others lead what this broker cannot reach or cannot write.
+
+    Invariant: what is offline here is written down before it is given up, so that nobody gives it back. Owner: the
+    event loop.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: NodeStore,
+        feed: ImageFeed,
+        states: PartitionStates,
+        let_others_lead: Callable[[Sequence[PartitionKey]], Awaitable[None]],
+        live: Callable[[], set[int]],
+        in_background: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        self._id = broker.node_id
+        self._image = broker.image
+        self._replicas = broker.replicas
+        self._store = store
+        self._feed = feed
+        self._states = states
+        self._let_others_lead = let_others_lead
+        self._live = live
+        self._in_background = in_background
+        self._lost: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
+        self._full: set[PartitionKey] = set()  # those whose disk is full, which others are to write
+        self._given_away: dict[
+            PartitionKey, float
+        ] = {}  # when they were led here last, and the disk was full
+        broker.replicas.on_offline = self._partition_offline
+        broker.replicas.on_full = self._disk_full
+
+    # Failed
+
+    def keep_offline(self, keys: Iterable[PartitionKey]) -> None:
+        """Partitions that a new disk cannot bring back, and nobody else can."""
+        keys = sorted(keys)
+        if not keys:
+            return
+        named = ", ".join(f"{topic}-{index}" for topic, index in keys[:3])
+        more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+        logger.error(
+            "Only this broker had all of %s%s, and the logs are gone: the partitions stay offline until they are back. "
+            "To go on without them, set unclean.leader.election.enable=true on the topic and start this broker again.",
+            named,
+            more,
+        )
+        self._replicas.keep_offline(keys)
+
+    async def tell(self) -> None:
+        """Let everybody know what is offline here."""
+        topics = self._image.topics
+        unusable = Unusable(
+            frozenset(str(each.path) for each in self._replicas.log_directories if not each.online),
+            frozenset(
+                (topics[name].topic_id, index) for name, index in self._replicas.offline if name in topics
+            ),
+        )
+        if await write_unusable(self._store, self._id, unusable):
+            await self._feed.read_offline()
+
+    def _partition_offline(self, topic: str, index: int) -> None:
+        """Its disk has failed: somebody else is to lead it."""
+        self._lost.append((topic, index))
+        if len(self._lost) == 1:
+            self._in_background(self._give_up())
+
+    async def _give_up(self) -> None:
+        def decide(partition: PartitionImage) -> PartitionImage | None:
+            return elections.give_up(partition, self._id, self._image.able(partition, self._live()))
+
+        while self._lost:
+            keys = list(self._lost)
+            try:
+                await self.tell()
+                await self._states.change(keys, decide)
+            except StoreError as error:
+                logger.error("What a disk has lost could not be given to others yet: %s", error)
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            del self._lost[: len(keys)]
+
+    # Full
+
+    def _disk_full(self, topic: str, index: int) -> None:
+        """Nothing is lost, and there may be room soon. But until then nobody should have to wait for this broker."""
+        key, now = (topic, index), monotonic()
+        partition = self._image.partitions.get(key)
+        if partition is None or key in self._full:
+            return
+        if partition.leader == self._id:
+            if now < self._given_away.get(key, 0.0) + _FULL_SECONDS:
+                return  # all disks are full: the leadership must not go round and round
+            self._given_away[key] = now
+        self._full.add(key)
+        self._in_background(self._leave_to_others(key))
+
+    async def _leave_to_others(self, key: PartitionKey) -> None:
+        try:
+            await self._let_others_lead([key])
+        except StoreError as error:
+            logger.error("What a full disk does not take could not be left to others yet: %s", error)
+        finally:
+            self._full.discard(key)

@@ -1,0 +1,65 @@
+"""Logs that should be here when a member of a cluster starts and are not: what may be made in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from ottla.cluster.image.image_feed import PartitionKey
+from ottla.log.log_directory import LogDirectory
+from ottla.metadata.cluster_image import ClusterImage, PartitionImage
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.effective_config import TopicConfig
+
+
+def out_of_reach(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
+) -> list[PartitionKey]:
+    """Partitions of this broker whose data may be where it cannot be read now.
+
+    An empty log in their place might lead, and the others would follow it. As in Kafka, that holds for whatever has
+    no log while a directory is missing: the directory may come back, and with it a second log of the same partition.
+    """
+    damaged = {name for directory in directories for name in directory.offline_logs}
+    all_online = all(directory.online for directory in directories)
+    return [key for key, _ in _without_log(directories, image, broker_id) if not all_online or key in damaged]
+
+
+def lost_logs(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int, *, disks_changed: bool
+) -> list[PartitionKey]:
+    """Partitions of this broker that had a log once and have none now: they begin anew, and vouch for nothing.
+
+    Where no log was ever made, for want of time, an empty one is all there is to have. That is not so where a
+    directory is new or was taken away, since the log may have been on that disk, nor where it was out of reach before.
+    """
+    unreachable = set(out_of_reach(directories, image, broker_id))
+    were_offline = image.offline_replicas.get(broker_id, frozenset())
+    return [
+        key
+        for key, partition in _without_log(directories, image, broker_id)
+        if key not in unreachable
+        and (disks_changed or (image.topics[partition.topic].topic_id, partition.partition) in were_offline)
+    ]
+
+
+def irreplaceable(
+    lost: Collection[PartitionKey], image: ClusterImage, config: BrokerConfig, broker_id: int
+) -> list[PartitionKey]:
+    """Those of the lost ones that nobody else is trusted with, and whose topic does not allow that they are."""
+    found = []
+    for key in lost:
+        partition = image.partitions.get(key)
+        if partition is not None and partition.isr == (broker_id,):
+            settings = TopicConfig(config, image.topics[partition.topic].configs)
+            if not settings.get_bool("unclean.leader.election.enable"):
+                found.append(key)
+    return found
+
+
+def _without_log(
+    directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
+) -> Iterator[tuple[PartitionKey, PartitionImage]]:
+    logs = {name for directory in directories for name in directory.logs}
+    for key, partition in image.partitions.items():
+        if broker_id in partition.replicas and key not in logs:
+            yield key, partition

@@ -1,0 +1,326 @@
+"""The life of a broker process: configuration, data, metadata, listeners; and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import resource
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.broker.broker import Broker
+from ottla.broker.configuration import refused_listener
+from ottla.broker.lifecycle.housekeeping import Housekeeping
+from ottla.broker.lifecycle.log_cleaning import log_cleaner
+from ottla.broker.lifecycle.startup import register, restore_topics
+from ottla.broker.network.connection_limits import ConnectionLimits
+from ottla.broker.network.listener import Listener
+from ottla.cluster.image.image_feed import ImageFeed
+from ottla.cluster.log_config import log_config
+from ottla.cluster.membership import generate_broker_id, join_cluster
+from ottla.cluster.producer_ids import ProducerIds
+from ottla.cluster.replicas import Replicas
+from ottla.cluster.topics.topic_admin import TopicAdmin
+from ottla.log.config import LogConfig
+from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
+from ottla.log.future_log import settle_copies
+from ottla.log.log_directory import LogDirectory
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.nodes import Endpoint
+from ottla.metadata.stores.embedded import EmbeddedStore
+from ottla.metadata.stores.store import StoreError
+
+if TYPE_CHECKING:
+    from ottla.broker.lifecycle.cluster_member import ClusterMember
+    from ottla.metadata.stores.zookeeper import ZooKeeperStore
+
+logger = logging.getLogger(__name__)
+
+_METADATA_FILE = "ottla-metadata.db"
+_WITHOUT = "%s. The broker starts without it, and the partitions in it are offline."
+
+
+class StartupError(Exception):
+    """The broker cannot start; the text is one sentence for the operator."""
+
+
+class Server:
+    """One broker. `start` and `stop` are called once each, on the event loop that then owns it."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.broker: Broker
+        self._listeners: list[Listener] = []
+        self._directories: list[LogDirectory] = []
+        self._store: EmbeddedStore | ZooKeeperStore | None = None
+        self._feed: ImageFeed | None = None
+        self._member: ClusterMember | None = None
+        self._housekeeping: Housekeeping | None = None
+        self._failed: asyncio.Future[str] | None = None
+
+    @classmethod
+    def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
+        try:
+            if config_file is None:
+                return cls(BrokerConfig.embedded(overrides))
+            return cls(BrokerConfig.load(config_file, overrides))
+        except ConfigError as error:
+            raise StartupError(str(error)) from None
+
+    @property
+    def listen_addresses(self) -> list[str]:
+        return [f"{listener.host}:{listener.port}" for listener in self._listeners]
+
+    @property
+    def port(self) -> int:
+        return self._listeners[0].port
+
+    @property
+    def data_dirs(self) -> list[str]:
+        return [str(directory.path) for directory in self._directories]
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException as error:
+            await self._abandon()
+            if isinstance(error, LogDirectoryError | StoreError | ConfigError):
+                raise StartupError(str(error)) from None
+            raise
+
+    async def _start(self) -> None:
+        _raise_file_limit()
+        config = self.config
+        for warning in config.warnings:
+            logger.warning("%s", warning)
+        limits = ConnectionLimits(config)
+        if (refused := refused_listener(config)) is not None:
+            raise StartupError(refused)
+        for endpoint in config.listeners:
+            self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
+        if config.get_str("authorizer.class.name"):
+            raise StartupError(
+                "authorizer.class.name is set, but there is no authorizer yet, and everybody could do everything: "
+                "remove it if that is meant."
+            )
+        await asyncio.to_thread(self._open_directories)
+        self._keep_broker_id()
+        self._failed = asyncio.get_running_loop().create_future()
+        broker = self.broker = await (self._join() if config.zookeeper_connect else self._be_alone())
+        limits.ip_rate = broker.quotas.ip_rate
+        await broker.start()
+        if broker.member is not None:
+            await broker.member.prepare()
+            self._settle_in(broker)
+            await broker.member.start()
+        self._housekeeping = Housekeeping(broker)
+        self._housekeeping.start()
+        broker.cleaner = log_cleaner(broker)
+        broker.replicas.log_dir_moves.is_busy = broker.cleaner.status.running.__contains__
+        broker.cleaner.start()
+        for listener in self._listeners:
+            listener.open(broker.dispatcher)
+
+    async def _be_alone(self) -> Broker:
+        """A cluster of one, with its metadata in a file."""
+        config = self.config
+        store = self._store = EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
+        await store.open()
+        image = await ClusterImage.load(store)
+        config.set_dynamic(
+            broker=image.broker_configs.get(config.broker_id), cluster_default=image.broker_configs.get(None)
+        )
+        await asyncio.to_thread(self._load_logs, image)
+        meta = self._directories[0].meta
+        await register(
+            store, image, config, self._endpoints(), meta.cluster_id if meta else None, Broker.now_ms()
+        )
+        self._claim(self._directories, image.cluster_id)
+        replicas = self._replicas(image)
+        await restore_topics(store, image, config, replicas, self._directories)
+        topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id)
+        await topic_admin.resume_deletions()
+        return Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
+
+    async def _join(self) -> Broker:
+        """One broker of a cluster, whose metadata is in ZooKeeper."""
+        # A broker on its own does not wait for what only clusters need.
+        from ottla.broker.lifecycle.cluster_member import ClusterMember, remove_strays
+        from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
+        from ottla.metadata.stores.zookeeper import ZooKeeperStore
+
+        config = self.config
+        assert config.zookeeper_connect is not None
+        session_ms = config.get_int("zookeeper.session.timeout.ms")
+        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
+        store = self._store = ZooKeeperStore(
+            config.zookeeper_connect,
+            session_timeout=session_ms / 1000,
+            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
+        )
+        await store.open()
+        cluster_id = await join_cluster(store)
+        if config.broker_id < 0:
+            config.set_broker_id(await generate_broker_id(store, config))
+        image = ClusterImage(cluster_id)
+        feed = self._feed = ImageFeed(store, image, config, config.broker_id)
+        await store.sync()  # what looks deleted to a server that lags would be taken for deleted
+        await feed.load()
+        known = [directory for directory in self._directories if directory.meta is not None]
+        disks_changed = len(known) < len(self._directories) or any(
+            not each.siblings <= set(self.data_dirs) for each in known
+        )
+        self._claim(known, cluster_id)
+        await asyncio.to_thread(self._load_logs, image)
+        await asyncio.to_thread(remove_strays, known, image, config.broker_id)
+        replicas = self._replicas(image)
+        if lacking := out_of_reach(self._directories, image, config.broker_id):
+            logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
+            replicas.keep_offline(lacking)
+        lost = lost_logs(self._directories, image, config.broker_id, disks_changed=disks_changed)
+        topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
+        broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
+        broker.member = self._member = ClusterMember(broker, store, feed, self._endpoints(), lost)
+        return broker
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients and other brokers are told to connect to."""
+        return self.config.advertised_listeners({each.name: each.port for each in self._listeners})
+
+    def _claim(self, directories: Iterable[LogDirectory], cluster_id: str) -> None:
+        for directory in directories:
+            try:
+                directory.claim(self.config.broker_id, cluster_id)
+            except OSError as error:
+                self._do_without(directory, f"{directory.path} cannot be written: {error.strerror or error}")
+
+    def _settle_in(self, broker: Broker) -> None:
+        """Claim new directories, now that it is known what was lost with the old ones: a crash cannot hide it."""
+        for directory in self._directories:
+            try:
+                directory.claim(broker.node_id, broker.cluster_id)
+                directory.note_siblings(self.data_dirs)
+            except OSError as error:
+                broker.replicas.directory_failed(directory, error)
+
+    def _replicas(self, image: ClusterImage) -> Replicas:
+        replicas = Replicas(self.config.broker_id, self.config, image, self._directories)
+        replicas.on_all_failed = self._fail
+        return replicas
+
+    def _open_directories(self) -> None:
+        """Take every directory. A disk that fails is done without, unless it holds what cannot be."""
+        failures: list[UnusableDirectoryError] = []
+        for path in self.config.log_dirs:
+            try:
+                self._directories.append(LogDirectory.open(path))
+            except UnusableDirectoryError as error:
+                failures.append(error)
+                self._directories.append(LogDirectory.unusable(path))
+        if len(failures) == len(self._directories):
+            raise failures[0]
+        if not self._directories[0].online and not self.config.zookeeper_connect:
+            raise StartupError(f"{failures[0]}; the first of log.dirs holds the metadata of the broker.")
+        for failure in failures:
+            logger.error(_WITHOUT, failure)
+
+    def _do_without(self, directory: LogDirectory, reason: str) -> None:
+        """Start without a directory that turns out to be of no use, unless it holds what cannot be done without."""
+        directory.fail(reason)
+        is_store = directory is self._directories[0] and not self.config.zookeeper_connect
+        if is_store or not any(each.online for each in self._directories):
+            raise StartupError(f"{reason}.")
+        logger.error(_WITHOUT, reason)
+
+    def _fail(self, sentence: str) -> None:
+        assert self._failed is not None
+        if not self._failed.done():
+            self._failed.set_result(sentence)
+
+    async def failed(self) -> str:
+        """Wait until the broker cannot go on; what to tell the operator."""
+        assert self._failed is not None, "the broker was not started"
+        return await asyncio.shield(self._failed)
+
+    def _keep_broker_id(self) -> None:
+        """Who gives no broker.id gets the one that the directory was written with, as in Kafka."""
+        known = [each.meta.broker_id for each in self._directories if each.meta is not None]
+        broker_id = next((each for each in known if each is not None), None)
+        if broker_id is not None and not self.config.is_given("broker.id"):
+            self.config.set_broker_id(broker_id)
+
+    def _load_logs(self, image: ClusterImage) -> None:
+        def settings(topic: str) -> LogConfig:
+            known = image.topics.get(topic)
+            return log_config(self.config, known.configs if known else {})
+
+        for directory in self._directories:
+            try:
+                directory.load_logs(settings)
+            except OSError as error:
+                self._do_without(directory, f"{directory.path} cannot be read: {error.strerror or error}")
+        settle_copies(self._directories)
+
+    async def stop(self) -> None:
+        """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
+        if self.broker.member is not None:
+            await self.broker.member.leave()
+        for listener in self._listeners:
+            listener.close()
+        if self._housekeeping is not None:
+            await self._housekeeping.stop()
+        if self.broker.cleaner is not None:
+            await self.broker.cleaner.stop()
+        self.broker.close()
+        if self.broker.member is not None:
+            await self.broker.member.stop()
+        await self.broker.replicas.close()
+        for directory in self._directories:
+            await asyncio.to_thread(directory.close)
+        if self._store is not None:
+            await self._store.close()
+
+    async def _abandon(self) -> None:
+        """Let go of everything after a start that failed; the data is left as it was found."""
+        for listener in self._listeners:
+            listener.close()
+        if self._member is not None:
+            await self._member.abandon()
+            self.broker.close()
+        if self._feed is not None:
+            await self._feed.stop()
+        for directory in self._directories:
+            directory.abandon()
+        if self._store is not None:
+            await self._store.close()
+
+    def _bind(self, name: str, host: str, port: int, limits: ConnectionLimits) -> None:
+        listener = Listener(
+            name,
+            host,
+            port,
+            self.config.get_int("socket.request.max.bytes"),
+            limits,
+            self.config.get_int("connections.max.idle.ms"),
+        )
+        try:
+            listener.bind()
+        except OSError as error:
+            where = f"{host or '*'}:{port}"
+            if error.errno == errno.EADDRINUSE:
+                raise StartupError(
+                    f"Port {port} on {host or 'this machine'} is taken by another program: stop it, "
+                    "or listen elsewhere with --listen HOST:PORT."
+                ) from None
+            raise StartupError(f"Cannot listen on {where}: {error.strerror or error}.") from None
+        self._listeners.append(listener)
+
+
+def _raise_file_limit() -> None:
+    """Each partition and each connection needs a descriptor: take all that the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

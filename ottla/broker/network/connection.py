@@ -1,0 +1,456 @@
+"""One client's socket: frames in, responses out, in order.
+
+Requests of a connection are handled one after another, as Kafka does: while one waits (a fetch for data, a join for
+its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
+read what it was answered. Several requests that arrive together are answered with one write.
+
+What is written and waits only for the other replicas is `Delayed`: the requests that follow are handled meanwhile, and
+their responses wait for their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from struct import Struct as Packer
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.network.delayed import Delayed
+from ottla.log.files.file_region import FileRegion
+from ottla.log.files.page_cache import is_in_memory, read_now, read_through
+
+if TYPE_CHECKING:
+    from ottla.broker.network.dispatch import Dispatcher
+
+logger = logging.getLogger(__name__)
+
+_LENGTH = Packer(">i").unpack_from
+_NOTHING = memoryview(b"")
+
+RECEIVE_BYTES = 256 * 1024
+# Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
+_READ_AHEAD = 64 * 1024
+# One turn of one connection: then others have theirs.
+_BYTES_PER_TURN = 64 * 1024
+# Responses that wait for a client to read them: beyond it nothing more is handled for that client.
+_MAX_QUEUED = 4 * 1024 * 1024
+# Requests that wait for replicas: beyond it nothing more is handled for that client.
+_MAX_DELAYED = 2000
+# Below this a read and one joint write are cheaper than a sendfile of its own.
+_SENDFILE_FROM = 32 * 1024
+
+
+class Connection:
+    """A socket and the bytes in flight on it. Owned by the event loop; never used after `close`."""
+
+    __slots__ = (
+        "_busy",
+        "_delayed",
+        "_dispatcher",
+        "_filled",
+        "_loop",
+        "_max_request_bytes",
+        "_muted",
+        "_on_close",
+        "_out",
+        "_paused",
+        "_pending",
+        "_queued",
+        "_settling",
+        "_socket",
+        "_stash",
+        "_warmed",
+        "_warming",
+        "_writing",
+        "active",
+        "client_host",
+        "client_id",
+        "client_id_raw",
+        "closed",
+        "closing",
+        "fd",
+        "idle_since",
+        "listener",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        client_host: str,
+        listener: str,
+        dispatcher: Dispatcher,
+        max_request_bytes: int,
+        on_close: Callable[[Connection], None],
+    ) -> None:
+        self._socket = sock
+        self.fd = sock.fileno()
+        self.client_host = client_host
+        self.listener = listener
+        self.client_id: str | None = None
+        self.client_id_raw = b""
+        self.closed = False
+        self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
+        self.waiting: Any = None  # the dispatcher's note of the request that waits
+        self._dispatcher = dispatcher
+        self._max_request_bytes = max_request_bytes
+        self._on_close = on_close
+        self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
+        self._filled = 0
+        self._pending: asyncio.Future[Any] | None = None
+        self._muted: asyncio.TimerHandle | None = None
+        # No request is handled: one is pending, the client is throttled, or it does not read its responses.
+        self._busy = False
+        self._queued = 0  # bytes in `_out`
+        # Delayed answers, and the responses that have to follow them.
+        self._delayed: deque[Delayed | tuple[list[Any], int]] = deque()
+        self._settling = False
+        self.active = True  # since the listener last looked for idle connections
+        self.idle_since = 0.0
+        self._out: deque[Any] = deque()  # bytes and file regions still to be sent
+        self._writing = False
+        self._warming = False
+        self._warmed = False
+        self._paused = False
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        loop.add_reader(self.fd, self._on_readable)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._loop.remove_reader(self.fd)
+        if self._writing:
+            self._loop.remove_writer(self.fd)
+        self._socket.close()
+        self._out.clear()
+        self._stash = _NOTHING
+        if self._pending is not None:
+            self._pending.cancel()
+            self._pending = None
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
+        delayed, self._delayed = self._delayed, deque()
+        for entry in delayed:
+            if isinstance(entry, Delayed) and not entry.is_complete:
+                entry.abandon()
+        for callback in list(self.closing.values()):
+            callback()
+        self._on_close(self)
+
+    @property
+    def is_served(self) -> bool:
+        """It is the broker and not the client that keeps the connection silent."""
+        return self._pending is not None or self._muted is not None or bool(self._delayed)
+
+    # Receiving
+
+    def _on_readable(self) -> None:
+        self.active = True
+        try:
+            if self._filled or self._busy:
+                self._receive_into_stash()
+            else:
+                view = self._dispatcher.receive_view
+                received = self._socket.recv_into(view)
+                if not received:
+                    self.close()
+                    return
+                self._take_frames(view, received)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self.close()
+
+    def _receive_into_stash(self) -> None:
+        if self._filled == len(self._stash):
+            if self._busy and self._filled >= _READ_AHEAD:
+                self._pause()
+                return
+            self._keep(self._stash, 0, self._filled)
+        received = self._socket.recv_into(self._stash[self._filled :])
+        if not received:
+            self.close()
+            return
+        self._filled += received
+        if not self._busy:
+            self._take_stashed_frames()
+
+    def _take_stashed_frames(self) -> None:
+        stash, filled = self._stash, self._filled
+        if filled < 4 or filled < 4 + _LENGTH(stash, 0)[0] <= len(stash):
+            return
+        self._stash, self._filled = _NOTHING, 0
+        self._take_frames(stash, filled)
+        self._dispatcher.frames.give_back(stash)
+
+    def _take_frames(self, view: memoryview, end: int) -> None:
+        """Handle the complete frames in `view[:end]` and stash what is left."""
+        position = 0
+        handle = self._dispatcher.handle
+        while end - position >= 4:
+            size = _LENGTH(view, position)[0]
+            if not 0 <= size <= self._max_request_bytes:
+                self._send()
+                self._refuse_size(size)
+                return
+            stop = position + 4 + size
+            if stop > end:
+                break
+            pending = handle(self, view[position + 4 : stop])
+            position = stop
+            if self.closed:
+                return
+            if pending is not None:
+                self._pending = pending
+                self._busy = True
+                pending.add_done_callback(self._on_answered)
+                break
+            if self._queued > _MAX_QUEUED:
+                self._send()
+                if self.closed:
+                    return
+                self._busy = self._busy or self._queued > _MAX_QUEUED
+            if len(self._delayed) >= _MAX_DELAYED:
+                self._busy = True
+            if self._busy:
+                break
+        if position < end:
+            self._keep(view, position, end)
+        self._send()
+
+    def _keep(self, view: memoryview, position: int, end: int) -> None:
+        """Stash `view[position:end]`, with room for the rest of the frame that begins there."""
+        left = end - position
+        room = _READ_AHEAD if self._busy else 4
+        if left >= 4:
+            room = max(room, 4 + _LENGTH(view, position)[0])
+        if left >= room:
+            room = left + _READ_AHEAD
+        stash = self._dispatcher.frames.take(room)
+        stash[:left] = view[position:end]
+        self._stash, self._filled = stash, left
+
+    def _refuse_size(self, size: int) -> None:
+        logger.warning(
+            "Closing the connection from %s: a request of %d bytes is outside 0..%d (socket.request.max.bytes)",
+            self.client_host,
+            size,
+            self._max_request_bytes,
+        )
+        self.close()
+
+    def _pause(self) -> None:
+        self._paused = True
+        self._loop.remove_reader(self.fd)
+
+    def _on_answered(self, pending: asyncio.Future[Any]) -> None:
+        """The waiting request has its response: go on with what came meanwhile."""
+        if self.closed:
+            return
+        self._pending = None
+        self._dispatcher.finish(self, pending)
+        if not self.closed:
+            self._go_on()
+            self._send()
+
+    def mute(self, seconds: float) -> None:
+        """Handle nothing more of this client for so long; what it is owed is sent."""
+        if self.closed:
+            return
+        self._busy = True
+        if self._muted is not None:
+            self._muted.cancel()
+        self._muted = self._loop.call_later(seconds, self._unmute)
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self._go_on()
+        self._send()
+
+    def _go_on(self) -> None:
+        """Take up what came meanwhile, unless something else still stands in the way."""
+        if (
+            self._pending is not None
+            or self._muted is not None
+            or self._queued > _MAX_QUEUED
+            or len(self._delayed) >= _MAX_DELAYED
+        ):
+            return
+        self._busy = False
+        if self._paused:
+            self._paused = False
+            self._loop.add_reader(self.fd, self._on_readable)
+        if self._filled:
+            self._take_stashed_frames()
+
+    # Delayed answers
+
+    def delay(self, delayed: Delayed) -> None:
+        """Answer this one when it is complete, and before all that is asked after it."""
+        self._delayed.append(delayed)
+
+    def settle_soon(self) -> None:
+        """One commit may complete many: they are answered together after this turn."""
+        if not self._settling and not self.closed:
+            self._settling = True
+            self._loop.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        self._settling = False
+        self.settle()
+
+    def settle(self) -> None:
+        """Answer what is complete, in order."""
+        delayed = self._delayed
+        while delayed and not self.closed:
+            head = delayed[0]
+            if isinstance(head, Delayed):
+                if not head.is_complete:
+                    break
+                delayed.popleft()
+                self._dispatcher.respond_delayed(head)
+            else:
+                delayed.popleft()
+                self.queue(*head)
+        if not self.closed:
+            if self._busy:
+                self._go_on()
+            self._send()
+
+    # Sending: `_out` drains in order; at most one of `_writing` (the socket is full) and `_warming` (a region is
+    # not in memory and is being read by a thread) holds it up.
+
+    def write(self, parts: list[Any], size: int) -> None:
+        """Queue one response of so many bytes; `_send` follows at the end of the turn."""
+        if self._delayed:
+            self._delayed.append((parts, size))
+        else:
+            self.queue(parts, size)
+
+    def queue(self, parts: list[Any], size: int) -> None:
+        """Queue a response whose turn it is."""
+        self._out.extend(parts)
+        self._queued += size
+
+    def _send(self) -> None:
+        if self._writing or self._warming or not self._out or self.closed:
+            return
+        try:
+            drained = self._send_some()
+        except (BlockingIOError, InterruptedError):
+            drained = False
+        except OSError as error:
+            self._cannot_send(error)
+            return
+        if not drained and not self._warming:
+            self._writing = True
+            self._loop.add_writer(self.fd, self._on_writable)
+
+    def _on_writable(self) -> None:
+        self.active = True
+        try:
+            drained = self._send_some()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._cannot_send(error)
+            return
+        if drained or self._warming:
+            self._writing = False
+            self._loop.remove_writer(self.fd)
+        if self._busy:
+            self._go_on()
+
+    def _cannot_send(self, error: OSError) -> None:
+        """The client has gone; or the disk has that the response is read from."""
+        head = self._out[0] if self._out else None
+        if error.errno == errno.EIO and isinstance(head, FileRegion) and head.file is not None:
+            self._dispatcher.read_failed(head.file.path, error)
+        self.close()
+
+    def _send_some(self) -> bool:
+        """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
+        out = self._out
+        budget = _BYTES_PER_TURN
+        while out:
+            if budget <= 0:
+                return False
+            head = out[0]
+            if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
+                size = min(head.size, budget)
+                if not self._warmed and not is_in_memory(head.fd, head.position, size):
+                    self._warm(head, size)
+                    return False
+                self._warmed = False
+                sent = os.sendfile(self.fd, head.fd, head.position, size)
+                if not sent:
+                    raise OSError("the segment ended early")
+                if sent == head.size:
+                    out.popleft()
+                else:
+                    out[0] = FileRegion(head.file, head.position + sent, head.size - sent)
+                budget -= sent
+                self._queued -= sent
+                continue
+            batch, more = self._gather()
+            if not batch:
+                self._warm(out[0], out[0].size)
+                return False
+            try:
+                sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            budget -= sent
+            self._queued -= sent
+            if sent < len(batch):
+                out.appendleft(memoryview(batch)[sent:])
+                return False  # the socket is full
+        return True
+
+    def _gather(self) -> tuple[Any, bool]:
+        """Take everything up to the next sendfile off the queue as one piece; and whether something follows.
+
+        Nothing, if the first is a region that is not in memory.
+        """
+        out = self._out
+        pieces: list[Any] = []
+        while out:
+            head = out[0]
+            if isinstance(head, FileRegion):
+                if head.size >= _SENDFILE_FROM:
+                    break
+                data = read_now(head.fd, head.position, head.size)
+                if data is None:
+                    if pieces or not self._warmed:
+                        break
+                    data = head.read()
+                self._warmed = False
+                pieces.append(data)
+            else:
+                pieces.append(head)
+            out.popleft()
+        return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(out)
+
+    def _warm(self, region: FileRegion, size: int) -> None:
+        """Let a thread wait for the disk, and go on when it has."""
+        self._warming = True
+        warmed = self._loop.run_in_executor(None, read_through, region.fd, region.position, size)
+        warmed.add_done_callback(self._on_warm)
+
+    def _on_warm(self, read: asyncio.Future[None]) -> None:
+        if not read.cancelled():
+            read.exception()  # what cannot be read is found out when it is sent
+        self._warming = False
+        self._warmed = True  # once is enough, even if memory is so short that it is gone again
+        self._send()
+        if self._busy and not self.closed:
+            self._go_on()

@@ -1,0 +1,184 @@
+"""Accepts connections on one listener and hands each to a `Connection`.
+
+Sockets are driven directly (readers and writers on the event loop) instead of through transports: a response that
+carries log segments can then go out by `sendfile`, and requests are parsed in the buffer that they were received in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING
+
+from ottla.broker.network.connection import Connection
+
+if TYPE_CHECKING:
+    from ottla.broker.network.connection_limits import ConnectionLimits
+    from ottla.broker.network.dispatch import Dispatcher
+
+logger = logging.getLogger(__name__)
+
+_ACCEPTS_PER_TURN = 64
+# IPv4 clients of an IPv6 socket, as everybody else writes them.
+_MAPPED = "::ffff:"
+# A client that is turned away while throttled is kept waiting; more of them than this are not.
+_MAX_KEPT_WAITING = 1000
+# How often the idle are looked for: so many times in the time they are allowed.
+_LOOKS_PER_IDLE_TIME = 10
+
+
+class Listener:
+    """One bound address. Owned by the event loop."""
+
+    def __init__(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        max_request_bytes: int,
+        limits: ConnectionLimits,
+        max_idle_ms: int,
+    ) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.connections: set[Connection] = set()
+        self._dispatcher: Dispatcher
+        self._max_request_bytes = max_request_bytes
+        self._limits = limits
+        self._max_idle = max_idle_ms / 1000
+        self._socket: socket.socket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._accepting = False
+        self._refused: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._idle_timer: asyncio.TimerHandle | None = None
+
+    def bind(self) -> None:
+        """Take the address; raises OSError when it cannot be had. Nothing is accepted yet."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            listening.bind((self.host, self.port))
+            listening.listen(4096)
+        except OSError:
+            listening.close()
+            raise
+        listening.setblocking(False)
+        self._socket = listening
+        self.port = listening.getsockname()[1]
+
+    def open(self, dispatcher: Dispatcher) -> None:
+        """Begin to accept."""
+        assert self._socket is not None
+        self._dispatcher = dispatcher
+        self._loop = asyncio.get_running_loop()
+        self._resume()
+        if self._max_idle > 0:
+            self._look_for_idle()
+
+    # Accepting
+
+    def _on_acceptable(self) -> None:
+        assert self._socket is not None
+        assert self._loop is not None
+        for _ in range(_ACCEPTS_PER_TURN):
+            if not self._limits.has_room(self.name):
+                self._pause()
+                self._limits.when_room(self._resume)
+                return
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                # Out of file descriptors, most likely: keep serving those who are here and try again shortly.
+                logger.error("Listener %s cannot accept a connection: %s", self.name, error)
+                self._pause()
+                self._loop.call_later(0.5, self._resume)
+                return
+            self._admit(accepted, address[0].removeprefix(_MAPPED), self._loop)
+            if pause := self._limits.pause(self.name, self._loop.time()):
+                self._pause()
+                self._loop.call_later(pause, self._resume)
+                return
+
+    def _admit(self, accepted: socket.socket, ip: str, loop: asyncio.AbstractEventLoop) -> None:
+        if wait := self._limits.throttled(ip, loop.time()):
+            self._refuse_later(accepted, wait, loop)
+            return
+        if reason := self._limits.refusal(ip):
+            logger.info("Refusing a connection from %s on listener %s: %s", ip, self.name, reason)
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection = Connection(
+            accepted, ip, self.name, self._dispatcher, self._max_request_bytes, self._forget
+        )
+        self.connections.add(connection)
+        self._limits.enter(self.name, ip)
+        connection.open(loop)
+
+    def _refuse_later(self, accepted: socket.socket, wait: float, loop: asyncio.AbstractEventLoop) -> None:
+        """Of a client that reconnects too often, the connection is closed only when its time has passed."""
+
+        def close() -> None:
+            self._refused.pop(accepted, None)
+            accepted.close()
+
+        if len(self._refused) >= _MAX_KEPT_WAITING:
+            accepted.close()
+        else:
+            self._refused[accepted] = loop.call_later(wait, close)
+
+    def _pause(self) -> None:
+        if self._socket is not None and self._loop is not None and self._accepting:
+            self._accepting = False
+            self._loop.remove_reader(self._socket.fileno())
+
+    def _resume(self) -> None:
+        if self._socket is not None and self._loop is not None and not self._accepting:
+            self._accepting = True
+            self._loop.add_reader(self._socket.fileno(), self._on_acceptable)
+
+    def _forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self._limits.leave(self.name, connection.client_host)
+
+    # Idle connections: one look at all of them now and then, and no timer for any
+
+    def _look_for_idle(self) -> None:
+        assert self._loop is not None
+        now = self._loop.time()
+        for connection in list(self.connections):
+            if connection.active or connection.is_served:
+                connection.active = False
+                connection.idle_since = now
+            elif now - connection.idle_since >= self._max_idle:
+                logger.info("Closing the connection from %s: it is idle", connection.client_host)
+                connection.close()
+        self._idle_timer = self._loop.call_later(self._max_idle / _LOOKS_PER_IDLE_TIME, self._look_for_idle)
+
+    # The end
+
+    def stop_accepting(self) -> None:
+        if self._socket is not None:
+            self._pause()
+            self._socket.close()
+            self._socket = None
+
+    def close(self) -> None:
+        self.stop_accepting()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for refused, timer in self._refused.items():
+            timer.cancel()
+            refused.close()
+        self._refused.clear()
+        for connection in list(self.connections):
+            connection.close()

@@ -1,0 +1,1 @@
+"""Client quotas in force, and how rates are measured."""

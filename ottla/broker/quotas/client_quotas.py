@@ -1,0 +1,239 @@
+"""Client quotas in force: who may do how much, and how long who did more has to wait.
+
+As in Kafka, a client that goes over its quota is answered, told for how long it is throttled, and not heard for that
+long. What counts against which quota is decided by the most specific entity that has the quota at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from ottla.broker.quotas.rate import Rate
+from ottla.broker.quotas.token_bucket import TokenBucket
+from ottla.metadata.client_quotas import (
+    CLIENT_ID,
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    IP,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    USER,
+    Entity,
+    entity,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.network.dispatch import RequestContext
+    from ottla.metadata.configs.broker_config import BrokerConfig
+    from ottla.protocol.codec import Response
+
+_PRODUCE = 0
+_FORGET_ABOVE = 1000
+_INT_MAX = 2**31 - 1
+_CLIENT_QUOTAS = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
+Who = tuple[str | None, str | None]  # user and client id; None where the quota does not tell them apart
+
+
+class RequestCost:
+    """What a request has cost so far, noted only while somebody has a quota."""
+
+    __slots__ = ("seconds", "size", "started")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.started = perf_counter()
+        self.seconds = -1.0  # of the turn in which it began, for one that has to wait
+
+    def pause(self) -> None:
+        self.seconds = perf_counter() - self.started
+
+
+class _Meter(Protocol):
+    def is_idle(self, now: float) -> bool: ...
+
+
+M = TypeVar("M", bound=_Meter)
+
+
+class _Limits(Generic[M]):
+    """One kind of quota: the limits of everybody, and a meter of what everybody who has one did lately."""
+
+    def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
+        self._key = key
+        self._new_meter = new_meter
+        self._limits: dict[Entity, float] = {}
+        self._found: dict[tuple[str, str], tuple[float, M] | None] = {}
+        self._meters: dict[Who, M] = {}
+
+    def set_limits(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
+        self._limits = {of: limits[self._key] for of, limits in quotas.items() if self._key in limits}
+        self._found.clear()
+        if not self._limits:
+            self._meters.clear()
+
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
+    def find(self, user: str, client_id: str) -> tuple[float, M] | None:
+        """The limit of a client and the meter that counts against it, or None."""
+        key = (user, client_id)
+        if key not in self._found:
+            now = monotonic()
+            if len(self._found) > _FORGET_ABOVE:
+                self._found.clear()
+                self._meters = {who: meter for who, meter in self._meters.items() if not meter.is_idle(now)}
+            self._found[key] = self._find(user, client_id)
+        return self._found[key]
+
+    def _find(self, user: str, client_id: str) -> tuple[float, M] | None:
+        for names, who in (
+            ({USER: user, CLIENT_ID: client_id}, (user, client_id)),
+            ({USER: user, CLIENT_ID: None}, (user, client_id)),
+            ({USER: user}, (user, None)),
+            ({USER: None, CLIENT_ID: client_id}, (user, client_id)),
+            ({USER: None, CLIENT_ID: None}, (user, client_id)),
+            ({USER: None}, (user, None)),
+            ({CLIENT_ID: client_id}, (None, client_id)),
+            ({CLIENT_ID: None}, (None, client_id)),
+        ):
+            limit = self._limits.get(entity(names))
+            if limit is not None:
+                meter = self._meters.get(who)
+                if meter is None:
+                    meter = self._meters[who] = self._new_meter()
+                return limit, meter
+        return None
+
+
+class _Quota(_Limits[Rate]):
+    def __init__(self, key: str, windows: int, seconds: int) -> None:
+        super().__init__(key, lambda: Rate(windows, seconds))
+
+    def charge(self, user: str, client_id: str, amount: float) -> float:
+        """Count it, and say for how many seconds the client has to wait."""
+        found = self.find(user, client_id)
+        if found is None:
+            return 0.0
+        limit, rate = found
+        now = monotonic()
+        rate.record(amount, now)
+        return rate.excess(limit, now)
+
+
+class MutationQuota:
+    """What one request may still change: partitions count when it is decided to create or delete them (KIP-599).
+
+    A strict one refuses changes while there is a debt; one that is not makes the client wait afterwards.
+    """
+
+    def __init__(self, found: tuple[float, TokenBucket] | None, *, strict: bool) -> None:
+        self._found = found
+        self._strict = strict
+        self.throttle_ms = 0
+
+    def charge(self, partitions: int) -> None:
+        """KafkaError(THROTTLING_QUOTA_EXCEEDED) if it must not be done now."""
+        if self._found is None:
+            return
+        limit, bucket = self._found
+        now = monotonic()
+        if self._strict and bucket.left(limit, now) < 0:
+            self.throttle_ms = _milliseconds(bucket.wait(limit, now))
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        bucket.spend(partitions, limit, now)
+        if not self._strict:
+            self.throttle_ms = _milliseconds(bucket.wait(limit, now))
+
+
+class ClientQuotas:
+    """All quotas of a broker. `active` is False while there are none, and then nothing here is called.
+
+    Owner: the event loop.
+    """
+
+    def __init__(self, config: BrokerConfig) -> None:
+        windows, seconds = config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds")
+        self.active = False
+        self._seconds = seconds
+        self._burst_seconds = (windows - 1) * seconds or seconds
+        self._produce, self._fetch, self._request = (_Quota(key, windows, seconds) for key in _CLIENT_QUOTAS)
+        buckets = (
+            config.get_int("controller.quota.window.num"),
+            config.get_int("controller.quota.window.size.seconds"),
+        )
+        self._mutation = _Limits(CONTROLLER_MUTATION_RATE, lambda: TokenBucket(*buckets))
+        self._ips: dict[str | None, float] = {}
+
+    def set_quotas(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
+        """Take over what the cluster says; what was counted stays counted."""
+        self._mutation.set_limits(quotas)
+        for quota in (self._produce, self._fetch, self._request):
+            quota.set_limits(quotas)
+        self.active = bool(self._produce or self._fetch or self._request or self._mutation)
+        self._ips = {
+            dict(of)[IP]: limits[CONNECTION_CREATION_RATE]
+            for of, limits in quotas.items()
+            if IP in dict(of) and CONNECTION_CREATION_RATE in limits
+        }
+
+    def ip_rate(self, ip: str) -> float | None:
+        """Connections per second that an address may open."""
+        return self._ips.get(ip, self._ips.get(None))
+
+    # Fetch: the client is told to come again, and gets nothing until then
+
+    def fetch_bytes(self, context: RequestContext) -> int | None:
+        """The most that one answer may hold for the client ever to get it, None without a limit."""
+        found = self._fetch.find(context.user, context.client_id) if self._fetch else None
+        return None if found is None else int(found[0] * self._burst_seconds)
+
+    def throttle_fetch(self, context: RequestContext, size: int) -> int:
+        """Milliseconds that the client has to wait instead of getting `size` bytes now; 0 lets it have them.
+
+        A batch may be larger than all windows together allow: who had nothing lately gets it, or would never get on.
+        """
+        found = self._fetch.find(context.user, context.client_id) if self._fetch else None
+        if found is None:
+            return 0
+        limit, rate = found
+        now = monotonic()
+        was_idle = rate.measure(now) <= 0
+        rate.record(size, now)
+        wait = _milliseconds(rate.excess(limit, now))
+        if was_idle or not wait:
+            return 0
+        rate.record(-size, now)
+        return wait
+
+    def mutations(self, context: RequestContext, *, strict: bool) -> MutationQuota:
+        found = self._mutation.find(context.user, context.client_id) if self._mutation else None
+        return MutationQuota(found, strict=strict)
+
+    # Everything
+
+    def settle(self, api_key: int, response: Response | None, context: RequestContext) -> None:
+        """Charge a request that is done; a throttled client is told so, and then not heard."""
+        cost = context.cost
+        if cost is None or not self.active:
+            return
+        user, client_id = context.user, context.client_id
+        wait: int = getattr(response, "throttle_time_ms", 0)
+        if api_key == _PRODUCE and self._produce:
+            wait = max(wait, _milliseconds(self._produce.charge(user, client_id, cost.size)))
+        if self._request:
+            seconds = cost.seconds if cost.seconds >= 0 else perf_counter() - cost.started
+            # Never longer than a window: the broker's own slowness must not lock anybody out.
+            excess = min(self._request.charge(user, client_id, seconds * 100), self._seconds)
+            wait = max(wait, _milliseconds(excess))
+        if wait:
+            if response is not None and "throttle_time_ms" in type(response).fields:
+                response.throttle_time_ms = wait  # type: ignore[attr-defined]
+            context.connection.mute(wait / 1000)
+
+
+def _milliseconds(seconds: float) -> int:
+    return min(round(seconds * 1000), _INT_MAX)

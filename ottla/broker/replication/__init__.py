@@ -1,0 +1,1 @@
+"""The leader's half of replication: fetches of followers."""

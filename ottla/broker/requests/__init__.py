@@ -1,0 +1,1 @@
+"""What several request handlers share."""

@@ -1,0 +1,104 @@
+"""What configurations belong to, as DescribeConfigs and the APIs that alter them name it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.broker import loggers
+from ottla.cluster.topics.topic_admin import Alteration
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+Resource = tuple[int, str]  # type and name
+
+
+class Outcome(NamedTuple):
+    """What came of one resource, in the order of the request."""
+
+    resource_type: int
+    resource_name: str
+    error_code: int
+    error_message: str | None
+
+
+async def alter_each(
+    broker: Broker,
+    wanted: Sequence[tuple[Resource, Alteration]],
+    *,
+    validate_only: bool,
+    incremental: bool,
+) -> list[Outcome]:
+    """Alter every resource on its own: one that is refused does not keep the others back.
+
+    Loggers can be changed one by one only: to replace all levels would be to forget what is not named.
+    """
+    times = Counter(resource for resource, _ in wanted)
+    outcomes = []
+    for resource, alteration in wanted:
+        try:
+            if times[resource] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            if resource[0] == ResourceType.BROKER_LOGGER and incremental:
+                _alter_loggers(broker, resource[1], alteration, validate_only)
+            else:
+                await _alter(broker, resource, alteration, validate_only)
+            outcomes.append(Outcome(*resource, ErrorCode.NONE, None))
+        except KafkaError as error:
+            outcomes.append(Outcome(*resource, error.code, error.message))
+    return outcomes
+
+
+async def _alter(broker: Broker, resource: Resource, alteration: Alteration, validate_only: bool) -> None:
+    """Alter one resource; KafkaError with Kafka's words where that is not possible."""
+    kind, name = resource
+    match kind:
+        case ResourceType.TOPIC:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+            await broker.topic_admin.alter_topic_configs(name, alteration, validate_only=validate_only)
+        case ResourceType.BROKER:
+            broker_id = parse_broker_id(name, "Node") if name else None
+            await broker.topic_admin.alter_broker_configs(broker_id, alteration, validate_only=validate_only)
+        case ResourceType.GROUP:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+            await broker.topic_admin.alter_group_configs(name, alteration, validate_only=validate_only)
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+            await broker.topic_admin.alter_client_metrics(name, alteration, validate_only=validate_only)
+        case _:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _alter_loggers(broker: Broker, name: str, alteration: Alteration, validate_only: bool) -> None:
+    if parse_broker_id(name, "Node") != broker.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Unexpected node id. Expected {broker.node_id}, but received {name}"
+        )
+    levels = alteration(loggers.own_levels())
+    if not validate_only:
+        loggers.set_levels(levels)
+
+
+def parse_broker_id(name: str, what: str = "Broker") -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{what} id must be an integer, but it is: {name}"
+        ) from None

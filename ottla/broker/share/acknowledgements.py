@@ -1,0 +1,83 @@
+"""What ShareFetch and ShareAcknowledge have in common: members say what came of the records they were given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.broker.share.live_share_partition import LiveSharePartition
+from ottla.broker.share.share_sessions import SharedPartition
+from ottla.coordinator.share.share_partition import Acknowledgement, check_acknowledgements
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+
+Outcomes = dict[SharedPartition, KafkaError | None]
+
+
+class _Batch(Protocol):
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+def named(group_id: str | None, member_id: str | None) -> tuple[str, str]:
+    if not group_id or not member_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    return group_id, member_id
+
+
+def acknowledge(
+    broker: Broker,
+    group_id: str,
+    member_id: str,
+    said: Mapping[SharedPartition, Sequence[_Batch]],
+    *,
+    may_renew: bool,
+) -> Outcomes | Awaitable[Outcomes]:
+    """Apply what a member says about partitions; what is wrong with each, if anything.
+
+    All are begun at once. An awaitable, where something has yet to be written.
+    """
+    outcomes: Outcomes = {}
+    pending: dict[SharedPartition, asyncio.Future[None]] = {}
+    for partition, batches in said.items():
+        try:
+            future = _begin(broker, group_id, member_id, partition, batches, may_renew)
+        except KafkaError as error:
+            outcomes[partition] = error
+        else:
+            outcomes[partition] = None
+            if future is not None:
+                pending[partition] = future
+    return _wait(outcomes, pending) if pending else outcomes
+
+
+def _begin(
+    broker: Broker,
+    group_id: str,
+    member_id: str,
+    partition: SharedPartition,
+    batches: Sequence[_Batch],
+    may_renew: bool,
+) -> asyncio.Future[None] | None:
+    said = [Acknowledgement(b.first_offset, b.last_offset, b.acknowledge_types) for b in batches]
+    check_acknowledgements(said, may_renew=may_renew)
+    live = broker.sharing.partitions.get(group_id, *partition)
+    if not isinstance(live, LiveSharePartition):
+        # It is being read: nobody has records of it from here.
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD_STATE, "The record cannot be acknowledged. It is not acquired."
+        )
+    return live.acknowledge(member_id, said)
+
+
+async def _wait(outcomes: Outcomes, pending: dict[SharedPartition, asyncio.Future[None]]) -> Outcomes:
+    for partition, future in pending.items():
+        try:
+            await future
+        except KafkaError as error:
+            outcomes[partition] = error
+    return outcomes

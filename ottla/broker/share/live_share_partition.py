@@ -1,0 +1,355 @@
+"""A partition that a share group reads from this broker: records handed out, locks that run, state that is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ottla.broker.share.state_access import ShareStates
+from ottla.broker.share.state_handlers import WRITE
+from ottla.coordinator.share.share_partition import (
+    Acknowledgement,
+    AcknowledgeType,
+    AcquiredBatch,
+    Change,
+    SharePartition,
+    StateBatch,
+)
+from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey, state_batches
+from ottla.metadata.configs.config_defs import Value
+from ottla.metadata.configs.group_configs import (
+    AUTO_OFFSET_RESET,
+    DELIVERY_COUNT_LIMIT,
+    ISOLATION_LEVEL,
+    PARTITION_MAX_RECORD_LOCKS,
+    RECORD_LOCK_DURATION,
+    RENEW_ACKNOWLEDGE_ENABLE,
+    group_int,
+    group_value,
+    parse_offset_reset,
+)
+from ottla.protocol.batch_header import BatchHeader, read_header
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages import read_share_group_state, write_share_group_state
+
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.cluster.partition import Partition
+    from ottla.log.segments.transaction_index import AbortedTransaction
+
+logger = logging.getLogger(__name__)
+
+_BATCH_OVERHEAD = 61
+_FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INVALID_REQUEST)
+_TOLD = {
+    ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    **dict.fromkeys(_FENCED, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+}
+
+
+def told(error: KafkaError) -> KafkaError:
+    """What a member hears of an error of the share coordinator, which it does not know."""
+    return KafkaError(_TOLD.get(error.code, error.code), error.message)
+
+
+class FreedWaiter(Protocol):
+    def freed(self) -> None:
+        """Records that were locked are free again."""
+
+
+class Handed(NamedTuple):
+    records: bytes
+    acquired: list[AcquiredBatch]
+
+
+class _Write:
+    """A change on its way to the coordinator, and who waits for it."""
+
+    __slots__ = ("anyway", "change", "error", "future")
+
+    def __init__(self, change: Change, *, anyway: bool) -> None:
+        self.change = change
+        self.anyway = anyway  # it happens even if it cannot be written
+        self.future: asyncio.Future[None] | None = None
+        self.error: KafkaError | None = None
+
+    def finish(self, error: KafkaError | None) -> None:
+        self.error = error
+        if self.future is not None and not self.future.done():
+            if error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(error)
+                self.future.exception()  # who asked may have gone
+
+
+class LiveSharePartition:
+    """A share-partition whose state is written before anybody sees a change of it, one write after another.
+
+    Invariant: what is decided and not written yet is in `_writing` or in `_queued`. Owner: the event loop.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        states: ShareStates,
+        key: ShareKey,
+        partition: Partition,
+        found: read_share_group_state.PartitionResult,
+    ) -> None:
+        self.key = key
+        self.partition = partition
+        self.waiters: set[FreedWaiter] = set()
+        self.on_fenced: Callable[[LiveSharePartition], None] | None = None
+        self._broker = broker
+        self._states = states
+        self._leader_epoch = partition.leader_epoch
+        self._state_epoch = found.state_epoch
+        self._timer: asyncio.TimerHandle | None = None
+        self._queued: list[_Write] = []
+        self._archived: list[StateBatch] = []  # to be written with the next change
+        self._writing: list[_Write] = []
+        self._task: asyncio.Task[None] | None = None
+        self._ended = False
+        if found.start_offset == UNINITIALIZED:
+            self.share = SharePartition(self._first_offset())
+        else:
+            self.share = SharePartition(found.start_offset, state_batches(found.state_batches))
+
+    def is_of(self, partition: Partition) -> bool:
+        return self.partition is partition and self._leader_epoch == partition.leader_epoch
+
+    @property
+    def lock_ms(self) -> int:
+        return self._own_int(RECORD_LOCK_DURATION)
+
+    def hand_out(self, member_id: str, max_bytes: int, most: int, *, min_one: bool) -> Handed:
+        """Lock records for a member, and return the batches that they are in."""
+        share, log = self.share, self.partition.log
+        share.log_starts_at(log.log_start_offset)
+        committed_only = self._own(ISOLATION_LEVEL) == "read_committed"
+        upto = self.partition.last_stable_offset if committed_only else self.partition.high_watermark
+        most = min(most, self._lock_limit - share.locked)
+        first = share.next_offset
+        if most <= 0 or first >= upto:
+            return Handed(b"", [])
+        region = log.read(first, max_bytes, upto=upto, min_one=min_one)
+        data = region.read()
+        aborted = log.aborted_transactions(first, region) if committed_only else []
+        deadline_ms = self._broker.now_ms() + self.lock_ms
+        acquired: list[AcquiredBatch] = []
+        position = end = 0
+        while most > 0 and position + _BATCH_OVERHEAD <= len(data):
+            header = read_header(data, position)
+            position += header.size
+            if position > len(data):
+                break  # a slice may end inside a batch
+            if not share.skip_to(header.base_offset):
+                break
+            begin, first = first, header.next_offset
+            if aborted and _is_aborted(header, aborted):
+                # Not waited for: whoever reads them again finds again that nobody is to have them.
+                self._archived += share.archive(begin, header.last_offset)
+                continue
+            taken = share.acquire(member_id, begin, header.last_offset, most, deadline_ms)
+            if taken:
+                most -= sum(batch.last - batch.first + 1 for batch in taken)
+                acquired += taken
+                end = position
+        if self._archived:
+            share.settle()
+            if not self._writing:
+                self._send()
+        if acquired:
+            self._watch_locks()
+        return Handed(data[:end], acquired)
+
+    def acknowledge(self, member_id: str, batches: Sequence[Acknowledgement]) -> asyncio.Future[None] | None:
+        """None: it is written. Raises KafkaError with nothing changed, or the future does."""
+        if not self._own(RENEW_ACKNOWLEDGE_ENABLE) and any(
+            AcknowledgeType.RENEW in types for _, _, types in batches
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
+            )
+        deadline_ms = self._broker.now_ms() + self.lock_ms
+        change = self.share.acknowledge(member_id, batches, self._count_limit, deadline_ms)
+        if not change:
+            self._watch_locks()
+            return None
+        write = self._write(change, anyway=False)
+        if write.error is not None:
+            raise write.error
+        return write.future
+
+    def release(self, member_id: str) -> None:
+        """The member is gone: what it had locked goes to others."""
+        change = self.share.release(member_id, self._count_limit)
+        if change:
+            self._write(change, anyway=True)
+
+    # Ending
+
+    def end(self, error: ErrorCode) -> None:
+        """Not used any more. With an error what was not sent yet fails, without one it is written."""
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if error:
+            queued, self._queued = self._queued, []
+            for write in queued:
+                write.finish(KafkaError(error))
+        self._wake()
+
+    @property
+    def is_writing(self) -> bool:
+        return self._task is not None
+
+    async def written(self) -> None:
+        """Nothing more is on its way to the coordinator."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    def abandon(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    # Steps
+
+    @property
+    def _count_limit(self) -> int:
+        return self._own_int(DELIVERY_COUNT_LIMIT)
+
+    @property
+    def _lock_limit(self) -> int:
+        return self._own_int(PARTITION_MAX_RECORD_LOCKS)
+
+    def _own(self, name: str) -> Value:
+        """What the group has set for itself, or else the broker for all groups."""
+        return group_value(
+            self._broker.config, self._broker.image.group_configs.get(self.key.group_id, {}), name
+        )
+
+    def _own_int(self, name: str) -> int:
+        return group_int(
+            self._broker.config, self._broker.image.group_configs.get(self.key.group_id, {}), name
+        )
+
+    def _first_offset(self) -> int:
+        reset = parse_offset_reset(str(self._own(AUTO_OFFSET_RESET)))
+        log = self.partition.log
+        if reset == "earliest":
+            return log.log_start_offset
+        if isinstance(reset, int):
+            found = log.offset_for_timestamp(self._broker.now_ms() - reset, self.partition.high_watermark)
+            if found is not None:
+                return found[0]
+        return self.partition.high_watermark
+
+    # Writing
+
+    def _write(self, change: Change, *, anyway: bool) -> _Write:
+        write = _Write(change, anyway=anyway)
+        self._queued.append(write)
+        if not self._writing:
+            self._send()
+        if write in self._writing or write in self._queued:
+            write.future = self._broker.loop.create_future()
+        return write
+
+    def _send(self) -> None:
+        """All that is queued as one write. Where the coordinator is here and alone, it is done when this returns."""
+        self._writing, self._queued = self._queued, []
+        archived, self._archived = self._archived, []
+        share = self.share
+        batches = [batch for write in self._writing for batch in write.change.batches] + archived
+        asked = write_share_group_state.PartitionData(
+            state_epoch=self._state_epoch,
+            leader_epoch=self._leader_epoch,
+            start_offset=share.start_offset,
+            delivery_complete_count=share.delivery_complete + sum(w.change.done for w in self._writing),
+            state_batches=[
+                write_share_group_state.StateBatch(
+                    first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
+                )
+                for first, last, state, count in sorted(batches)
+                if last >= share.start_offset
+            ],
+        )
+        try:
+            pending = self._states.ask(WRITE, self.key, asked)
+        except KafkaError as error:
+            self._written(error)
+            return
+        if inspect.isawaitable(pending):
+            self._task = self._broker.loop.create_task(self._await(pending))
+        else:
+            self._written(None)
+
+    async def _await(self, pending: Any) -> None:
+        error = None
+        try:
+            await pending
+        except KafkaError as failure:
+            error = failure
+        except BaseException:
+            self._written(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            raise
+        finally:
+            self._task = None
+        self._written(error)
+
+    def _written(self, error: KafkaError | None) -> None:
+        writes, self._writing = self._writing, []
+        was_full = self.share.locked >= self._lock_limit
+        for write in writes:
+            if error is None or write.anyway:
+                write.change.commit()
+            else:
+                write.change.roll_back()
+            write.finish(None if error is None else told(error))
+        if error is not None:
+            logger.info("the state of %s was not written: %s", self.key, error)
+            if error.code in _FENCED and self.on_fenced is not None:
+                self.on_fenced(self)
+        self.share.settle()
+        if not self._ended:
+            self._watch_locks()
+            if was_full or error is not None or any(write.change.frees for write in writes):
+                self._wake()
+        if self._queued and not self._writing:
+            self._send()
+
+    def _wake(self) -> None:
+        for waiter in tuple(self.waiters):
+            waiter.freed()
+
+    # Locks
+
+    def _watch_locks(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ms = self.share.next_deadline()
+        if deadline_ms is not None and not self._ended:
+            delay = max(deadline_ms - self._broker.now_ms(), 0) / 1000
+            self._timer = self._broker.loop.call_later(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        change = self.share.expire(self._broker.now_ms(), self._count_limit)
+        if change:
+            self._write(change, anyway=True)
+        self._watch_locks()
+
+
+def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
+    return header.is_transactional and any(
+        each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
+        for each in aborted
+    )

@@ -1,0 +1,257 @@
+"""`ottla consume`"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli import output
+from ottla.cli.client import Client
+from ottla.cli.commands.completion import complete_groups, complete_topics
+from ottla.cli.options import client_options, json_option, raw_property_option
+
+if TYPE_CHECKING:
+    from ottla.cli.jobs.consume import Start
+    from ottla.cli.jobs.messages import ConsumedMessage
+
+Renderer = Callable[["ConsumedMessage"], bytes]
+
+
+@click.command(short_help="Read messages from topics.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@click.option("--from-beginning", "-B", is_flag=True, help="Start with the oldest message.")
+@click.option(
+    "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group and commit offsets."
+)
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    type=click.IntRange(min=0),
+    multiple=True,
+    metavar="N",
+    help="Only this partition. May be repeated.",
+)
+@click.option("--offset", "-o", metavar="OFFSET", help="earliest, latest, N, or -N for the last N messages.")
+@click.option("--from-timestamp", metavar="TIME", help="Messages at or after 2026-01-31T14:00:00.")
+@click.option("--since", metavar="DURATION", help="Messages of the last 10m, 2h, 1d, …")
+@click.option("--max-messages", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after this many.")
+@click.option("--until-end", "-e", is_flag=True, help="Stop at the end instead of waiting for more.")
+@click.option("--follow", "-f", is_flag=True, help="Wait for more messages (the default).")
+@click.option(
+    "--format",
+    "template",
+    metavar="TEMPLATE",
+    help=r"As kcat: %k key, %v value, %o offset, %p partition, %t topic, %T timestamp, %d date, %h headers, "
+    r"%K and %S sizes, \n, \t.",
+)
+@click.option("--details", "-d", is_flag=True, help="Show partition, offset, time, key and headers too.")
+@click.option("--print-key", is_flag=True, help="Show the key before the value.")
+@click.option(
+    "--key-separator", "-K", default="\t", metavar="TEXT", help="Between key and value. [default: tab]"
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+)
+@click.option("--quiet", "-q", is_flag=True, help="Do not say how many messages there were.")
+@raw_property_option
+@json_option("Print each message as a line of JSON.")
+@client_options
+def consume(
+    client: Client,
+    topics: tuple[str, ...],
+    from_beginning: bool,
+    group: str | None,
+    partitions: tuple[int, ...],
+    offset: str | None,
+    from_timestamp: str | None,
+    since: str | None,
+    max_messages: int | None,
+    until_end: bool,
+    follow: bool,
+    template: str | None,
+    details: bool,
+    print_key: bool,
+    key_separator: str,
+    isolation: str,
+    quiet: bool,
+    raw_properties: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Read messages and print their values, one per line, until Ctrl-C.
+
+    Without --group every partition is read and nothing is committed.
+
+    \b
+    Examples:
+      ottla consume orders --from-beginning
+      ottla consume orders --since 10m --details
+      ottla consume orders --offset -5 --until-end --json
+      ottla consume orders --group billing
+      ottla consume orders --partition 0 --offset 100 -n 10 --format '%p:%o %k = %v\\n'
+    """
+    from ottla.cli.jobs.consume import ConsumeOptions, Consumption
+
+    if until_end and follow:
+        raise click.UsageError("Choose one of --until-end and --follow.")
+    if sum((as_json, template is not None, details, print_key)) > 1:
+        raise click.UsageError("Choose one of --json, --format, --details and --print-key.")
+    if partitions and len(topics) > 1:
+        raise click.UsageError("--partition goes with a single topic.")
+    if group is not None and (partitions or offset or from_timestamp or since):
+        raise click.UsageError(
+            "A group begins where it left off and its partitions are assigned to it: with --group only "
+            "--from-beginning applies. `ottla groups reset-offsets` moves a group."
+        )
+    start = _start(from_beginning, offset, from_timestamp, since)
+    render = _renderer(as_json, template, details, print_key, key_separator)
+    options = ConsumeOptions(start, partitions, group, max_messages, until_end, isolation, raw_properties)
+    consumption = Consumption(client, topics, options)
+    connection = _ConnectionWatch()
+    total = 0
+    try:
+        with _stop_on_signals() as stopping:
+            for batch in consumption.batches():
+                sys.stdout.buffer.write(b"".join(map(render, batch)))
+                sys.stdout.buffer.flush()
+                total += len(batch)
+                if not batch:
+                    _check_reader()
+                connection.tell(consumption.connected)
+                if stopping:
+                    consumption.stop()
+    finally:
+        # Also when the reader of our output went away: what was printed is committed.
+        consumption.close()
+    if not quiet:
+        output.note(f"Processed a total of {total} messages")
+
+
+@contextlib.contextmanager
+def _stop_on_signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM are the usual end of following a topic: the list fills, and the loop ends cleanly.
+
+    A second signal does what it does without us.
+    """
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stopping.append(number)
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    stopping: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, stop)
+    try:
+        yield stopping
+    finally:
+        restore()
+
+
+def _check_reader() -> None:
+    """While nothing arrives nothing is written, and `| head` leaving would go unnoticed."""
+    import select
+
+    try:
+        poller = select.poll()
+        poller.register(sys.stdout.fileno(), 0)
+        if any(event & select.POLLERR for _, event in poller.poll(0)):
+            raise BrokenPipeError
+    except (io.UnsupportedOperation, AttributeError):
+        return  # stdout is not a file, or this system cannot tell
+
+
+class _ConnectionWatch:
+    """Says that the broker is gone, and that it is back; librdkafka goes on trying by itself."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def tell(self, connected: bool) -> None:
+        if not connected and not self._told:
+            output.warn("the connection to the broker is lost; trying again until it is back.")
+        elif connected and self._told:
+            output.note("The broker is back.")
+        self._told = not connected
+
+
+def _start(from_beginning: bool, offset: str | None, from_timestamp: str | None, since: str | None) -> Start:
+    import time
+
+    from ottla.cli.jobs.consume import Start
+    from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+
+    if sum((from_beginning, offset is not None, from_timestamp is not None, since is not None)) > 1:
+        raise click.UsageError("Choose one of --from-beginning, --offset, --from-timestamp and --since.")
+    try:
+        if from_timestamp is not None:
+            return Start("timestamp", parse_timestamp_ms(from_timestamp))
+        if since is not None:
+            return Start("timestamp", round(time.time() * 1000) - parse_duration_ms(since))
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from None
+    if from_beginning or offset in ("earliest", "beginning"):
+        return Start("earliest")
+    if offset is None or offset in ("latest", "end"):
+        return Start("latest")
+    try:
+        number = int(offset)
+    except ValueError:
+        raise click.UsageError(f"'{offset}' is not an offset: write earliest, latest, N or -N.") from None
+    return Start("tail", -number) if offset.startswith("-") else Start("offset", number)
+
+
+def _renderer(
+    as_json: bool, template: str | None, details: bool, print_key: bool, key_separator: str
+) -> Renderer:
+    from ottla.cli.jobs import messages
+
+    if as_json:
+        return lambda message: messages.message_to_json(message) + b"\n"
+    if template is not None:
+        rendered = messages.compile_template(template)
+        # kcat's habit is to write \n; forgetting it should not glue messages together.
+        end = b"" if template.endswith(("\\n", "\n", "\\0")) else b"\n"
+        return lambda message: rendered(message) + end
+    if details:
+        return _details
+    if print_key:
+        separator = key_separator.replace("\\t", "\t").encode("utf-8", "surrogateescape")
+        return lambda message: _shown(message.key) + separator + _shown(message.value) + b"\n"
+    return lambda message: _shown(message.value) + b"\n"
+
+
+def _shown(data: bytes | None) -> bytes:
+    return b"null" if data is None else data
+
+
+def _details(message: ConsumedMessage) -> bytes:
+    from ottla.cli.jobs.messages import headers_to_text
+    from ottla.cli.times import format_timestamp
+
+    time = "-" if message.timestamp is None else format_timestamp(message.timestamp)
+    place = f"{message.topic}-{message.partition}@{message.offset}"
+    head = f"{time}  {place}"
+    parts = [head.encode()]
+    if message.key is not None:
+        parts.append(b"key=" + message.key)
+    if message.headers:
+        parts.append(b"headers=" + headers_to_text(message.headers))
+    line = b"  ".join(parts)
+    if output.colour_wanted():
+        line = b"\x1b[2m" + line + b"\x1b[0m"
+    return line + b"  " + _shown(message.value) + b"\n"

@@ -1,0 +1,223 @@
+"""`ottla produce`"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from ottla.cli import output
+from ottla.cli.client import Client
+from ottla.cli.commands.completion import complete_topics
+from ottla.cli.errors import JobError
+from ottla.cli.options import client_options, json_option, raw_property_option
+
+if TYPE_CHECKING:
+    from ottla.cli.jobs.produce import LineFormat, ProduceSummary, Production
+
+
+@click.command(short_help="Send messages to a topic.")
+@click.argument("topic", metavar="TOPIC", shell_complete=complete_topics)
+@click.option("--message", "-m", "messages", multiple=True, help="A message. May be repeated.")
+@click.option(
+    "--file",
+    "-f",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Read lines from a file instead of standard input.",
+)
+@click.option("--key", "-k", help="The key of every message.")
+@click.option("--key-separator", "-K", metavar="TEXT", help="Lines are key, separator, value.")
+@click.option("--null-marker", metavar="TEXT", help="A key or value that reads like this is null.")
+@click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@click.option("--json-lines", is_flag=True, help="Lines are JSON as `ottla consume --json` writes it.")
+@click.option(
+    "--partition", "-p", type=click.IntRange(min=0), metavar="N", help="Send to this partition only."
+)
+@click.option(
+    "--compression",
+    "-z",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+)
+@click.option("--acks", type=click.Choice(["all", "1", "0", "-1"]), default="all", show_default=True)
+@click.option(
+    "--idempotent/--not-idempotent",
+    default=None,
+    help="Never store a message twice, even if a connection breaks; takes half a second to set up. "
+    "[default: with --file and --acks all]",
+)
+@click.option(
+    "--delivery-timeout",
+    type=click.FloatRange(min=0.1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="When to give up on a message.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No summary and no progress bar.")
+@raw_property_option
+@json_option("Print the summary as JSON.")
+@client_options
+def produce(
+    client: Client,
+    topic: str,
+    messages: tuple[str, ...],
+    file: Path | None,
+    key: str | None,
+    key_separator: str | None,
+    null_marker: str | None,
+    headers: tuple[str, ...],
+    json_lines: bool,
+    partition: int | None,
+    compression: str,
+    acks: str,
+    idempotent: bool | None,
+    delivery_timeout: float,
+    quiet: bool,
+    raw_properties: dict[str, str],
+    as_json: bool,
+) -> int:
+    """Send messages to a topic: one per line of standard input or of a file, or with -m.
+
+    Ctrl-D ends. The exit code is not 0 if any message could not be delivered.
+
+    \b
+    Examples:
+      echo hello | ottla produce orders
+      ottla produce orders -m one -m two --key customer-7
+      ottla produce orders --file orders.csv --key-separator , --compression zstd
+      ottla consume orders --json --until-end --from-beginning | ottla produce copy --json-lines
+      echo '{"key": "a", "value": {"n": 1}, "headers": {"h": "x"}}' | ottla produce orders --json-lines
+    """
+    from ottla.cli.jobs.produce import LineFormat, ProduceOptions, Production
+
+    if messages and file is not None:
+        raise click.UsageError("Choose one of --message and --file.")
+    if key is not None and key_separator is not None:
+        raise click.UsageError("Choose one of --key and --key-separator.")
+    if key_separator is not None and json_lines:
+        raise click.UsageError("With --json-lines the key is in the JSON: leave --key-separator out.")
+    line_format = LineFormat(
+        None if key is None else _bytes(key),
+        None if key_separator is None else _bytes(_unescape(key_separator)),
+        None if null_marker is None else _bytes(null_marker),
+        tuple(_header(text) for text in headers),
+        partition,
+        json_lines,
+    )
+    all_acks = acks in ("all", "-1")
+    if idempotent and not all_acks:
+        raise click.UsageError("--idempotent needs --acks all.")
+    if idempotent is None:
+        idempotent = all_acks and file is not None
+    options = ProduceOptions(acks, compression, idempotent, delivery_timeout, raw_properties)
+    with contextlib.ExitStack() as stack:
+        lines = _lines(messages, file, quiet, stack)
+        production = Production(client, topic, options)
+        interrupted, failure = _send_all(production, lines, line_format)
+        summary = production.finish()
+    if as_json:
+        output.print_json(summary)
+    elif not quiet:
+        _print_summary(summary)
+    if summary.failed:
+        raise JobError(
+            f"{summary.failed} of {summary.failed + summary.messages} messages were not delivered: "
+            f"{summary.first_error}"
+        )
+    if failure is not None:
+        raise failure
+    return 130 if interrupted else 0
+
+
+def _send_all(
+    production: Production, lines: Iterator[bytes], line_format: LineFormat
+) -> tuple[bool, JobError | None]:
+    """Whatever ends the reading, what was read before it is still delivered."""
+    from ottla.cli.jobs.produce import read_messages
+
+    try:
+        for message in read_messages(lines, line_format):
+            production.send(message)
+    except KeyboardInterrupt:
+        return True, None
+    except JobError as failure:
+        return False, failure
+    return False, None
+
+
+def _lines(
+    messages: tuple[str, ...], file: Path | None, quiet: bool, stack: contextlib.ExitStack
+) -> Iterator[bytes]:
+    if messages:
+        # Taken whole: a message given as an argument may contain line ends.
+        return iter([_bytes(message) + b"\n" for message in messages])
+    if file is None or str(file) == "-":
+        if sys.stdin.isatty() and not quiet:
+            output.note("Type one message per line. Ctrl-D ends.")
+        return iter(sys.stdin.buffer)
+    try:
+        opened = stack.enter_context(file.open("rb"))
+    except OSError as error:
+        raise JobError(f"Cannot read {file}: {error.strerror}.") from None
+    if sys.stderr.isatty() and not quiet:
+        return _with_progress(opened, file, stack)
+    return iter(opened)
+
+
+def _with_progress(opened: IO[bytes], file: Path, stack: contextlib.ExitStack) -> Iterator[bytes]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TransferSpeedColumn as SpeedColumn
+
+    progress = stack.enter_context(
+        Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            SpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+    )
+    task = progress.add_task(file.name, total=file.stat().st_size)
+
+    def lines() -> Iterator[bytes]:
+        read = 0
+        for line in opened:
+            yield line
+            read += len(line)
+            if read > 65536:
+                progress.advance(task, read)
+                read = 0
+        progress.advance(task, read)
+
+    return lines()
+
+
+def _print_summary(summary: ProduceSummary) -> None:
+    size = output.human_bytes(summary.bytes)
+    plural = "" if summary.messages == 1 else "s"
+    output.note(f"{summary.messages:,} message{plural}, {size} in {summary.seconds:.2f} s")
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise click.UsageError(f"'{text}' is not a header: write NAME=VALUE.")
+    return name, _bytes(value)
+
+
+def _bytes(text: str) -> bytes:
+    # Arguments that are not UTF-8 arrive with their bytes escaped.
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _unescape(text: str) -> str:
+    return text.replace("\\t", "\t").replace("\\0", "\0")

@@ -1,0 +1,1 @@
+"""Tools for groups of every type."""

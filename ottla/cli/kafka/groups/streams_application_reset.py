@@ -1,0 +1,213 @@
+"""`kafka-streams-application-reset`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import GroupNotFound, JobError
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.groups.reset_offsets import target_of
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+    from ottla.cli.jobs.offsets import Partition
+    from ottla.cli.jobs.reset import OffsetChange, Target
+
+_TARGETS = ("to_offset", "to_datetime", "by_duration", "to_earliest", "to_latest", "from_file", "shift_by")
+
+
+def main() -> None:
+    tool.main(run, prefix="ERROR: ")
+
+
+def run(argv: list[str]) -> int | None:
+    args = _parser().options(argv)
+    if args.application_id is None:
+        raise tool.UsageError("Missing required option(s) [application-id]")
+    chosen = [name for name in _TARGETS if getattr(args, name) not in (None, False)]
+    if len(chosen) > 1:
+        first, second = (name.replace("_", "-") for name in chosen[:2])
+        raise tool.UsageError(f'Option "[{first}]" can\'t be used with option "[{second}]"')
+    try:
+        target = target_of(args)
+    except ValueError as error:
+        raise tool.UsageError(f"{error}.") from None
+    args.bootstrap_server = args.bootstrap_server or "localhost:9092"
+    from ottla.cli.jobs.topics import topic_names
+
+    client = tool.connect(args)
+    client.brokers.any()  # fail early and clearly
+    _end_members(client, args.application_id, args.force)
+    topics = topic_names(client)
+    if args.dry_run:
+        print("----Dry run displays the actions which will be performed when running Streams Reset Tool----")
+    code = _move(client, args, target, topics)
+    _delete_internal_topics(client, args, topics)
+    return code
+
+
+def _parser() -> tool.Parser:
+    parser = tool.Parser(
+        "kafka-streams-application-reset",
+        "Let an application of Kafka Streams begin anew: move its offsets, delete its internal topics.\n"
+        "Its local state is not touched: call KafkaStreams.cleanUp() in the application as well.",
+    )
+    parser.add_servers()
+    parser.add_command_config("--config-file")
+    parser.add_argument("--application-id", metavar="ID", help="application.id of the application")
+    parser.add_many(
+        "--input-topics", metavar="LIST", help="topics to read from the beginning, or from elsewhere"
+    )
+    parser.add_many("--intermediate-topics", metavar="LIST", help="topics to read from the end")
+    parser.add_many("--internal-topics", metavar="LIST", help="only these internal topics are deleted")
+    parser.add_flag("--force", help="remove members that are still in the group")
+    parser.add_flag("--dry-run", help="only show what would be done")
+    targets = parser.add_argument_group("where in --input-topics the application begins")
+    targets.add_argument("--to-earliest", action="store_true")
+    targets.add_argument("--to-latest", action="store_true")
+    targets.add_argument("--to-offset", type=int, metavar="N")
+    targets.add_argument("--shift-by", type=int, metavar="N")
+    targets.add_argument("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss")
+    targets.add_argument("--by-duration", metavar="PnDTnHnMnS")
+    targets.add_argument("--from-file", type=Path, metavar="CSV")
+    return parser
+
+
+def _listed(values: list[str]) -> list[str]:
+    return list(dict.fromkeys(name for value in values for name in value.split(",") if name))
+
+
+def _shown(names: list[str]) -> str:
+    return f"[{', '.join(names)}]"
+
+
+def _end_members(client: Client, group: str, force: bool) -> None:
+    """An application that still runs would commit again what is being reset."""
+    from ottla.cli.jobs.groups import describe_group
+    from ottla.cli.jobs.streams_reset import remove_members
+
+    try:
+        members = [member.consumer_id for member in describe_group(client, group).members]
+    except GroupNotFound:
+        return
+    if members and not force:
+        raise JobError(
+            f"Consumer group '{group}' is still active and has following members: {_shown(members)}. Make sure to stop "
+            "all running application instances before running the reset tool. You can use option '--force' to remove "
+            "active members from the group."
+        )
+    if members:
+        print(f"Force deleting all active members in the group: {group}")
+        remove_members(client, group, members)
+
+
+def _move(client: Client, args: argparse.Namespace, target: Target, topics: list[str]) -> int:
+    inputs, between = _listed(args.input_topics), _listed(args.intermediate_topics)
+    if between:
+        print("WARN: `--intermediate-topics` is deprecated and will be removed in a future release")
+    if not inputs and not between:
+        print("No input or intermediate topics specified. Skipping seek.")
+        return 0
+    if inputs:
+        print(f"Reset-offsets for input topics {_shown(inputs)}")
+    if between:
+        print(f"Seek-to-end for intermediate topics {_shown(between)}")
+    code = 0
+    for what, names in (("input", inputs), ("intermediate", between)):
+        missing = [name for name in names if name not in topics]
+        if missing:
+            print(f"Following {what} topics are not found, skipping them")
+            for name in missing:
+                print(f"Topic: {name}")
+            code = 1
+    changes = _plan(
+        client,
+        args,
+        target,
+        [name for name in inputs if name in topics],
+        [name for name in between if name in topics],
+    )
+    if changes:
+        if not args.dry_run:
+            from ottla.cli.jobs.reset import execute_reset
+
+            execute_reset(client, changes)
+        print("Done.")
+    return code
+
+
+def _plan(
+    client: Client, args: argparse.Namespace, target: Target, inputs: list[str], between: list[str]
+) -> list[OffsetChange]:
+    from ottla.cli.jobs.reset import Target, plan_offsets, plan_reset
+
+    group = args.application_id
+    changes: list[OffsetChange] = []
+    if inputs:
+        print(f"Following input topics offsets will be reset to (for consumer group {group})")
+        if args.from_file is not None:
+            wanted = {key: offset for key, offset in _read(args.from_file).items() if key[0] in inputs}
+            changes = plan_offsets(client, group, wanted)
+        else:
+            changes = plan_reset(client, group, target, topics=inputs)
+        for change in changes:
+            _warn(change)
+        for change in changes:
+            print(f"Topic: {change.topic} Partition: {change.partition} Offset: {change.new_offset}")
+    if between:
+        print(f"Following intermediate topics offsets will be reset to end (for consumer group {group})")
+        for name in between:
+            print(f"Topic: {name}")
+        changes += plan_reset(client, group, Target("latest"), topics=between)
+    return changes
+
+
+def _read(path: Path) -> dict[Partition, int]:
+    offsets: dict[Partition, int] = {}
+    for number, line in enumerate(tool.read_text(path).splitlines(), 1):
+        try:
+            topic, partition, offset = line.split(",")
+            offsets[topic, int(partition)] = int(offset)
+        except ValueError:
+            raise JobError(f"line {number} of {path} is not of the form TOPIC,PARTITION,OFFSET.") from None
+    return offsets
+
+
+def _warn(change: OffsetChange) -> None:
+    if change.nothing_since:
+        print(
+            f"Partition {change.partition} from topic {change.topic} is empty, without a committed record. "
+            "Falling back to latest known offset."
+        )
+    wanted = change.clamped_from
+    if wanted is not None:
+        side = "higher than latest" if wanted > change.new_offset else "lower than earliest"
+        print(f"New offset ({wanted}) is {side} offset. Value will be set to {change.new_offset}")
+
+
+def _delete_internal_topics(client: Client, args: argparse.Namespace, topics: list[str]) -> None:
+    from ottla.cli.jobs.streams_reset import internal_topics
+    from ottla.cli.jobs.topics import delete_topics
+
+    own = {*_listed(args.input_topics), *_listed(args.intermediate_topics)}
+    inferred = internal_topics(args.application_id, [name for name in topics if name not in own])
+    specified = _listed(args.internal_topics)
+    if not set(specified) <= set(inferred):
+        raise JobError(
+            "Invalid topic specified in the --internal-topics option. Ensure that the topics specified are all "
+            "internal topics. Do a dry run without the --internal-topics option to see the list of all internal topics "
+            "that can be deleted."
+        )
+    chosen = specified or inferred
+    print(f"Deleting {'specified' if specified else 'inferred'} internal topics {_shown(chosen)}")
+    sys.stdout.flush()
+    if chosen and not args.dry_run:
+        delete_topics(client, chosen)
+    print("Done.")
+
+
+if __name__ == "__main__":
+    main()

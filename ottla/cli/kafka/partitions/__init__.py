@@ -1,0 +1,1 @@
+"""Tools for partitions: reassignment, elections, offsets, log directories."""

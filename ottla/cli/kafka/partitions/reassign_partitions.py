@@ -1,0 +1,355 @@
+"""`kafka-reassign-partitions`"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+    from ottla.cli.jobs.offsets import Partition
+    from ottla.cli.jobs.reassign import Assignment, Replica, ReplicaPlace
+
+_ACTIONS = ("generate", "execute", "verify", "cancel", "list")
+_FILE = "reassignment_json_file"
+_REQUIRED = {
+    "generate": ("topics_to_move_json_file", "broker_list"),
+    "execute": (_FILE,),
+    "verify": (_FILE,),
+    "cancel": (_FILE,),
+}
+# Which options go with which action, beside those that reach the cluster.
+_ALLOWED = {
+    "topics_to_move_json_file": ("generate",),
+    "broker_list": ("generate",),
+    "disable_rack_aware": ("generate",),
+    _FILE: ("execute", "verify", "cancel"),
+    "additional": ("execute",),
+    "throttle": ("execute",),
+    "replica_alter_log_dirs_throttle": ("execute",),
+    "disallow_replication_factor_change": ("execute",),
+    "timeout": ("execute", "cancel"),
+    "preserve_throttles": ("verify", "cancel"),
+}
+_EXISTING = (
+    "Cannot execute because there is an existing partition assignment.  Use --additional to override this and "
+    "create a new partition assignment in addition to the existing one. The --additional flag can also be used "
+    "to change the throttle by resubmitting the current reassignment."
+)
+_VERIFY_LATER = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is "
+    "removed."
+)
+
+
+def main() -> None:
+    tool.main(run, prefix="Error: ", stream=lambda: sys.stdout)
+
+
+def run(argv: list[str]) -> int | None:
+    if not argv:
+        raise tool.UsageError("This tool helps to move topic partitions between replicas.")
+    args = _parser().options(argv)
+    every = ", ".join(f"--{action}" for action in _ACTIONS)
+    action = tool.only_one(args, _ACTIONS, f"Command must include exactly one action: {every}")
+    _check(args, action)
+    from ottla.cli.kafka.partitions.reassignment_moves import TerseError
+
+    client = tool.connect(args)
+    try:
+        if action == "generate":
+            _generate(client, args)
+        elif action == "execute":
+            _execute(client, args)
+        elif action == "verify":
+            _verify(client, args)
+        elif action == "cancel":
+            _cancel(client, args)
+        else:
+            _list(client)
+    except TerseError as error:
+        print(error.message)
+        return 1
+    return 0
+
+
+def _parser() -> tool.Parser:
+    parser = tool.Parser("kafka-reassign-partitions", "Move partitions between brokers and log directories.")
+    parser.add_servers(broker_list=False, zookeeper=True)
+    parser.add_command_config()
+    parser.add_controllers()
+    parser.add_flag("--generate", help="propose an assignment, without executing it")
+    parser.add_flag("--execute", help="start what --reassignment-json-file says")
+    parser.add_flag("--verify", help="say how far it is; remove throttles when all is done")
+    parser.add_flag("--cancel", help="stop what goes on of --reassignment-json-file")
+    parser.add_flag("--list", help="list the reassignments that go on")
+    parser.add_argument(
+        "--reassignment-json-file",
+        type=Path,
+        metavar="FILE",
+        help='{"partitions": [{"topic": "foo", "partition": 1, "replicas": [1,2,3], '
+        '"log_dirs": ["dir1","dir2","dir3"]}], "version": 1}\nlog_dirs may be left out; "any" leaves it to the broker',
+    )
+    parser.add_argument(
+        "--topics-to-move-json-file",
+        type=Path,
+        metavar="FILE",
+        help='{"topics": [{"topic": "foo"}], "version": 1}, for --generate',
+    )
+    parser.add_argument("--broker-list", dest="broker_ids", metavar="0,1,2", help="brokers to move them to")
+    parser.add_flag("--disable-rack-aware", help="propose without regard to racks")
+    parser.add_argument("--throttle", type=int, metavar="BYTES", help="per second, between brokers")
+    parser.add_argument(
+        "--replica-alter-log-dirs-throttle",
+        type=int,
+        metavar="BYTES",
+        help="per second, between log directories",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=int,
+        metavar="MS",
+        help="how long to wait until moves between log directories begin (10000)",
+    )
+    parser.add_flag("--additional", help="although others go on; also to change their throttle")
+    parser.add_flag("--preserve-throttles", help="leave the throttles of brokers and topics alone")
+    parser.add_flag("--disallow-replication-factor-change", help="refuse to add or remove replicas")
+    return parser
+
+
+def _check(args: argparse.Namespace, action: str) -> None:
+    if args.bootstrap_server and args.bootstrap_controller:
+        raise tool.UsageError("Please don't specify both --bootstrap-server and --bootstrap-controller")
+    args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
+    if not args.bootstrap_server and not args.zookeeper:
+        raise tool.UsageError("Please specify either --bootstrap-server or --bootstrap-controller")
+    given = {name: getattr(args, "broker_ids" if name == "broker_list" else name) for name in _ALLOWED}
+    for name in _REQUIRED.get(action, ()):
+        if given[name] is None:
+            raise tool.UsageError(f'Missing required argument "[{name.replace("_", "-")}]"')
+    for name, actions in _ALLOWED.items():
+        if given[name] not in (None, False) and action not in actions:
+            option = name.replace("_", "-")
+            raise tool.UsageError(f'Option "[{option}]" can\'t be used with action "[{action}]"')
+
+
+# -- actions -------------------------------------------------------------------------------------------
+
+
+def _generate(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.kafka.partitions.reassignment_json import parse_broker_ids, read_topics_to_move, written
+
+    brokers, topics = (
+        parse_broker_ids(args.broker_ids),
+        read_topics_to_move(args.topics_to_move_json_file),
+    )
+    current = _current(client, topics)
+    racks = _racks(client, brokers, args.disable_rack_aware)
+    proposed = _proposal(current, racks)
+    print(f"Current partition replica assignment\n{written(current, _log_dirs(client, topics))}\n")
+    print(f"Proposed partition reassignment configuration\n{written(proposed, {})}")
+
+
+def _execute(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs import reassign
+    from ottla.cli.kafka.partitions.reassignment_json import named, read_reassignment_to_execute, written
+    from ottla.cli.kafka.partitions.reassignment_moves import TerseError, plural, start_moves
+
+    wanted = read_reassignment_to_execute(args.reassignment_json_file)
+    ongoing = reassign.list_reassignments(client)
+    if ongoing and not args.additional:
+        raise TerseError(_EXISTING)
+    assignment = wanted.assignment
+    known = client.brokers.nodes()
+    for broker in sorted({broker for replicas in assignment.values() for broker in replicas}):
+        if broker not in known:
+            raise JobError(f"Unknown broker id {broker}")
+    topics = sorted({topic for topic, _ in assignment})
+    everything = _current(client, topics)
+    missing = sorted(partition for partition in assignment if partition not in everything)
+    if missing:
+        raise JobError(f"Unable to find partition: {', '.join(map(named, missing))}")
+    current = {partition: everything[partition] for partition in assignment}
+    print(f"Current partition replica assignment\n\n{written(current, _log_dirs(client, topics))}\n")
+    print("Save this to use as the --reassignment-json-file option during rollback")
+    if args.throttle is not None or args.replica_alter_log_dirs_throttle is not None:
+        print(_VERIFY_LATER)
+    if args.throttle is not None:
+        reassign.set_throttle(client, reassign.moves_of(ongoing, assignment, current), args.throttle)
+        print(f"The inter-broker throttle limit was set to {args.throttle} B/s")
+    if args.replica_alter_log_dirs_throttle is not None:
+        rate = args.replica_alter_log_dirs_throttle
+        reassign.set_log_dir_throttle(client, (broker for _, _, broker in wanted.log_dirs), rate)
+        print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+    refused = reassign.reassign(
+        client, assignment, may_change_replication_factor=not args.disallow_replication_factor_change
+    )
+    if refused:
+        raise TerseError(f"Error reassigning partition(s):\n{_reasons(refused)}")
+    print(f"Successfully started partition reassignment{plural(assignment)} for {_names(assignment)}")
+    start_moves(client, wanted.log_dirs, args.timeout)
+
+
+def _verify(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.reassign import list_reassignments
+    from ottla.cli.kafka.partitions.reassignment_json import named, read_reassignment
+    from ottla.cli.kafka.partitions.reassignment_moves import clear_throttles, in_order, state_of
+
+    wanted = read_reassignment(args.reassignment_json_file)
+    ongoing = list_reassignments(client)
+    current = _current(client, sorted({topic for topic, _ in wanted.assignment}), missing_is_fine=True)
+    print("Status of partition reassignment:")
+    for partition, replicas in sorted(wanted.partitions):
+        now = current.get(partition, [])
+        if partition in ongoing:
+            print(f"Reassignment of partition {named(partition)} is still in progress.")
+        elif now == replicas:
+            print(f"Reassignment of partition {named(partition)} is completed.")
+        else:
+            print(
+                f"There is no active reassignment of partition {named(partition)}, but replica set is "
+                f"{','.join(map(str, now))} rather than {','.join(map(str, replicas))}."
+            )
+    places = _places(client, wanted.log_dirs)
+    lines = [
+        state_of(replica, wanted.log_dirs[replica], places.get(replica))
+        for replica in in_order(wanted.log_dirs)
+    ]
+    print("\n".join(lines))
+    moving = any(place.future for replica, place in places.items() if replica in wanted.log_dirs)
+    if not ongoing and not moving and not args.preserve_throttles:
+        clear_throttles(client, wanted)
+
+
+def _cancel(client: Client, args: argparse.Namespace) -> None:
+    from ottla.cli.jobs.reassign import list_reassignments, reassign
+    from ottla.cli.kafka.partitions.reassignment_json import read_reassignment
+    from ottla.cli.kafka.partitions.reassignment_moves import TerseError, clear_throttles, plural, start_moves
+
+    wanted = read_reassignment(args.reassignment_json_file)
+    ongoing = list_reassignments(client)
+    stopped: dict[Partition, None] = {
+        partition: None for partition, _ in wanted.partitions if partition in ongoing
+    }
+    if stopped:
+        refused = reassign(client, stopped)
+        if refused:
+            raise TerseError(
+                f"Error cancelling partition reassignment{plural(refused)} for:\n{_reasons(refused)}"
+            )
+        print(f"Successfully cancelled partition reassignment{plural(stopped)} for: {_names(stopped)}")
+    else:
+        print("None of the specified partition reassignments are active.")
+    places = _places(client, wanted.log_dirs)
+    # A replica that is told to move to where it is stops moving.
+    back = {
+        replica: place.current
+        for replica, place in places.items()
+        if replica in wanted.log_dirs and place.future and place.current
+    }
+    if back:
+        start_moves(client, back, args.timeout)
+    else:
+        print("None of the specified partition moves are active.")
+    if not args.preserve_throttles:
+        clear_throttles(client, wanted)
+
+
+def _list(client: Client) -> None:
+    from ottla.cli.jobs.reassign import list_reassignments
+    from ottla.cli.kafka.partitions.reassignment_json import named
+
+    ongoing = list_reassignments(client)
+    if not ongoing:
+        print("No partition reassignments found.")
+        return
+    print("Current partition reassignments:")
+    for partition, each in sorted(ongoing.items()):
+        adding = f" adding: {','.join(map(str, each.adding))}." if each.adding else ""
+        removing = f" removing: {','.join(map(str, each.removing))}." if each.removing else ""
+        print(f"{named(partition)}: replicas: {','.join(map(str, each.replicas))}.{adding}{removing}")
+
+
+# -- what is there -------------------------------------------------------------------------------------
+
+
+def _current(client: Client, topics: list[str], *, missing_is_fine: bool = False) -> Assignment:
+    from ottla.cli.jobs.topics import describe_topics
+
+    described = {topic.name: topic for topic in describe_topics(client, topics, skip_missing=True)}
+    for topic in topics:
+        if topic not in described and not missing_is_fine:
+            raise JobError(f"Topic {topic} not found.")
+    return {
+        (topic.name, partition.partition): partition.replicas
+        for topic in described.values()
+        for partition in topic.partitions
+    }
+
+
+def _places(client: Client, replicas: Iterable[Replica]) -> dict[Replica, ReplicaPlace]:
+    from ottla.cli.jobs.reassign import places
+
+    return places(client, sorted({topic for topic, _, _ in replicas}))
+
+
+def _log_dirs(client: Client, topics: list[str]) -> dict[Replica, str]:
+    from ottla.cli.jobs.reassign import places
+
+    return {replica: place.current for replica, place in places(client, topics).items() if place.current}
+
+
+def _racks(client: Client, brokers: list[int], disable_rack_aware: bool) -> dict[int, str | None]:
+    nodes = client.brokers.nodes()
+    racks = {broker: nodes[broker].rack for broker in brokers if broker in nodes}
+    if disable_rack_aware:
+        return dict.fromkeys(racks)
+    if None in racks.values() and any(racks.values()):
+        raise JobError(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information."
+        )
+    return racks
+
+
+def _proposal(current: Assignment, racks: dict[int, str | None]) -> Assignment:
+    from ottla.rebalancing.replica_assignment import spread_replicas
+
+    proposed: Assignment = {}
+    for topic in sorted({topic for topic, _ in current}):
+        partitions = sorted(number for name, number in current if name == topic)
+        factor = len(current[topic, partitions[0]])
+        if factor > len(racks):
+            raise JobError(f"Replication factor: {factor} larger than available brokers: {len(racks)}.")
+        spread = spread_replicas(
+            racks,
+            len(partitions),
+            factor,
+            start_index=random.randrange(len(racks)),
+            shift=random.randrange(len(racks)),
+        )
+        proposed |= {(topic, number): list(replicas) for number, replicas in spread.items()}
+    return proposed
+
+
+def _reasons(refused: Mapping[Partition, str]) -> str:
+    from ottla.cli.kafka.partitions.reassignment_json import named
+
+    return "\n".join(f"{named(partition)}: {reason}" for partition, reason in sorted(refused.items()))
+
+
+def _names(partitions: Iterable[Partition]) -> str:
+    from ottla.cli.kafka.partitions.reassignment_json import named
+
+    return ",".join(map(named, sorted(partitions)))
+
+
+if __name__ == "__main__":
+    main()

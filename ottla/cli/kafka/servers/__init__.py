@@ -1,0 +1,1 @@
+"""Starting and stopping brokers and ZooKeeper, and looking into ZooKeeper."""

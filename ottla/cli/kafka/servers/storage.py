@@ -1,0 +1,80 @@
+"""`kafka-storage`
+
+A broker of Ottla prepares its log directories when it first starts. What Kafka's scripts run before that says so and
+succeeds, so that they go on to start the broker.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from pathlib import Path
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.settings import release_features
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    parser = tool.Parser("kafka-storage", "Log directories, which need no formatting here, and random ids.")
+    commands = parser.add_commands()
+    command = commands.add_parser("info", help="which log directories there are")
+    command.add_argument("--config", "-c", type=Path, required=True, metavar="FILE", help="server.properties")
+    command = commands.add_parser("format", help="nothing has to be done: the broker does it")
+    command.add_argument("--config", "-c", type=Path, required=True, metavar="FILE", help="server.properties")
+    command.add_argument(
+        "--cluster-id", "-t", required=True, metavar="ID", help="without effect, as the rest"
+    )
+    command.add_argument("--add-scram", "-S", action="append", metavar="CREDENTIAL")
+    command.add_argument("--ignore-formatted", "-g", action="store_true")
+    command.add_argument("--release-version", "-r", metavar="RELEASE")
+    command.add_argument("--feature", "-f", action="append", metavar="FEATURE=LEVEL")
+    command.add_argument("--standalone", "-s", action="store_true")
+    command.add_argument("--no-initial-controllers", "-N", action="store_true")
+    command.add_argument("--initial-controllers", "-I", metavar="LIST")
+    commands.add_parser("random-uuid", help="print a random id")
+    release_features.add_commands(commands)
+    args = parser.parse_args(argv)
+    if args.command is None:
+        raise tool.UsageError("Say what to do. See kafka-storage --help.")
+    if args.command == "random-uuid":
+        print(random_id())
+        return 0
+    if args.command in ("version-mapping", "feature-dependencies"):
+        return release_features.run(args)
+    directories = _log_directories(args.config)
+    if args.command == "format":
+        if args.add_scram:
+            raise JobError("SCRAM credentials are not kept yet, so that --add-scram has nowhere to put them.")
+        for directory in directories:
+            print(f"{directory} needs no formatting: the broker prepares it when it starts.")
+        return 0
+    print("Found log directory:" if len(directories) == 1 else "Found log directories:")
+    for directory in directories:
+        there = (directory / "meta.properties").is_file()
+        print(f"  {directory}{'' if there else ' (the broker prepares it when it starts)'}")
+    return 0
+
+
+def random_id() -> str:
+    """128 bits in the 22 letters that Kafka writes ids with; none begins like an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
+
+
+def _log_directories(file: Path) -> list[Path]:
+    from ottla.cli.properties import parse_properties
+
+    settings = parse_properties(tool.read_text(file))
+    named = settings.get("log.dirs") or settings.get("log.dir") or "/tmp/kafka-logs"
+    return [Path(name.strip()) for name in named.split(",") if name.strip()]
+
+
+if __name__ == "__main__":
+    main()

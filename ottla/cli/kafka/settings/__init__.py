@@ -1,0 +1,1 @@
+"""Tools for configurations, quotas, credentials and features."""

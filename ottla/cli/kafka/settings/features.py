@@ -1,0 +1,147 @@
+"""`kafka-features`"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.settings import release_features
+
+if TYPE_CHECKING:
+    from ottla.cli.client import Client
+    from ottla.cli.wire import Connection
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    args = _parser().parse_args(argv)
+    if args.command is None:
+        raise tool.UsageError("Say what to do. See kafka-features --help.")
+    if args.command in ("version-mapping", "feature-dependencies"):
+        return release_features.run(args)
+    if args.bootstrap_server and args.bootstrap_controller:
+        raise tool.UsageError("Only one of --bootstrap-server or --bootstrap-controller can be specified.")
+    args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
+    if not args.bootstrap_server:
+        raise tool.UsageError("You must specify either --bootstrap-controller or --bootstrap-server.")
+    if args.command == "describe":
+        return _describe(tool.connect(args).brokers.any())
+    levels = _levels(args)
+    if not levels:
+        raise JobError(f"You must specify at least one feature to {args.command}")
+    client = tool.connect(args)
+    return _update(_controller(client, args), levels, args)
+
+
+def _parser() -> tool.Parser:
+    parser = tool.Parser("kafka-features", "Show and change the levels of the features that a cluster has.")
+    parser.add_servers()
+    parser.add_argument(
+        "--bootstrap-controller", metavar="HOST:PORT[,…]", help="controllers instead of brokers"
+    )
+    parser.add_command_config()
+    commands = parser.add_commands()
+    commands.add_parser("describe", help="show the features and their levels")
+    for name, what in (("upgrade", "raise features"), ("downgrade", "lower features")):
+        command = commands.add_parser(name, help=what)
+        command.add_argument("--metadata", metavar="RELEASE", help="older word for metadata.version=…")
+        command.add_argument(
+            "--release-version", metavar="RELEASE", help="all features to those of a release"
+        )
+        _add_common(command, "FEATURE=LEVEL", downgrade=name == "downgrade")
+    command = commands.add_parser("disable", help="lower features to 0")
+    _add_common(command, "FEATURE", downgrade=True)
+    release_features.add_commands(commands)
+    return parser
+
+
+def _add_common(command: Any, metavar: str, *, downgrade: bool) -> None:
+    command.add_argument("--feature", action="append", default=[], metavar=metavar, help="may be repeated")
+    command.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
+    if downgrade:
+        command.add_argument("--unsafe", action="store_true", help="even if metadata may be lost")
+
+
+def _controller(client: Client, args: argparse.Namespace) -> Connection:
+    return client.brokers.any() if args.bootstrap_controller else client.brokers.controller()
+
+
+def _describe(connection: Connection) -> int:
+    from ottla.cli.jobs.features import describe_features, level_name
+
+    features, epoch = describe_features(connection)
+    for each in features:
+        lowest, highest, level = (
+            level_name(each.name, value) for value in (each.min_level, each.max_level, each.finalized)
+        )
+        print(
+            f"Feature: {each.name:<42}SupportedMinVersion: {lowest:<17}SupportedMaxVersion: {highest:<17}"
+            f"FinalizedVersionLevel: {level:<17}Epoch: {'-' if epoch is None else epoch}"
+        )
+    return 0
+
+
+def _levels(args: argparse.Namespace) -> dict[str, int]:
+    """What is asked for, with Kafka's checks of it."""
+    from ottla.cli.jobs.features import METADATA_VERSION, levels_of_release, metadata_level
+
+    if args.command == "disable":
+        named = [(name, 0) for name in args.feature]
+    else:
+        if args.release_version is not None:
+            if args.metadata is not None or args.feature:
+                raise JobError("Can not specify `release-version` with other feature flags.")
+            levels = levels_of_release(args.release_version)
+            keep_zero = args.command == "downgrade"
+            return {name: level for name, level in levels.items() if level or keep_zero}
+        named = [release_features.parse_level(text) for text in args.feature]
+        if args.metadata is not None:
+            print(" `metadata` flag is deprecated and may be removed in a future release.", file=sys.stderr)
+            named.insert(0, (METADATA_VERSION, metadata_level(args.metadata)))
+    levels = {}
+    for name, level in named:
+        if name in levels:
+            raise JobError(f"Feature {name} was specified more than once.")
+        if level < 0:
+            raise JobError("Cannot specify a negative version level.")
+        if level == 0 and args.command == "upgrade":
+            raise JobError(
+                "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided "
+                "maxVersionLevel:0 is < 1."
+            )
+        levels[name] = level
+    return levels
+
+
+def _update(connection: Connection, levels: dict[str, int], args: argparse.Namespace) -> int:
+    from ottla.cli.jobs.features import update_features
+
+    action = args.command
+    kind = _UPGRADE
+    if action != "upgrade":
+        kind = _UNSAFE_DOWNGRADE if args.unsafe else _SAFE_DOWNGRADE
+    results = update_features(connection, levels, kind, validate_only=args.dry_run)
+    failed = 0
+    for name, failure in sorted(results.items()):
+        if failure is not None:
+            failed += 1
+            what = f"disable {name}" if action == "disable" else f"{action} {name} to {levels[name]}"
+            print(f"{'Can not' if args.dry_run else 'Could not'} {what}. {failure.message}")
+        else:
+            done = "disabled." if action == "disable" else f"{action}d to {levels[name]}."
+            print(f"{name} {'can be' if args.dry_run else 'was'} {done}")
+    if failed:
+        raise JobError(f"{failed} out of {len(levels)} operation(s) failed.")
+    return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""`kafka-verifiable-producer`"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.verifiable.events import say, stop_on_signals
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+
+def main() -> None:
+    tool.main(run)
+
+
+def run(argv: list[str]) -> int | None:
+    parser = tool.Parser("kafka-verifiable-producer", "Produce counted values and tell what became of each.")
+    parser.add_servers()
+    parser.add_argument("--topic", help="the topic to produce to")
+    parser.add_argument("--max-messages", type=int, default=-1, metavar="N", help="how many; -1 for no end")
+    parser.add_argument("--throughput", type=float, default=-1, metavar="N", help="messages per second")
+    parser.add_argument("--acks", type=int, default=-1, choices=(-1, 0, 1), help="as the producer knows it")
+    parser.add_argument(
+        "--message-create-time", "-T", type=int, default=-1, metavar="MS", help="the first timestamp"
+    )
+    parser.add_argument("--value-prefix", type=int, metavar="N", help="values are N.0, N.1, …")
+    parser.add_argument("--repeating-keys", type=int, metavar="N", help="keys are 0 … N-1, again and again")
+    parser.add_many("--command-property", metavar="K=V", help="a property of the producer")
+    parser.add_command_config("--producer.config")
+    args = parser.parse_args(argv)
+    if not args.topic:
+        raise tool.UsageError("The option --topic is required.")
+    client, properties = open_client(args, args.command_property, "verifiable-producer")
+    producer = client.producer(
+        {"acks": str(args.acks), "retries": 0, "partitioner": "murmur2_random", "linger.ms": 0, **properties}
+    )
+    _Run(producer, args).run()
+    return 0
+
+
+class _Run:
+    def __init__(self, producer: Producer, args: argparse.Namespace) -> None:
+        self._producer = producer
+        self._args = args
+        self._stopped = False
+        self._acked = 0
+
+    def run(self) -> None:
+        args = self._args
+        stop_on_signals(self._stop)
+        say("startup_complete")
+        began = time.perf_counter()
+        sent = 0
+        created = args.message_create_time
+        while not self._stopped and (args.max_messages < 0 or sent < args.max_messages):
+            value = str(sent) if args.value_prefix is None else f"{args.value_prefix}.{sent}"
+            key = None if args.repeating_keys is None else str(sent % args.repeating_keys)
+            stamp = (
+                {} if created < 0 else {"timestamp": created + round((time.perf_counter() - began) * 1000)}
+            )
+            try:
+                self._producer.produce(args.topic, value, key, on_delivery=self._on_delivery, **stamp)
+            except BufferError:
+                self._producer.poll(0.05)
+                continue
+            sent += 1
+            wait = sent / args.throughput - (time.perf_counter() - began) if args.throughput > 0 else 0.0
+            self._producer.poll(max(wait, 0.0))
+        while self._producer.flush(0.1):
+            pass
+        seconds = max(time.perf_counter() - began, 1e-9)
+        say("shutdown_complete")
+        say(
+            "tool_data",
+            sent=sent,
+            acked=self._acked,
+            target_throughput=int(args.throughput),
+            avg_throughput=self._acked / seconds,
+        )
+
+    def _stop(self) -> None:
+        self._stopped = True
+
+    def _on_delivery(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
+        key, value = message.key(), message.value()
+        texts: dict[str, object] = {
+            "key": None if key is None else key.decode(),
+            "value": None if value is None else value.decode(),
+        }
+        if error is None:
+            self._acked += 1
+            where = {"offset": message.offset(), "topic": message.topic(), "partition": message.partition()}
+            say("producer_send_success", **texts, **where)
+        else:
+            what = {"exception": error.name(), "message": error.str()}
+            say("producer_send_error", **texts, topic=message.topic(), **what)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The controller: elections, partition states, and which brokers and disks are alive."""

@@ -1,0 +1,389 @@
+"""The broker that is elected to elect: it gives partitions their leaders, and ends moves and deletions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.controller import elections
+from ottla.cluster.controller.partition_states import Decide, Deposed, PartitionStates
+from ottla.cluster.controller.tool_requests import ToolWrites
+from ottla.cluster.image.change_notifications import CHANGES, notification, sequence_of
+from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
+from ottla.cluster.reassignment.reassigner import ReplicaMoves
+from ottla.cluster.reassignment.reassignments import is_moving
+from ottla.cluster.topics.topic_deletion import remove_topic_nodes
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.effective_config import TopicConfig
+from ottla.metadata.stores.store import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    Set,
+    StoreError,
+)
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.3
+_UNREGISTER_SECONDS = 3.0
+_RETURNED_SECONDS = 10.0  # the longest that clients wait by default before they connect again
+_PURGE_SECONDS = 60.0
+_CHANGES_KEPT_SECONDS = 300.0
+_CONFIG_CHANGES_KEPT_SECONDS = 900.0
+_MAX_CHANGES = 5000
+
+
+class Controller:
+    """Every broker has one; one of them is active.
+
+    Invariant: while active, every write goes through a check of the controller epoch that this one was elected with, so
+    that a controller that was replaced without noticing changes nothing. Owner: the event loop.
+    """
+
+    def __init__(
+        self,
+        store: NodeStore,
+        image: ClusterImage,
+        feed: ImageFeed,
+        states: PartitionStates,
+        config: BrokerConfig,
+        broker_id: int,
+    ) -> None:
+        self._store = store
+        self._image = image
+        self._feed = feed
+        self._states = states
+        self.moves = ReplicaMoves(store, image, feed)
+        self._config = config
+        self._broker_id = broker_id
+        self._guard: Check | None = None  # held while active
+        self._gone: dict[
+            int, int
+        ] = {}  # brokers whose process is gone: id → the epoch it was registered with
+        self._unregister_at: dict[int, float] = {}
+        self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
+        # When brokers were seen to register, by id and epoch. Those that were there before this one are not here.
+        self._came: dict[tuple[int, int], float] = {}
+        self._known = {(each.broker_id, each.epoch) for each in image.brokers.values()}
+        self._suspects: set[PartitionKey] = set()
+        self._look_at_all = False
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._seen: dict[str, float] = {}  # notifications, and since when they are known
+        may_delete = config.get_bool("delete.topic.enable")
+        self._tools = ToolWrites(
+            store, image, feed, states, self.moves, self._wake.set, may_delete=may_delete
+        )
+        feed.on_brokers.append(self._brokers_changed)
+        feed.on_offline.append(self._look_again)
+        feed.on_controller.append(self._controller_changed)
+        feed.on_partitions.append(self._partitions_changed)
+        feed.on_deletions.append(self._wake.set)
+
+    # Life
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._run()),
+            loop.create_task(self._rebalance()),
+            loop.create_task(self._purge()),
+        ]
+        self._wake.set()
+
+    async def resign(self) -> None:
+        """Let another one be elected at once, and be none again."""
+        await self.stop()
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            with suppress(BadVersion, NoNode):
+                await self._store.multi([guard, Delete(nodes.CONTROLLER)])
+
+    async def stop(self) -> None:
+        await end_tasks(self._tasks)
+        self._tools.end()
+
+    @property
+    def is_active(self) -> bool:
+        return self._guard is not None
+
+    @property
+    def live(self) -> set[int]:
+        """The brokers that are registered, without those that are known to be gone."""
+        return {
+            broker.broker_id
+            for broker in self._image.brokers.values()
+            if self._gone.get(broker.broker_id) != broker.epoch
+        }
+
+    @property
+    def returned(self) -> set[int]:
+        """The brokers that came a short while ago: clients may not have noticed."""
+        since = time.monotonic() - _RETURNED_SECONDS
+        return {broker_id for (broker_id, _), came in self._came.items() if came > since}
+
+    # What happens
+
+    def broker_gone(self, broker_id: int, epoch: int) -> None:
+        """The process of a broker is gone, though its session may last."""
+        self._gone[broker_id] = epoch
+        loop = asyncio.get_running_loop()
+        self._unregister_at[broker_id] = loop.time() + _UNREGISTER_SECONDS
+        loop.call_later(_UNREGISTER_SECONDS, self._wake.set)
+        if broker_id == self._image.controller_id:
+            self._fallen = (broker_id, self._image.controller_epoch)
+        self._brokers_changed()
+
+    def broker_back(self, broker_id: int) -> None:
+        if self._gone.pop(broker_id, None) is not None:
+            self._brokers_changed()
+
+    def session_lost(self) -> None:
+        """Whatever was held is gone with the session."""
+        self._step_down("the session was lost")
+        self._wake.set()
+
+    def _brokers_changed(self) -> None:
+        there = {(each.broker_id, each.epoch) for each in self._image.brokers.values()}
+        for broker in there - self._known:
+            self._came[broker] = time.monotonic()
+        self._came = {broker: came for broker, came in self._came.items() if broker in there}
+        self._known = there
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._look_at_all = True
+        self._wake.set()
+
+    def _partitions_changed(self, keys: Iterable[PartitionKey]) -> None:
+        if self._guard is not None:
+            self._suspects.update(keys)
+            self._wake.set()
+
+    def _controller_changed(self) -> None:
+        if self.is_active and self._image.controller_id not in (self._broker_id, NO_CONTROLLER):
+            self._step_down(f"broker {self._image.controller_id} is the controller")
+        self._wake.set()
+
+    def _step_down(self, reason: str) -> None:
+        if self._guard is not None:
+            logger.warning("This broker is not the controller any more: %s", reason)
+        self._guard = None
+        self._tools.end()
+
+    # Being elected
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                if self.is_active and self._image.controller_id == NO_CONTROLLER:
+                    await self._check_seat()
+                if not self.is_active:
+                    await self._campaign()
+                if self.is_active:
+                    await self._govern()
+            except Deposed:
+                self._step_down("another one was elected")
+                self._feed.reload()
+            except StoreError as error:
+                logger.warning("The controller could not write and tries again: %s", error)
+                await self._try_again()
+            except Exception:
+                logger.exception("The controller failed and tries again")
+                await self._try_again()
+
+    async def _try_again(self) -> None:
+        self._look_at_all = True
+        await asyncio.sleep(_RETRY_SECONDS)
+        self._wake.set()
+
+    async def _check_seat(self) -> None:
+        """The image may be from before the election. But an operator may have asked for another one."""
+        [current] = await self._store.get_many([nodes.CONTROLLER])
+        if current is None:
+            self._step_down("its node is gone")
+        else:
+            self._image.set_controller(nodes.decode_controller(current.data), self._image.controller_epoch)
+            self._controller_changed()
+
+    async def _campaign(self) -> None:
+        """Become the controller, if there is none or if the one there is is gone."""
+        stale = self._image.controller_id in (NO_CONTROLLER, self._broker_id)
+        fallen = self._fallen == (self._image.controller_id, self._image.controller_epoch)
+        if not stale and not fallen:
+            return
+        current, epoch_node = await self._store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
+        if epoch_node is None:
+            with suppress(NodeExists):
+                await self._store.create(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(0))
+            epoch_node = await self._store.get(nodes.CONTROLLER_EPOCH)
+        epoch = nodes.decode_controller_epoch(epoch_node.data)
+        operations: list[Operation] = []
+        if current is not None:
+            # Its own node, from a life before this one, or that of a broker that is gone. Whoever was elected in
+            # between has raised the epoch, which lets this fail as a whole.
+            holder = nodes.decode_controller(current.data)
+            if holder != self._broker_id and self._fallen != (holder, epoch):
+                return
+            operations.append(Delete(nodes.CONTROLLER, current.version))
+        now_ms = int(time.time() * 1000)
+        operations += [
+            Create(nodes.CONTROLLER, nodes.encode_controller(self._broker_id, now_ms), ephemeral=True),
+            Set(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(epoch + 1), epoch_node.version),
+        ]
+        try:
+            await self._store.multi(operations)
+        except (NodeExists, BadVersion, NoNode):
+            return  # another one was faster; the feed tells who
+        self._fallen = None
+        self._guard = Check(nodes.CONTROLLER_EPOCH, epoch_node.version + 1)
+        self._image.set_controller(self._broker_id, epoch + 1)
+        self._look_at_all = True
+        self._tools.begin()
+        logger.info("This broker is the controller now, in epoch %d", epoch + 1)
+        # What the one before has written last must be known before anything is decided.
+        await self._feed.sync()
+
+    # Governing
+
+    async def _govern(self) -> None:
+        guard = self._guard
+        assert guard is not None
+        live = self.live
+        if self._look_at_all:
+            self._look_at_all = False
+            self._suspects.clear()
+            suspects = list(self._image.partitions.values())
+        else:
+            known = (self._image.partitions.get(key) for key in self._suspects)
+            suspects = [each for each in known if each is not None]
+            self._suspects = set()
+        adjust = self._adjusting(live, self.returned)
+        keys = [(each.topic, each.partition) for each in suspects if adjust(each) is not None]
+        moving = [(each.topic, each.partition) for each in suspects if is_moving(each)]
+        if keys:
+            await self._states.change(keys, adjust, guard=guard)
+        if moving:
+            await self.moves.finish(moving, live, guard)
+        await self._unregister(guard)
+        for name in sorted(self._image.deleting):
+            await self._finish_deletion(name, guard)
+        await self._tools.carry_out(live, guard)
+
+    def _adjusting(self, live: set[int], returned: set[int]) -> Decide:
+        """What a partition's state should be with these brokers; None where it is that already."""
+        unclean: dict[str, bool] = {}  # by topic: thousands of partitions have one configuration
+
+        def adjust(partition: PartitionImage) -> PartitionImage | None:
+            replicas, able = partition.replicas, self._image.able(partition, live)
+            if partition.leader in able and all(each in able and each in replicas for each in partition.isr):
+                return None
+            name = partition.topic
+            topic = self._image.topics.get(name)
+            if topic is None or name in self._image.deleting:
+                return None
+            if name not in unclean:
+                config = TopicConfig(self._config, topic.configs)
+                unclean[name] = config.get_bool("unclean.leader.election.enable")
+            # One of the ISR was there a moment ago, and may be back with all its data in another. A disk is not.
+            there = self._image.able(partition, self._image.brokers)
+            lose = unclean[name] and not any(each in there for each in partition.isr)
+            return elections.adjust(partition, able, unclean=lose, returned=returned)
+
+        return adjust
+
+    async def _unregister(self, guard: Check) -> None:
+        """Let everybody know of a broker that is gone, and not only when its session ends.
+
+        Not at once: clients that hear of a new leader and of the end of the old one in the same breath get confused,
+        librdkafka for a second.
+        """
+        now = asyncio.get_running_loop().time()
+        for broker_id, epoch in list(self._gone.items()):
+            if now < self._unregister_at[broker_id]:
+                continue
+            path = nodes.broker_path(broker_id)
+            stat = await self._store.exists(path)
+            if stat is None or stat.czxid != epoch:
+                self._gone.pop(broker_id, None)
+                continue
+            try:
+                await self._store.multi([guard, Delete(path)])
+            except NoNode:
+                pass
+            except BadVersion:
+                raise Deposed from None
+
+    async def _finish_deletion(self, name: str, guard: Check) -> None:
+        """Every broker deletes what it holds when it sees the mark; one that is away does so when it returns."""
+        if await self._store.exists(nodes.delete_topic_path(name)) is None:
+            return
+        logger.info("Topic %s is deleted", name)
+        try:
+            await remove_topic_nodes(self._store, name, guard=[guard], last=[notification(topics=[name])])
+        except BadVersion:
+            raise Deposed from None
+        except NoNode:
+            self._wake.set()  # somebody was at it as well: look again
+
+    # From time to time
+
+    async def _rebalance(self) -> None:
+        """Give leaderships back to preferred replicas."""
+        while True:
+            await asyncio.sleep(self._config.get_int("leader.imbalance.check.interval.seconds"))
+            guard = self._guard
+            if guard is None or not self._config.get_bool("auto.leader.rebalance.enable"):
+                continue
+            live = self.live
+            percentage = self._config.get_int("leader.imbalance.per.broker.percentage")
+            keys = elections.imbalanced(self._image.partitions.values(), live, percentage)
+            try:
+                await self._states.change(keys, self._prefer, guard=guard)
+            except Deposed:
+                self._step_down("another one was elected")
+            except StoreError as error:
+                logger.warning("Leaders could not be given back: %s", error)
+
+    def _prefer(self, partition: PartitionImage) -> PartitionImage | None:
+        return elections.prefer(partition, self._image.able(partition, self.live))
+
+    async def _purge(self) -> None:
+        while True:
+            await asyncio.sleep(_PURGE_SECONDS)
+            if self._guard is None:
+                self._seen.clear()
+                continue
+            try:
+                await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
+                await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
+                await self._purge_changes(nodes.LOG_DIR_EVENT_NOTIFICATION, 0, keep_last=False)
+            except StoreError as error:
+                logger.warning("Old notifications could not be removed: %s", error)
+
+    async def _purge_changes(self, parent: str, keep_seconds: float, *, keep_last: bool = True) -> None:
+        """Remove notifications that everybody has read, but for the last where a gap is noticed by it."""
+        now = time.monotonic()
+        names = sorted(await self._store.children(parent), key=sequence_of)
+        if keep_last:
+            del names[-1:]
+        for index, name in enumerate(names):
+            path = f"{parent}/{name}"
+            if now - self._seen.setdefault(path, now) >= keep_seconds or index < len(names) - _MAX_CHANGES:
+                with suppress(NoNode):
+                    await self._store.delete(path)
+                self._seen.pop(path, None)

@@ -1,0 +1,149 @@
+"""Noticing that a broker's process is gone, long before its session ends.
+
+An idle connection is kept to each broker that is watched. When a process dies its system closes the connection at once,
+and refuses the next one: nobody listens any more. A broker that is busy or paused refuses nothing, and one that was
+never reached proves nothing by being out of reach. A network can refuse as well, so others are asked for what they see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.peer import PeerConnection
+from ottla.metadata.stores.store import StoreError
+from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+logger = logging.getLogger(__name__)
+
+_REFUSALS = 2
+_BETWEEN_REFUSALS = 0.02
+_BETWEEN_ATTEMPTS = 0.5
+_CONNECT_SECONDS = 5.0
+_PROBE_SECONDS = 1.0
+_STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
+
+
+class Target(NamedTuple):
+    broker_id: int
+    epoch: int
+    host: str
+    port: int
+
+
+class Presence(enum.Enum):
+    SERVING = "serving"
+    SILENT = "silent"  # still starting, busy, paused, or out of reach
+    GONE = "gone"  # nobody listens there
+
+
+class Probed(NamedTuple):
+    presence: Presence
+    apis: frozenset[int] = frozenset()  # the keys of what it serves
+
+
+async def probe(target: Target, seconds: float = _PROBE_SECONDS) -> Probed:
+    """Whether a broker answers there. One that is still starting has its port, but says nothing yet."""
+    for attempt in range(_REFUSALS):
+        if attempt:
+            await asyncio.sleep(_BETWEEN_REFUSALS)
+        peer = PeerConnection(target.host, target.port, "probe", connect_timeout=seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                answer: ApiVersionsResponse = await peer.request(ApiVersionsRequest(), 0)
+            return Probed(Presence.SERVING, frozenset(each.api_key for each in answer.api_keys))
+        except ConnectionRefusedError:
+            continue
+        except (OSError, TimeoutError):
+            return Probed(Presence.SILENT)
+        finally:
+            peer.close()
+    return Probed(Presence.GONE)
+
+
+class FailureDetector:
+    """Watches brokers and tells who is gone, and who came back. Owner: the event loop."""
+
+    def __init__(
+        self,
+        is_gone: Callable[[Target], Awaitable[bool]],
+        on_gone: Callable[[Target], None],
+        on_back: Callable[[Target], None],
+    ) -> None:
+        """`is_gone` is asked about one that refuses; StoreError if it cannot tell yet."""
+        self._is_gone = is_gone
+        self._on_gone = on_gone
+        self._on_back = on_back
+        self._watching: dict[Target, asyncio.Task[None]] = {}
+
+    def watch(self, targets: Mapping[int, Target]) -> None:
+        """Watch these and no others."""
+        wanted = set(targets.values())
+        for target in [each for each in self._watching if each not in wanted]:
+            self._watching.pop(target).cancel()
+        for target in wanted:
+            if target not in self._watching:
+                self._watching[target] = asyncio.get_running_loop().create_task(self._watch(target))
+
+    async def stop(self) -> None:
+        tasks = list(self._watching.values())
+        self._watching.clear()
+        await end_tasks(tasks)
+
+    async def _watch(self, target: Target) -> None:
+        reached = gone = False
+        refused = 0
+        pause = _BETWEEN_REFUSALS
+        while True:
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    reader, writer = await asyncio.open_connection(target.host, target.port)
+            except ConnectionRefusedError:
+                refused += 1
+                if reached and not gone:
+                    if refused >= _REFUSALS:
+                        reached = gone = await self._find_out(target)
+                    await asyncio.sleep(_BETWEEN_REFUSALS)
+                    continue
+            except (OSError, TimeoutError):
+                refused = 0
+            else:
+                reached, refused = True, 0
+                if gone:
+                    gone = False
+                    self._on_back(target)
+                began = asyncio.get_running_loop().time()
+                try:
+                    while await reader.read(4096):
+                        pass
+                except OSError:
+                    pass
+                finally:
+                    writer.close()
+                if asyncio.get_running_loop().time() - began > _STABLE_SECONDS:
+                    pause = _BETWEEN_REFUSALS
+                else:
+                    # Accepted and closed again, by a broker that dies or that wants no more connections.
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _BETWEEN_ATTEMPTS)
+                continue
+            await asyncio.sleep(_BETWEEN_ATTEMPTS)
+
+    async def _find_out(self, target: Target) -> bool:
+        """Whether one that refuses this broker is gone; if so, it is told."""
+        while True:
+            try:
+                gone = await self._is_gone(target)
+                break
+            except StoreError:
+                await asyncio.sleep(_BETWEEN_ATTEMPTS)
+        if gone:
+            logger.warning("Broker %d is gone: nobody listens there", target.broker_id)
+            self._on_gone(target)
+        else:
+            logger.warning("Broker %d cannot be reached, but others reach it", target.broker_id)
+        return gone

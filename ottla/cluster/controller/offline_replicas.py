@@ -1,0 +1,94 @@
+"""Replicas that are out of reach though their broker is there, because a log directory has failed (KIP-112).
+
+Kafka's brokers ring under /log_dir_event_notification, and the controller asks them what they cannot use any more. Here
+they write it down before they ring, and everybody reads it. What is written outlives the broker: when it starts again
+it knows what it had, and a disk that is empty then is not mistaken for one that always was.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.metadata import nodes
+from ottla.metadata.stores.store import Create, Delete, NodeExists, NodeStore, NoNode, Operation, Set
+
+logger = logging.getLogger(__name__)
+
+OFFLINE = "/ottla/offline"
+
+_BELL = f"{nodes.LOG_DIR_EVENT_NOTIFICATION}/log_dir_event_"
+
+# By topic id: another topic of the same name has nothing to do with it.
+Replica = tuple[bytes, int]
+
+
+class Unusable(NamedTuple):
+    """What a broker cannot use: whole directories, and the replicas in them or elsewhere."""
+
+    log_dirs: frozenset[str] = frozenset()
+    replicas: frozenset[Replica] = frozenset()
+
+
+def encode_unusable(unusable: Unusable) -> bytes:
+    topics: dict[str, list[int]] = {}
+    for topic_id, index in sorted(unusable.replicas):
+        topics.setdefault(nodes.encode_uuid(topic_id), []).append(index)
+    fields = {"version": 1, "log_dirs": sorted(unusable.log_dirs), "topics": topics}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_unusable(broker_id: int, data: bytes) -> Unusable | None:
+    """None of what another version may have written: then it is not known."""
+    try:
+        fields = json.loads(data)
+        return Unusable(
+            frozenset(map(str, fields["log_dirs"])),
+            frozenset(
+                (nodes.decode_uuid(topic_id), int(index))
+                for topic_id, indexes in fields["topics"].items()
+                for index in indexes
+            ),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        logger.warning("The node %s/%d cannot be understood and is ignored: %s", OFFLINE, broker_id, error)
+        return None
+
+
+async def read_offline_replicas(store: NodeStore) -> Mapping[int, frozenset[Replica]]:
+    """What each broker has written down, of those that have."""
+    try:
+        brokers = [int(name) for name in await store.children(OFFLINE) if name.isdecimal()]
+    except NoNode:
+        return {}
+    found = await store.get_many([f"{OFFLINE}/{broker_id}" for broker_id in brokers])
+    return {
+        broker_id: unusable.replicas
+        for broker_id, node in zip(brokers, found, strict=True)
+        if node is not None and (unusable := decode_unusable(broker_id, node.data)) is not None
+    }
+
+
+async def write_unusable(store: NodeStore, broker_id: int, unusable: Unusable) -> bool:
+    """Write down what this broker cannot use, and ring; whether that was news. Nobody else writes its node."""
+    path = f"{OFFLINE}/{broker_id}"
+    while True:
+        [known] = await store.get_many([path])
+        before = Unusable() if known is None else decode_unusable(broker_id, known.data)
+        if before == unusable:
+            return False
+        change: Operation
+        if unusable == Unusable():
+            change = Delete(path)
+        elif known is None:
+            change = Create(path, encode_unusable(unusable))
+        else:
+            change = Set(path, encode_unusable(unusable))
+        bell = Create(_BELL, nodes.encode_log_dir_event(broker_id), sequential=True)
+        try:
+            await store.multi([change, bell])
+        except (NodeExists, NoNode):  # an attempt whose answer was lost has done it after all
+            continue
+        return True

@@ -1,0 +1,228 @@
+"""Writing the states of partitions: conditional on what they were, told to every broker in the same step."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from ottla.cluster.controller.elections import NO_STATE
+from ottla.cluster.image.change_notifications import ChangedPartition, changed_partition, notification
+from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import ClusterImage, PartitionImage
+from ottla.metadata.nodes import PartitionState
+from ottla.metadata.stores.store import (
+    BadVersion,
+    Check,
+    Create,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    Set,
+    StoreError,
+    ensure_paths,
+)
+
+logger = logging.getLogger(__name__)
+
+_PER_MULTI = 250
+_MAX_ATTEMPTS = 10
+
+Decide = Callable[[PartitionImage], PartitionImage | None]
+
+
+class Deposed(Exception):
+    """The guard did not hold: somebody else is the controller."""
+
+
+class PartitionStates:
+    """Anybody may write a state, since every write names the version it is based on.
+
+    Invariant: what was written is in the image when the coroutine returns. Owner: the event loop.
+    """
+
+    def __init__(self, store: NodeStore, image: ClusterImage, feed: ImageFeed) -> None:
+        self._store = store
+        self._image = image
+        self._feed = feed
+        self._alterations: list[tuple[PartitionImage, asyncio.Future[int]]] = []
+        self._altering: asyncio.Task[None] | None = None
+
+    async def change(
+        self, keys: Iterable[PartitionKey], decide: Decide, *, guard: Check | None = None
+    ) -> list[PartitionKey]:
+        """Let each partition have the state that `decide` makes of the one it has; those that were written.
+
+        Who loses a race reads the state again and decides again.
+        """
+        written: list[PartitionKey] = []
+        todo = list(keys)
+        for _ in range(_MAX_ATTEMPTS):
+            again: list[PartitionKey] = []
+            for first in range(0, len(todo), _PER_MULTI):
+                chunk = todo[first : first + _PER_MULTI]
+                wanted = self._decisions(chunk, decide)
+                try:
+                    await self._write(wanted, guard)
+                except (BadVersion, NoNode, NodeExists) as error:
+                    if guard is not None and error.path == guard.path:
+                        raise Deposed from None
+                    again += [(each.topic, each.partition) for each in wanted]
+                else:
+                    written += [(each.topic, each.partition) for each in wanted]
+            if not again:
+                return written
+            await self._refresh(again)
+            todo = again
+        raise StoreError("The states of some partitions change faster than they can be read.")
+
+    async def alter(
+        self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+    ) -> int:
+        """The ISR as its leader wants it; the new partition epoch.
+
+        What is asked for while a write is under way shares the next one: when a broker comes back, thousands of leaders
+        let it in at once.
+        """
+        partition = self._image.partitions.get((topic, index))
+        path = nodes.partition_state_path(topic, index)
+        if partition is None:
+            raise NoNode(path)
+        if (partition.leader_epoch, partition.partition_epoch) != (leader_epoch, partition_epoch):
+            raise BadVersion(path)
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[int] = loop.create_future()
+        self._alterations.append((partition._replace(isr=isr), written))
+        if self._altering is None:
+            self._altering = loop.create_task(self._write_alterations())
+        return await written
+
+    async def _write_alterations(self) -> None:
+        some: list[tuple[PartitionImage, asyncio.Future[int]]] = []
+        try:
+            while self._alterations:
+                some = self._alterations[:_PER_MULTI]
+                del self._alterations[:_PER_MULTI]
+                try:
+                    await self._alter_all(some)
+                except (BadVersion, NoNode):  # one of them: who, is found out one by one
+                    for each in some:
+                        await self._alter_one(*each)
+        finally:
+            # Whatever has happened: a leader that gets no answer could never alter its ISR again.
+            self._altering = None
+            left = some + self._alterations
+            self._alterations.clear()
+            for _, written in left:
+                _fail(written, StoreError("The writing of partition states has ended before its time."))
+
+    async def _alter_all(self, some: Sequence[tuple[PartitionImage, asyncio.Future[int]]]) -> None:
+        try:
+            await self._write([partition for partition, _ in some], None)
+        except (BadVersion, NoNode):
+            raise
+        except StoreError as error:
+            for _, written in some:
+                _fail(written, error)
+            return
+        for partition, written in some:
+            if not written.done():
+                written.set_result(partition.partition_epoch + 1)
+
+    async def _alter_one(self, partition: PartitionImage, written: asyncio.Future[int]) -> None:
+        try:
+            await self._alter_all([(partition, written)])
+        except (BadVersion, NoNode) as error:
+            try:
+                await self._refresh([(partition.topic, partition.partition)])
+            except StoreError as failure:
+                logger.warning(
+                    "The state of %s-%d could not be read again: %s",
+                    partition.topic,
+                    partition.partition,
+                    failure,
+                )
+            finally:
+                _fail(written, error)
+
+    def _decisions(self, keys: Sequence[PartitionKey], decide: Decide) -> list[PartitionImage]:
+        wanted = []
+        for key in keys:
+            before = self._image.partitions.get(key)
+            after = None if before is None else decide(before)
+            if after is not None:
+                wanted.append(after)
+        return wanted
+
+    async def _write(self, wanted: Sequence[PartitionImage], guard: Check | None) -> None:
+        if not wanted:
+            return
+        first = [nodes.partition_path(p.topic, p.partition) for p in wanted if p.partition_epoch == NO_STATE]
+        operations: list[Operation] = []
+        changed = []
+        for partition in wanted:
+            operations.append(self._operation(partition))
+            changed.append(self._told(partition))
+        operations.append(notification(changed))
+        guards: list[Operation] = [guard] if guard is not None else []
+        try:
+            # Most partitions without a state lack the node above it as well.
+            await self._store.multi([*guards, *map(Create, first), *operations])
+        except (NodeExists, NoNode):
+            if not first:
+                raise
+            await ensure_paths(self._store, first)
+            await self._store.multi([*guards, *operations])
+        self._feed.learn(changed)
+
+    def _operation(self, partition: PartitionImage) -> Operation:
+        state = PartitionState(
+            partition.leader, partition.leader_epoch, partition.isr, self._image.controller_epoch
+        )
+        path = nodes.partition_state_path(partition.topic, partition.partition)
+        data = nodes.encode_partition_state(state)
+        if partition.partition_epoch == NO_STATE:
+            return Create(path, data)
+        return Set(path, data, partition.partition_epoch)
+
+    def _told(self, partition: PartitionImage) -> ChangedPartition:
+        topic = self._image.topics.get(partition.topic)
+        if topic is None:
+            raise NoNode(nodes.topic_path(partition.topic))
+        topic_id = topic.topic_id
+        return changed_partition(
+            partition, topic_id, self._image.controller_epoch, partition.partition_epoch + 1
+        )
+
+    async def _refresh(self, keys: Sequence[PartitionKey]) -> None:
+        """Read the states again; topics that lack one are read as a whole."""
+        paths = [nodes.partition_state_path(*key) for key in keys]
+        learned, odd = [], set()
+        for (name, index), node in zip(keys, await self._store.get_many(paths), strict=True):
+            topic = self._image.topics.get(name)
+            if node is None or topic is None:
+                odd.add(name)
+                continue
+            state = nodes.decode_partition_state(name, index, node.data)
+            learned.append(
+                ChangedPartition(
+                    name,
+                    topic.topic_id,
+                    index,
+                    state.leader,
+                    state.leader_epoch,
+                    state.isr,
+                    state.controller_epoch,
+                    node.version,
+                )
+            )
+        self._feed.learn(learned)
+        if odd:
+            await self._feed.read_topics(sorted(odd))
+
+
+def _fail(written: asyncio.Future[int], error: StoreError) -> None:
+    if not written.done():
+        written.set_exception(error)

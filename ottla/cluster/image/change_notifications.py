@@ -1,0 +1,126 @@
+"""Notifications under /ottla/changes: how brokers learn what was written to partition states and topics.
+
+Kafka's controller tells every broker by request; here each broker follows the store. A change carries the new states
+themselves, so that following costs one read however many partitions moved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import PartitionImage
+from ottla.metadata.stores.store import Create
+
+CHANGES = "/ottla/changes"
+MAX_PARTITIONS = 500  # in one change
+
+_PREFIX = f"{CHANGES}/change_"
+_DIGITS = 10
+
+
+class ChangedPartition(NamedTuple):
+    topic: str
+    topic_id: bytes  # a topic may be deleted and created again, with versions that begin anew
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+    partition_epoch: int
+
+
+class Change(NamedTuple):
+    """`topics` are to be read again: they were created, deleted, or have other partitions or replicas.
+
+    `configs` as well, such as groups/g.
+    """
+
+    partitions: tuple[ChangedPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+
+
+def changed_partition(
+    partition: PartitionImage, topic_id: bytes, controller_epoch: int, partition_epoch: int
+) -> ChangedPartition:
+    return ChangedPartition(
+        partition.topic,
+        topic_id,
+        partition.partition,
+        partition.leader,
+        partition.leader_epoch,
+        partition.isr,
+        controller_epoch,
+        partition_epoch,
+    )
+
+
+def notification(partitions: Iterable[ChangedPartition] = (), topics: Iterable[str] = ()) -> Create:
+    """The operation that tells everybody, for the multi that makes the change."""
+    return Create(_PREFIX, encode_change(Change(tuple(partitions), tuple(topics))), sequential=True)
+
+
+def config_notification(config_path: str) -> Create:
+    """The same for a config, as Kafka does it. Kafka 3.9 has no configs of groups, and would stumble over theirs."""
+    entity = config_path.removeprefix("/config/")
+    if entity.startswith("groups/"):
+        return Create(_PREFIX, encode_change(Change(configs=(entity,))), sequential=True)
+    return Create(
+        f"{nodes.CONFIG_CHANGES}/config_change_", nodes.encode_config_change(entity), sequential=True
+    )
+
+
+def sequence_of(name: str) -> int:
+    """The number of a sequential node; -1 of what is none."""
+    digits = name[-_DIGITS:]
+    return int(digits) if len(digits) == _DIGITS and digits.isdecimal() else -1
+
+
+def encode_change(change: Change) -> bytes:
+    fields: dict[str, object] = {"version": 1}
+    if change.partitions:
+        fields["partitions"] = [
+            {
+                "topic": each.topic,
+                "topic_id": nodes.encode_uuid(each.topic_id),
+                "partition": each.partition,
+                "leader": each.leader,
+                "leader_epoch": each.leader_epoch,
+                "isr": each.isr,
+                "controller_epoch": each.controller_epoch,
+                "partition_epoch": each.partition_epoch,
+            }
+            for each in change.partitions
+        ]
+    if change.topics:
+        fields["topics"] = change.topics
+    if change.configs:
+        fields["configs"] = change.configs
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_change(data: bytes) -> Change:
+    try:
+        fields = json.loads(data)
+        return Change(
+            tuple(
+                ChangedPartition(
+                    str(each["topic"]),
+                    nodes.decode_uuid(each["topic_id"]),
+                    int(each["partition"]),
+                    int(each["leader"]),
+                    int(each["leader_epoch"]),
+                    tuple(map(int, each["isr"])),
+                    int(each["controller_epoch"]),
+                    int(each["partition_epoch"]),
+                )
+                for each in fields.get("partitions", ())
+            ),
+            tuple(map(str, fields.get("topics", ()))),
+            tuple(map(str, fields.get("configs", ()))),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise nodes.BadNode(f"A node under {CHANGES} cannot be read: {error}") from None

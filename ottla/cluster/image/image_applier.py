@@ -1,0 +1,126 @@
+"""The replicas of this broker follow the image."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Protocol
+
+from ottla.cluster.background_tasks import end_tasks
+from ottla.log.errors import LogDirectoryError
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import ClusterImage, TopicImage
+from ottla.protocol.errors import KafkaError
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_SECONDS = 0.5
+_LAST_PAUSE_SECONDS = 30.0
+
+
+class LocalReplicas(Protocol):
+    """What this broker holds, as far as the feed has to do with it."""
+
+    def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]: ...
+
+    async def delete_topic(self, name: str) -> None: ...
+
+    def config_changed(self, topic: TopicImage) -> None: ...
+
+    def topic(self, name: str) -> dict[int, Any]: ...
+
+
+class ImageApplier:
+    """Carries out what the image says, topic by topic.
+
+    Invariant: there is at most one task per topic, and it looks at the newest image. What was changed before `start` is
+    carried out then. What fails is tried again after a pause, which nobody waits for. Owner: the event loop.
+    """
+
+    def __init__(self, image: ClusterImage, broker_id: int, on_settled: Callable[[], None]) -> None:
+        self._image = image
+        self._broker_id = broker_id
+        self._on_settled = on_settled
+        self._replicas: LocalReplicas | None = None
+        self._dirty: dict[str, set[int]] = {}
+        self._applying: dict[str, asyncio.Task[None]] = {}
+        self._failed: dict[str, set[int]] = {}  # to be tried again
+        self._pauses: dict[str, float] = {}  # before the next attempt
+        self._undeleted: set[str] = set()  # not held any more, but their logs may be there
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def start(self, replicas: LocalReplicas) -> None:
+        self._replicas = replicas
+        for name in list(self._dirty):
+            self._carry_out(name)
+
+    async def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        await end_tasks(list(self._applying.values()))
+
+    def changed(self, name: str, indexes: Iterable[int]) -> None:
+        """These partitions of a topic are new, or different, or gone."""
+        self._dirty.setdefault(name, set()).update(indexes)
+        if self._replicas is not None:
+            self._carry_out(name)
+
+    def is_settled(self, topic: str) -> bool:
+        return topic not in self._dirty and topic not in self._applying
+
+    def _carry_out(self, name: str) -> None:
+        if name not in self._applying:
+            self._applying[name] = asyncio.get_running_loop().create_task(self._apply(name))
+
+    async def _apply(self, name: str) -> None:
+        assert self._replicas is not None
+        try:
+            while (indexes := self._dirty.pop(name, None)) is not None:
+                indexes |= self._failed.pop(name, set())
+                try:
+                    await self._replicas_follow(self._replicas, name, indexes)
+                    self._pauses.pop(name, None)
+                    continue
+                except (KafkaError, LogDirectoryError, OSError) as error:
+                    logger.error("Topic %s is not here what it should be: %s", name, error)
+                except Exception:
+                    logger.exception("Topic %s is not here what it should be", name)
+                self._try_again(name, indexes)
+        finally:
+            del self._applying[name]
+            self._on_settled()
+
+    async def _replicas_follow(self, replicas: LocalReplicas, name: str, indexes: set[int]) -> None:
+        topic = self._image.topics.get(name)
+        held = replicas.topic(name)
+        if (held and (topic is None or _is_another(held, topic))) or (
+            topic is None and name in self._undeleted
+        ):
+            self._undeleted.add(name)
+            await replicas.delete_topic(name)
+        self._undeleted.discard(name)
+        if topic is not None and any(self._concerns(topic, held, index) for index in indexes):
+            await replicas.apply(topic, sorted(indexes))
+
+    def _try_again(self, name: str, indexes: set[int]) -> None:
+        self._failed.setdefault(name, set()).update(indexes)
+        pause = self._pauses.get(name, _FIRST_PAUSE_SECONDS)
+        self._pauses[name] = min(2 * pause, _LAST_PAUSE_SECONDS)
+        if name in self._timers:
+            self._timers[name].cancel()
+        self._timers[name] = asyncio.get_running_loop().call_later(pause, self._retry, name)
+
+    def _retry(self, name: str) -> None:
+        del self._timers[name]
+        indexes = self._failed.pop(name, None)
+        if indexes is not None:
+            self.changed(name, indexes)
+
+    def _concerns(self, topic: TopicImage, held: dict[int, Any], index: int) -> bool:
+        partition = topic.partitions.get(index)
+        return index in held or (partition is not None and self._broker_id in partition.replicas)
+
+
+def _is_another(held: dict[int, Any], topic: TopicImage) -> bool:
+    return any(partition.topic_id not in (nodes.ZERO_UUID, topic.topic_id) for partition in held.values())

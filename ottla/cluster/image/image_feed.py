@@ -1,0 +1,417 @@
+"""The image of a cluster follows the store, and the replicas of this broker follow the image."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.controller.offline_replicas import read_offline_replicas
+from ottla.cluster.image.change_notifications import CHANGES, ChangedPartition, decode_change, sequence_of
+from ottla.cluster.image.config_feed import ConfigFeed
+from ottla.cluster.image.image_applier import ImageApplier, LocalReplicas
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import (
+    NO_CONTROLLER,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+    read_brokers,
+    read_topics,
+)
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.stores.store import CancelWatch, NodeStore, NoNode, StoreError, Watcher
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.2
+
+PartitionKey = tuple[str, int]
+
+
+class Gap(Exception):
+    """There were notifications that nobody can read any more."""
+
+
+class _Kind(enum.IntEnum):
+    """What is to be read again, in the order in which it is read."""
+
+    EVERYTHING = 0
+    OFFLINE = 1  # before the brokers: whoever comes back has said before what it cannot use
+    BROKERS = 2
+    CONTROLLER = 3
+    DELETIONS = 4
+    CHANGES = 5
+    CONFIGS = 6
+
+
+_WATCHED = (
+    (nodes.LOG_DIR_EVENT_NOTIFICATION, True, _Kind.OFFLINE),
+    (nodes.BROKER_IDS, True, _Kind.OFFLINE),
+    (nodes.BROKER_IDS, True, _Kind.BROKERS),
+    (nodes.CONTROLLER, False, _Kind.CONTROLLER),
+    (nodes.DELETE_TOPICS, True, _Kind.DELETIONS),
+    (CHANGES, True, _Kind.CHANGES),
+    (nodes.CONFIG_CHANGES, True, _Kind.CONFIGS),
+)
+
+
+class ImageFeed:
+    """Keeps one image up to date.
+
+    Invariant: a partition's state is replaced only by one of a higher partition epoch, unless the topic is another of
+    the same name. What the image says is carried out by the replicas, topic by topic: whatever came last counts, what
+    came between may be left out. After a gap the whole image is read again. Owner: the event loop.
+    """
+
+    def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig, broker_id: int) -> None:
+        self._store = store
+        self._image = image
+        self._may_delete = config.get_bool("delete.topic.enable")
+        self.configs = ConfigFeed(store, image, config)
+        # Told after the image has changed.
+        self.on_brokers: list[Callable[[], None]] = []
+        self.on_offline: list[Callable[[], None]] = []
+        self.on_controller: list[Callable[[], None]] = []
+        self.on_partitions: list[Callable[[Iterable[PartitionKey]], None]] = []
+        self.on_deletions: list[Callable[[], None]] = []
+        self.on_topic_deleted: list[Callable[[TopicImage], None]] = []
+        self._last_change = -1
+        self._pending: set[_Kind] = set()
+        self._wake = asyncio.Event()
+        self._rounds: list[asyncio.Future[None]] = []
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._applier = ImageApplier(image, broker_id, self._check_waiting)
+        self._watches: list[CancelWatch] = []
+        self._following: asyncio.Task[None] | None = None
+
+    # Life
+
+    async def load(self) -> None:
+        """Read everything. From here on nothing is missed, though it is followed only after `start`."""
+        for path, children, kind in _WATCHED:
+            self._watches.append(self._store.watch(path, self._marker(kind), children=children))
+        await self._read_everything()
+
+    def start(self, replicas: LocalReplicas) -> None:
+        """Carry out what the image says, and follow the store."""
+        self.configs.replicas = replicas
+        self._applier.start(replicas)
+        self._following = asyncio.get_running_loop().create_task(self._follow())
+
+    async def stop(self) -> None:
+        for cancel in self._watches:
+            cancel()
+        if self._following is not None:
+            await end_tasks([self._following])
+        await self._applier.stop()
+        for _, future in self._waiting:
+            future.cancel()
+
+    def reload(self) -> None:
+        """Something may have been missed."""
+        self._mark(_Kind.EVERYTHING)
+
+    async def sync(self) -> None:
+        """Wait until everything that the store says now is in the image."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._rounds.append(done)
+        self._pending.update(set(_Kind) - {_Kind.EVERYTHING})
+        self._wake.set()
+        await done
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until the image, and what is carried out of it, meets a condition; whether it did."""
+        if condition():
+            return True
+        met: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (condition, met)
+        self._waiting.append(entry)
+        try:
+            async with asyncio.timeout(seconds):
+                await met
+        except TimeoutError:
+            return False
+        finally:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+        return True
+
+    def is_settled(self, topic: str) -> bool:
+        """Whether the replicas are what the image says."""
+        return self._applier.is_settled(topic)
+
+    # Following
+
+    def _marker(self, kind: _Kind) -> Watcher:
+        return lambda _: self._mark(kind)
+
+    def _mark(self, kind: _Kind) -> None:
+        self._pending.add(kind)
+        self._wake.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            kinds, self._pending = sorted(self._pending), set()
+            rounds, self._rounds = self._rounds, []
+            try:
+                while kinds:
+                    await self._read(kinds[0])
+                    del kinds[0]
+            except Gap:
+                logger.warning("Some changes of the cluster were missed: its metadata is read anew")
+                self._pending.update({_Kind.EVERYTHING, *kinds[1:]})
+            except StoreError as error:
+                logger.warning("The metadata cannot be followed at the moment: %s", error)
+                self._pending.update(kinds)
+                self._rounds = rounds + self._rounds
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._wake.set()
+                continue
+            except Exception:
+                logger.exception("A change of the cluster could not be understood; all is read anew")
+                self._pending.update({_Kind.EVERYTHING, *kinds[1:]})
+                await asyncio.sleep(_RETRY_SECONDS)
+            if self._pending:
+                self._rounds = rounds + self._rounds
+                self._wake.set()
+                continue
+            for done in rounds:
+                if not done.done():
+                    done.set_result(None)
+            self._check_waiting()
+
+    async def _read(self, kind: _Kind) -> None:
+        match kind:
+            case _Kind.EVERYTHING:
+                await self._read_everything()
+            case _Kind.OFFLINE:
+                await self.read_offline()
+            case _Kind.BROKERS:
+                await self._read_brokers()
+            case _Kind.CONTROLLER:
+                await self._read_controller()
+            case _Kind.DELETIONS:
+                await self._read_deletions()
+            case _Kind.CHANGES:
+                await self._read_changes()
+            case _Kind.CONFIGS:
+                await self.configs.read_changes(Gap)
+
+    async def read_offline(self) -> None:
+        """Which replicas are out of reach, as their brokers have written down."""
+        found = await read_offline_replicas(self._store)
+        if found != self._image.offline_replicas:
+            self._image.set_offline_replicas(found)
+            _tell(self.on_offline)
+
+    async def _read_brokers(self) -> None:
+        self._take_brokers({broker.broker_id: broker for broker in await read_brokers(self._store)})
+
+    def _take_brokers(self, found: dict[int, Any]) -> None:
+        if found == self._image.brokers:
+            return
+        for broker_id in [each for each in self._image.brokers if each not in found]:
+            self._image.remove_broker(broker_id)
+        for broker in found.values():
+            if self._image.brokers.get(broker.broker_id) != broker:
+                self._image.put_broker(broker)
+        _tell(self.on_brokers)
+
+    async def _read_controller(self) -> None:
+        controller, epoch = await self._store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
+        controller_id = NO_CONTROLLER if controller is None else nodes.decode_controller(controller.data)
+        self._take_controller(
+            controller_id,
+            nodes.decode_controller_epoch(epoch.data) if epoch and epoch.data else 0,
+        )
+
+    def _take_controller(self, controller_id: int, epoch: int) -> None:
+        self._image.set_controller(controller_id, max(epoch, self._image.controller_epoch))
+        _tell(self.on_controller)
+
+    async def _read_deletions(self) -> None:
+        self._take_deletions(set(await self._children(nodes.DELETE_TOPICS)))
+
+    def _take_deletions(self, marked: set[str]) -> None:
+        deleting = marked if self._may_delete else set()  # else a mark is a tool's, and means nothing
+        for name in deleting:
+            self._remove_topic(name)
+        if deleting != self._image.deleting:
+            self._image.deleting = deleting
+            _tell(self.on_deletions)
+
+    async def _read_changes(self) -> None:
+        names = await self._children(CHANGES)
+        new = sorted((sequence_of(name), name) for name in names if sequence_of(name) > self._last_change)
+        if new and new[0][0] != self._last_change + 1:
+            raise Gap
+        for first in range(0, len(new), 100):
+            some = new[first : first + 100]
+            found = await self._store.get_many([f"{CHANGES}/{name}" for _, name in some])
+            for (sequence, _), node in zip(some, found, strict=True):
+                if node is None:
+                    raise Gap
+                change = decode_change(node.data)
+                self.learn(change.partitions)
+                if change.topics:
+                    await self.read_topics(change.topics)
+                for entity in change.configs:
+                    await self.configs.read_entity(entity)
+                self._last_change = sequence
+
+    async def _children(self, path: str) -> list[str]:
+        try:
+            return await self._store.children(path)
+        except NoNode:
+            return []
+
+    # Everything at once
+
+    async def _read_everything(self) -> None:
+        # First what was told, then what is: what is told in between is applied a second time, to no effect.
+        last_change = max(map(sequence_of, await self._children(CHANGES)), default=self._last_change)
+        await self.configs.skip_changes()
+        fresh = await ClusterImage.load(self._store)
+        self._last_change = last_change
+        self._image.cluster_id = fresh.cluster_id or self._image.cluster_id
+        await self.read_offline()
+        self._take_brokers(fresh.brokers)
+        self._take_controller(fresh.controller_id, fresh.controller_epoch)
+        self.configs.take(fresh)
+        self._take_deletions(fresh.deleting)
+        for name in [each for each in self._image.topics if each not in fresh.topics]:
+            self._remove_topic(name)
+        for topic in fresh.topics.values():
+            if topic.name not in self._image.deleting:
+                self._put_topic(topic)
+
+    # Topics
+
+    async def read_topics(self, names: Iterable[str]) -> None:
+        """These topics came, went, or have other partitions or replicas."""
+        names = list(names)
+        marks = await self._store.get_many([nodes.delete_topic_path(name) for name in names])
+        found = {topic.name: topic for topic in await read_topics(self._store, names)}
+        for name, mark in zip(names, marks, strict=True):
+            topic = found.get(name)
+            if topic is None or (mark is not None and self._may_delete):
+                self._remove_topic(name)
+            else:
+                self._put_topic(topic)
+            if mark is None:
+                self._image.deleting.discard(name)
+
+    def _put_topic(self, topic: TopicImage) -> None:
+        known = self._image.topics.get(topic.name)
+        if known is None or known.topic_id != topic.topic_id:
+            if known is not None:
+                self._remove_topic(topic.name)
+            self._image.put_topic(topic)
+            self._changed(topic.name, topic.partitions)
+            return
+        if topic.version < known.version:
+            topic = _assigned_as(known, topic)  # another reading was faster
+        # A state that was learned meanwhile may be newer than what was read.
+        newest = {
+            index: _newer(known.partitions.get(index), partition)
+            for index, partition in topic.partitions.items()
+        }
+        topic = topic._replace(partitions=newest)
+        if topic != known:
+            self._image.put_topic(topic)
+            self._changed(
+                topic.name,
+                [
+                    index
+                    for index in {**known.partitions, **newest}
+                    if known.partitions.get(index) != newest.get(index)
+                ],
+            )
+            if topic.configs != known.configs and self.configs.replicas is not None:
+                self.configs.replicas.config_changed(topic)
+
+    def _remove_topic(self, name: str) -> None:
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return
+        self._image.remove_topic(name)
+        for listener in self.on_topic_deleted:
+            listener(topic)
+        self._changed(name, topic.partitions)
+
+    def learn(self, changed: Iterable[ChangedPartition]) -> None:
+        """New states of partitions, in any order."""
+        by_topic: dict[str, list[PartitionImage]] = {}
+        for each in changed:
+            topic = self._image.topics.get(each.topic)
+            known = None if topic is None else topic.partitions.get(each.partition)
+            if topic is None or known is None or topic.topic_id != each.topic_id:
+                continue  # a topic that is gone, or that is told in a change of its own
+            if each.partition_epoch > known.partition_epoch:
+                by_topic.setdefault(each.topic, []).append(
+                    known._replace(
+                        leader=each.leader,
+                        leader_epoch=each.leader_epoch,
+                        isr=each.isr,
+                        partition_epoch=each.partition_epoch,
+                    )
+                )
+        for name, partitions in by_topic.items():
+            self._image.put_partitions(name, partitions)
+            self._changed(name, [partition.partition for partition in partitions])
+        if by_topic:
+            self._check_waiting()
+
+    # Telling
+
+    def _changed(self, name: str, indexes: Iterable[int]) -> None:
+        indexes = list(indexes)
+        keys = [(name, index) for index in indexes]
+        for listener in self.on_partitions:
+            listener(keys)
+        self._applier.changed(name, indexes)
+
+    def _check_waiting(self) -> None:
+        for entry in list(self._waiting):
+            condition, met = entry
+            if met.done():
+                self._waiting.remove(entry)
+            elif condition():
+                self._waiting.remove(entry)
+                met.set_result(None)
+
+
+def _assigned_as(known: TopicImage, read: TopicImage) -> TopicImage:
+    """The states that were read, of the partitions and replicas that are known."""
+    partitions = {
+        index: read.partitions[index]._replace(
+            replicas=partition.replicas,
+            adding_replicas=partition.adding_replicas,
+            removing_replicas=partition.removing_replicas,
+        )
+        if index in read.partitions
+        else partition
+        for index, partition in known.partitions.items()
+    }
+    return read._replace(partitions=partitions, version=known.version)
+
+
+def _newer(known: PartitionImage | None, read: PartitionImage) -> PartitionImage:
+    if known is None or known.partition_epoch <= read.partition_epoch:
+        return read
+    return known._replace(
+        replicas=read.replicas,
+        adding_replicas=read.adding_replicas,
+        removing_replicas=read.removing_replicas,
+    )
+
+
+def _tell(listeners: list[Callable[[], None]]) -> None:
+    for listener in listeners:
+        listener()

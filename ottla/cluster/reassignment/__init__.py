@@ -1,0 +1,1 @@
+"""Moving replicas between brokers."""

@@ -1,0 +1,101 @@
+"""What becomes of a partition whose replicas move, as Kafka decides it. Pure: an image goes in, the next one comes out.
+
+While replicas move, the partition has those that it is to have, followed by those that it had. It is done when all that
+it is to have are in sync; then the others go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ottla.cluster.controller import elections
+from ottla.metadata.cluster_image import PartitionImage
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+def is_moving(partition: PartitionImage) -> bool:
+    return bool(partition.adding_replicas or partition.removing_replicas)
+
+
+def origin(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas from before it began to move."""
+    return tuple(each for each in partition.replicas if each not in partition.adding_replicas)
+
+
+def target(partition: PartitionImage) -> tuple[int, ...]:
+    """The replicas when it has moved."""
+    return tuple(each for each in partition.replicas if each not in partition.removing_replicas)
+
+
+def begin(partition: PartitionImage, wanted: Sequence[int], live: Collection[int]) -> PartitionImage:
+    """Move to these replicas, be it instead of others that it was moving to."""
+    before = origin(partition)
+    replicas = tuple(dict.fromkeys((*wanted, *before)))
+    moving = partition._replace(
+        replicas=replicas,
+        adding_replicas=tuple(each for each in replicas if each not in before),
+        removing_replicas=tuple(each for each in replicas if each not in wanted),
+    )
+    confined = elections.confine(moving, live)
+    if confined is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {partition.topic}:{partition.partition} because it would "
+            "require an unclean leader election.",
+        )
+    return confined
+
+
+def cancel(partition: PartitionImage, live: Collection[int]) -> PartitionImage:
+    """Go back to the replicas from before."""
+    if not is_moving(partition):
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    return begin(partition, origin(partition), live)
+
+
+def finish(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
+    """The move is done, if all who are to stay are in sync and one of them can lead; else None."""
+    staying = target(partition)
+    if not is_moving(partition) or not set(staying) <= set(partition.isr):
+        return None
+    if partition.leader not in staying or partition.leader not in live:
+        elected = elections.reassign(partition, staying, live)
+        if elected is None:
+            return None
+        partition = elected
+    return partition._replace(
+        replicas=staying,
+        isr=tuple(each for each in partition.isr if each in staying),
+        adding_replicas=(),
+        removing_replicas=(),
+    )
+
+
+def check_wanted(
+    partition: PartitionImage, wanted: Sequence[int], live: Collection[int], *, may_change_factor: bool = True
+) -> None:
+    """KafkaError, in Kafka's words, if a partition cannot be asked to have these replicas."""
+    if not wanted:
+        raise _refused("Empty replica list specified in partition reassignment.")
+    if len(set(wanted)) < len(wanted):
+        listed = ",".join(map(str, wanted))
+        raise _refused(f"Duplicate replica ids in partition reassignment replica list: {listed}")
+    if min(wanted) < 0:
+        listed = ",".join(map(str, wanted))
+        raise _refused(f"Invalid broker id in replica list: {listed}")
+    before = origin(partition)
+    if not may_change_factor and len(wanted) != len(before):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {len(before)} to {len(wanted)}",
+        )
+    added = [each for each in wanted if each not in before]
+    if not set(added) <= set(live):
+        raise _refused(
+            "Replica assignment has brokers that are not alive. Replica list: "
+            f"{','.join(map(str, added))}, live broker list: {','.join(map(str, sorted(live)))}"
+        )
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -1,0 +1,1 @@
+"""Leaders and followers: who is in sync, what is committed, fetching, truncation, throttles."""

@@ -1,0 +1,309 @@
+"""What a leader knows that has followers: how far they are, who is in sync, and who waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ottla.cluster.replication.commit_queue import CommitQueue
+from ottla.cluster.replication.isr import (
+    LONG_AGO,
+    Follower,
+    InSync,
+    IsrStore,
+    committed_offset,
+    joining,
+    without_laggards,
+)
+from ottla.metadata.cluster_image import PartitionImage
+from ottla.metadata.stores.store import BadVersion, StoreError
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.cluster.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
+
+
+class Surroundings:
+    """What the leaders of a broker have in common. Owner: the event loop."""
+
+    __slots__ = ("can_follow", "isr_store", "max_lag", "tasks")
+
+    def __init__(self, max_lag: float, can_follow: Callable[[str, int, int], bool]) -> None:
+        self.max_lag = max_lag  # seconds
+        self.can_follow = can_follow  # of topic, partition and broker: it is there, and so is its replica
+        self.isr_store: IsrStore | None = None  # without one the ISR stays what it is
+        self.tasks: set[asyncio.Task[None]] = set()
+
+
+class LeaderState:
+    """The followers of a partition in one leader epoch.
+
+    Invariant: the high watermark is at most what every replica has that may be in the ISR. Owner: the event loop.
+    """
+
+    __slots__ = (
+        "_altering",
+        "_around",
+        "_deletions",
+        "_partition",
+        "_waits_for_news",
+        "commits",
+        "epoch_start_offset",
+        "followers",
+        "in_sync",
+        "min_isr",
+    )
+
+    def __init__(
+        self,
+        partition: Partition,
+        state: PartitionImage,
+        around: Surroundings,
+        before: LeaderState | None = None,
+    ) -> None:
+        """`before` is that of the epoch before, if this broker led in it too: who waits goes on waiting."""
+        self._partition = partition
+        self._around = around
+        self.epoch_start_offset = partition.log.log_end_offset
+        self.in_sync = InSync(state.isr, state.partition_epoch)
+        self.followers: dict[int, Follower] = {}
+        self.commits: CommitQueue = CommitQueue() if before is None else before.commits
+        self.min_isr = 1
+        # Who deleted records up to an offset, and waits until no replica has them any more.
+        self._deletions: list[tuple[int, asyncio.Future[None]]] = [] if before is None else before._deletions
+        self._altering = False
+        self._waits_for_news = False  # the store has another state than the one that is known here
+        self._set_followers(state.replicas)
+
+    def _set_followers(self, replicas: tuple[int, ...]) -> None:
+        known, now = self.followers, monotonic()
+        self.followers = {
+            broker_id: known.get(broker_id) or Follower(now if broker_id in self.in_sync.isr else LONG_AGO)
+            for broker_id in replicas
+            if broker_id != self._partition.broker_id
+        }
+        self.configure()
+
+    def configure(self) -> None:
+        """The topic's configuration has changed, or the number of replicas."""
+        asked = self._partition.log.config.min_insync_replicas
+        self.min_isr = min(asked, len(self.followers) + 1)
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return self.in_sync.isr
+
+    @property
+    def is_below_min_isr(self) -> bool:
+        return len(self.in_sync.isr) < self.min_isr
+
+    # What happens
+
+    def appended(self, first_offset: int) -> None:
+        """The log was at `first_offset`, and is longer now."""
+        now = monotonic()
+        for follower in self.followers.values():
+            if follower.end_offset == first_offset:
+                follower.caught_up_at = now  # until now it had everything
+        if len(self.in_sync.maximal) == 1:
+            self._advance(now)
+
+    def fetched(self, broker_id: int, offset: int, start_offset: int) -> None:
+        """A follower asks for what comes from `offset` on, and so has what comes before."""
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {broker_id} is no replica")
+        now = monotonic()
+        before = follower.end_offset
+        follower.fetched(offset, start_offset, self._partition.log.log_end_offset, now)
+        if offset != before:
+            self._advance(now)
+        if self._deletions:
+            self._settle_deletions()
+        if broker_id not in self.in_sync.maximal:
+            self._let_join()
+
+    def learn(self, state: PartitionImage) -> None:
+        """The state of the same leader epoch as the store has it now."""
+        removed = set(self.in_sync.isr) - set(state.isr)
+        if self.in_sync.learn(state.isr, state.partition_epoch):
+            self._waits_for_news = False
+            for broker_id in removed & self.followers.keys():
+                # Whoever took it out knows that it is gone: it is not waited for, nor let in, until it fetches again.
+                self.followers[broker_id] = Follower(LONG_AGO)
+        self._set_followers(state.replicas)
+        self._isr_changed()
+
+    def check(self) -> None:
+        """Take out who lags, let in who has caught up; to be called every now and then."""
+        if self._altering or self._waits_for_news:
+            return
+        partition, in_sync, now = self._partition, self.in_sync, monotonic()
+        end_offset = partition.log.log_end_offset
+        isr = in_sync.isr
+        if in_sync.asked is not None:  # in vain: whoever was to join may do so if that still holds
+            isr += tuple(broker_id for broker_id in self._joining() if broker_id in in_sync.asked)
+        isr = without_laggards(isr, self.followers, end_offset, now, self._around.max_lag)
+        # Where it is unknown what the store has, even the old ISR is written: then it is known.
+        if isr != in_sync.isr or in_sync.asked is not None:
+            self._alter(isr)
+        else:
+            self._let_join()
+            self._advance(now)
+
+    def close(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        """Another leads, or nobody does: what waits here is not known to be committed, and is told so."""
+        self.commits.fail(error)
+        for _, waiting in self._deletions:
+            if not waiting.done():
+                waiting.set_exception(KafkaError(error))
+                waiting.exception()  # its client may have gone away
+        self._deletions.clear()
+
+    def settle_alone(self) -> None:
+        """There are no followers any more: what is here is committed, and what is deleted here is deleted."""
+        self.commits.settle(self._partition.high_watermark)
+        self.followers = {}
+        self._settle_deletions()
+
+    # Deleted records
+
+    @property
+    def low_watermark(self) -> int:
+        """Where the log starts on every replica that is there."""
+        starts = [
+            follower.start_offset
+            for broker_id, follower in self.followers.items()
+            if self._can_follow(broker_id)
+        ]
+        return min(starts, default=self._partition.log.log_start_offset)
+
+    def wait_deleted(self, offset: int) -> asyncio.Future[None] | None:
+        """Ends when no replica that is there has anything before `offset`; None if that is so already."""
+        if self.low_watermark >= offset:
+            return None
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._deletions.append((offset, waiting))
+        return waiting
+
+    def _settle_deletions(self) -> None:
+        low = self.low_watermark
+        for offset, waiting in self._deletions:
+            if offset <= low and not waiting.done():
+                waiting.set_result(None)
+        self._deletions = [entry for entry in self._deletions if not entry[1].done()]
+
+    # Steps
+
+    def _advance(self, now: float) -> None:
+        partition, in_sync = self._partition, self.in_sync
+        around = self._around
+        offset = committed_offset(
+            partition.log.log_end_offset,
+            self.followers,
+            in_sync.maximal,
+            now,
+            around.max_lag,
+            self._can_follow,
+        )
+        if offset > partition.high_watermark:
+            partition.advance_high_watermark(offset)
+            self.commits.settle(offset)
+
+    def _let_join(self) -> None:
+        if self._altering or self._waits_for_news or self.in_sync.asked is not None:
+            return
+        isr = self.in_sync.isr
+        if len(isr) > len(self.followers):
+            return
+        joined = self._joining()
+        if joined:
+            self._alter(isr + joined)
+
+    def _joining(self) -> tuple[int, ...]:
+        return joining(
+            self.in_sync.isr,
+            self.followers,
+            self._partition.high_watermark,
+            self.epoch_start_offset,
+            self._can_follow,
+        )
+
+    def _can_follow(self, broker_id: int) -> bool:
+        return self._around.can_follow(self._partition.topic, self._partition.index, broker_id)
+
+    def _alter(self, isr: tuple[int, ...]) -> None:
+        if self._around.isr_store is None:
+            return
+        self.in_sync.ask(isr)
+        self._altering = True
+        # What was decided rests on the state of now: the store must not have another when it is written.
+        task = asyncio.get_running_loop().create_task(
+            self._ask_store(
+                self._around.isr_store, isr, self._partition.leader_epoch, self.in_sync.partition_epoch
+            )
+        )
+        self._around.tasks.add(task)
+        task.add_done_callback(self._around.tasks.discard)
+
+    async def _ask_store(
+        self, store: IsrStore, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+    ) -> None:
+        partition, in_sync = self._partition, self.in_sync
+        if in_sync.asked is not isr:  # there is a newer state already, which may call for something else
+            self._altering = False
+            self._retry()
+            return
+        before = in_sync.isr
+        try:
+            partition_epoch = await store.alter(
+                partition.topic,
+                partition.index,
+                isr=isr,
+                leader_epoch=leader_epoch,
+                partition_epoch=partition_epoch,
+            )
+        except BadVersion:
+            # The state has changed, perhaps by an earlier attempt of ours: the new one is on its way here.
+            self._waits_for_news = in_sync.asked is not None
+            return
+        except StoreError as error:
+            # It may or may not have happened. Both may be in sync until a later attempt tells.
+            logger.warning(
+                "The ISR of %s-%d could not be written: %s", partition.topic, partition.index, error
+            )
+            asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._retry)
+            return
+        finally:
+            self._altering = False
+        if in_sync.learn(isr, partition_epoch):
+            logger.info(
+                "The ISR of %s-%d is %s, it was %s",
+                partition.topic,
+                partition.index,
+                ",".join(map(str, isr)),
+                ",".join(map(str, before)),
+            )
+            self._isr_changed()
+
+    def _retry(self) -> None:
+        if self._partition.leading is self:
+            self.check()
+
+    def _isr_changed(self) -> None:
+        partition = self._partition
+        if partition.leading is not self:
+            return
+        partition.isr, partition.partition_epoch = self.in_sync.isr, self.in_sync.partition_epoch
+        if self.is_below_min_isr:
+            # What waits will be committed all the same, but on fewer replicas than the producers were promised.
+            self.commits.fail(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        self._advance(monotonic())
+        self._let_join()

@@ -1,0 +1,55 @@
+"""Writing down where the logs of followers start.
+
+The leader is told of a new start only when it is on disk: whoever deletes records is answered when all replicas have
+said so, and whichever of them leads after a crash, the records do not come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.partition import Partition
+from ottla.log.errors import storage_error
+from ottla.log.log_directory import LogDirectory
+
+
+class LogStarts:
+    """Many of them are written at once, off the loop. Owner: the event loop."""
+
+    def __init__(self, directories: Iterable[LogDirectory], written: Callable[[Partition], None]) -> None:
+        self._directories = directories
+        self._written = written
+        self._waiting: set[Partition] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def write(self, partition: Partition) -> None:
+        """Write down where the log of a partition starts, and tell when that is done."""
+        self._waiting.add(partition)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        while self._waiting:
+            waiting, self._waiting = self._waiting, set()
+            for directory in self._directories:
+                of_directory = [
+                    each for each in waiting if directory.logs.get((each.topic, each.index)) is each.log
+                ]
+                if not of_directory:
+                    continue
+                try:
+                    await asyncio.to_thread(directory.checkpoint)
+                except OSError as error:
+                    failure = storage_error(f"cannot write to {directory.path}", error)
+                    for partition in of_directory:
+                        partition.storage_failed(failure)
+                    continue
+                for partition in of_directory:
+                    self._written(partition)
+
+    async def close(self) -> None:
+        self._waiting.clear()
+        if self._task is not None:
+            await end_tasks([self._task])

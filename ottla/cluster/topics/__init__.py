@@ -1,0 +1,1 @@
+"""Creating, changing and deleting topics, and changing configurations and quotas."""

@@ -1,0 +1,100 @@
+"""What has to be written to the metadata store for a topic to exist, to grow and to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.metadata import nodes
+from ottla.metadata.cluster_image import PartitionImage, TopicImage
+from ottla.metadata.nodes import PartitionState, TopicAssignment
+from ottla.metadata.stores.store import Create, Node, Operation, Set
+
+
+def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionImage:
+    """A partition that is new: the preferred replica leads, and all of them are in sync."""
+    return PartitionImage(
+        name, index, leader=replicas[0], leader_epoch=0, replicas=replicas, isr=replicas, partition_epoch=0
+    )
+
+
+# ZooKeeper takes no requests above a megabyte.
+_MAX_BYTES = 700_000
+_BYTES_OF_PARTITION = 250
+
+
+def fit_at_once(name: str, partitions: int) -> bool:
+    """Whether the first states of so many partitions can be written in one step.
+
+    Else the controller writes them when it sees the topic, as Kafka's does.
+    """
+    return partitions * (2 * len(name) + _BYTES_OF_PARTITION) <= _MAX_BYTES
+
+
+def creation(topic: TopicImage, controller_epoch: int, *, states: bool = True) -> list[Operation]:
+    """Everything but the config; the partitions' states only where asked for."""
+    assignment = {index: partition.replicas for index, partition in topic.partitions.items()}
+    return [
+        Create(nodes.topic_path(topic.name), nodes.encode_topic(TopicAssignment(assignment, topic.topic_id))),
+        Create(nodes.partitions_path(topic.name)),
+        *(_partitions(topic.partitions.values(), controller_epoch) if states else ()),
+    ]
+
+
+def extension(
+    name: str, node: Node, added: Iterable[PartitionImage], controller_epoch: int, *, states: bool = True
+) -> list[Operation]:
+    """More partitions for the topic whose node was read just now."""
+    added = list(added)
+    before = nodes.decode_topic(name, node.data)
+    replicas = {partition.partition: partition.replicas for partition in added}
+    after = before._replace(partitions={**before.partitions, **replicas})
+    return [
+        Set(nodes.topic_path(name), nodes.encode_topic(after), node.version),
+        *(_partitions(added, controller_epoch) if states else ()),
+    ]
+
+
+def reassignment(name: str, node: Node, moved: Iterable[PartitionImage]) -> Set:
+    """Other replicas for partitions of the topic whose node was read just now."""
+    before = nodes.decode_topic(name, node.data)
+    replicas, adding = dict(before.partitions), dict(before.adding_replicas)
+    removing = dict(before.removing_replicas)
+    for partition in moved:
+        index = partition.partition
+        replicas[index] = partition.replicas
+        for those, now in ((adding, partition.adding_replicas), (removing, partition.removing_replicas)):
+            those.pop(index, None)
+            if now:
+                those[index] = now
+    after = before._replace(partitions=replicas, adding_replicas=adding, removing_replicas=removing)
+    return Set(nodes.topic_path(name), nodes.encode_topic(after), node.version)
+
+
+def next_state(partition: PartitionImage, controller_epoch: int) -> Set:
+    """Another state for a partition that has one."""
+    state = PartitionState(partition.leader, partition.leader_epoch, partition.isr, controller_epoch)
+    path = nodes.partition_state_path(partition.topic, partition.partition)
+    return Set(path, nodes.encode_partition_state(state), partition.partition_epoch)
+
+
+def _partitions(partitions: Iterable[PartitionImage], controller_epoch: int) -> list[Operation]:
+    operations: list[Operation] = []
+    for partition in partitions:
+        state = PartitionState(partition.leader, partition.leader_epoch, partition.isr, controller_epoch)
+        path = nodes.partition_path(partition.topic, partition.partition)
+        operations.append(Create(path))
+        operations.append(Create(f"{path}/state", nodes.encode_partition_state(state)))
+    return operations
+
+
+def all_paths(name: str, partitions: Iterable[int]) -> list[str]:
+    """Every node that speaks of the topic, children before parents, the mark of its deletion last."""
+    indexes = list(partitions)
+    return [
+        *(nodes.partition_state_path(name, index) for index in indexes),
+        *(nodes.partition_path(name, index) for index in indexes),
+        nodes.partitions_path(name),
+        nodes.topic_path(name),
+        nodes.topic_config_path(name),
+        nodes.delete_topic_path(name),
+    ]

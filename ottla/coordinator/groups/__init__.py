@@ -1,0 +1,1 @@
+"""Groups and their committed offsets, kept in `__consumer_offsets`."""

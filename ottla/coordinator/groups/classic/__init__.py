@@ -1,0 +1,1 @@
+"""Classic groups: members wait for each other, and one of them assigns."""

@@ -1,0 +1,228 @@
+"""What a classic group is at one moment, the checks that a request must pass, and the answers to it.
+
+The transitions from one moment to the next are in `group.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.coordinator.groups.classic.members import (
+    CONSUMER_PROTOCOL_TYPE,
+    Member,
+    Membership,
+    subscribed_topics,
+)
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.effects import (
+    Answer,
+    CancelTimer,
+    Effect,
+    GroupState,
+    JoinRequest,
+    JoinResult,
+    LeavingMember,
+    SetTimer,
+    SyncRequest,
+    SyncResult,
+    session_timer,
+)
+from ottla.coordinator.groups.offsets.offsets import GroupOffsets
+from ottla.protocol.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+
+class GroupMetadata:
+    group_type = "classic"
+
+    __slots__ = (
+        "_config",
+        "_effects",
+        "generation_id",
+        "group_id",
+        "members",
+        "offsets",
+        "previous_state",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "state_timestamp",
+        "topics",
+    )
+
+    def __init__(self, group_id: str, config: GroupConfig, now_ms: int) -> None:
+        self.group_id = group_id
+        self.members = Membership()
+        self.offsets = GroupOffsets()
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.EMPTY
+        self.state_timestamp: int | None = now_ms
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        # The topics that the members subscribe to; None when that cannot be known.
+        self.topics: set[str] | None = None
+        self._config = config
+        self._effects: list[Effect] = []
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
+    def has_pending_members(self) -> bool:
+        """Somebody was given an id and is about to join with it."""
+        return bool(self.members.pending)
+
+    @property
+    def offsets_may_expire(self) -> bool:
+        if self.protocol_type is None or self.is_empty:
+            return True
+        return self.state is GroupState.STABLE and self.topics is not None
+
+    @property
+    def empty_since(self) -> int | None:
+        """When the last member went; None for a group that was never joined."""
+        return self.state_timestamp if self.protocol_type is not None and self.is_empty else None
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """When the subscription cannot be read, a consumer group counts as subscribed to everything."""
+        if self.topics is not None:
+            return topic in self.topics
+        return self.uses_consumer_protocol
+
+    def read_subscriptions(self) -> None:
+        self.topics = None
+        if not self.uses_consumer_protocol:
+            return
+        topics: set[str] = set()
+        try:
+            for member in self.members:
+                topics |= subscribed_topics(member.metadata(self.protocol_name))
+        except ValueError:
+            log.warning(
+                "group %s: a subscription is not that of a consumer; its topics are not known", self.group_id
+            )
+            return
+        self.topics = topics
+
+    # Checks
+
+    def _has_room_for(self, member_id: str) -> bool:
+        if self.state in (GroupState.EMPTY, GroupState.DEAD):
+            return True
+        if self.state is GroupState.PREPARING_REBALANCE:
+            # Those that rejoined count, not the members: after max.size was lowered the last to rejoin go.
+            member = self.members.members.get(member_id)
+            if member is not None and member.is_awaiting_join:
+                return True
+            return self.members.awaiting_join < self._config.max_size
+        return member_id in self.members or len(self.members) < self._config.max_size
+
+    def _supports(self, request: JoinRequest) -> bool:
+        if self.state is GroupState.EMPTY or not self.members:
+            return bool(request.protocol_type and request.protocols)
+        return request.protocol_type == self.protocol_type and self.members.supports_any(request.protocols)
+
+    def _check_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        if group_instance_id is not None:
+            current = self.members.static.get(group_instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _check_sync(self, request: SyncRequest) -> ErrorCode:
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        error = self._check_member(request.member_id, request.group_instance_id)
+        if error:
+            return error
+        if request.generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        if request.protocol_type is not None and request.protocol_type != self.protocol_type:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if request.protocol_name is not None and request.protocol_name != self.protocol_name:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    # Small steps
+
+    def _leave_one(self, leaving: LeavingMember) -> ErrorCode:
+        member_id = leaving.member_id
+        if self.state is GroupState.DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if not member_id:
+            # An administrator removes a static member and knows only its instance id.
+            member_id = self.members.static.get(leaving.group_instance_id or "", "")
+            if not member_id:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        elif member_id not in self.members.pending:
+            error = self._check_member(member_id, leaving.group_instance_id)
+            if error:
+                return error
+        self._remove(member_id)
+        return ErrorCode.NONE
+
+    def _remove(self, member_id: str) -> None:
+        if member_id in self.members.pending:
+            self._effects.append(CancelTimer(session_timer(member_id)))
+        member = self.members.members.get(member_id)
+        if member is not None:
+            # If its client is still there after all, it will join as a new member.
+            self._answer_join(member, JoinResult(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+            self._answer_sync(member, SyncResult(ErrorCode.UNKNOWN_MEMBER_ID))
+            self._effects.append(CancelTimer(session_timer(member_id)))
+        self.members.remove(member_id)
+
+    def _transition(self, state: GroupState, now_ms: int) -> None:
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp = now_ms
+
+    def _keep_session(self, member: Member) -> None:
+        self._effects.append(SetTimer(session_timer(member.member_id), member.session_timeout_ms))
+
+    # Answers
+
+    def _refuse(self, ticket: object, member_id: str, error: ErrorCode) -> None:
+        self._effects.append(Answer(ticket, JoinResult(error, member_id)))
+
+    def _answer_join(self, member: Member, result: JoinResult) -> None:
+        if member.join_ticket is not None:
+            self._effects.append(Answer(member.join_ticket, result))
+            self.members.unpark_join(member)
+
+    def _answer_sync(self, member: Member, result: SyncResult) -> None:
+        if member.sync_ticket is not None:
+            self._effects.append(Answer(member.sync_ticket, result))
+            member.sync_ticket = None
+            # While the request was parked the session could not lapse, so nothing watches it now.
+            self._keep_session(member)
+
+    def _join_result(self, member: Member) -> JoinResult:
+        leads = member.member_id == self.members.leader
+        return JoinResult(
+            ErrorCode.NONE,
+            member.member_id,
+            self.generation_id,
+            self.protocol_type,
+            self.protocol_name,
+            self.members.leader or "",
+            members=self.members.joined(self.protocol_name) if leads else [],
+        )
+
+    def _sync_result(self, member: Member) -> SyncResult:
+        return SyncResult(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)
+
+    def _drain(self) -> list[Effect]:
+        effects, self._effects = self._effects, []
+        return effects

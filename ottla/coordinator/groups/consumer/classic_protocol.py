@@ -1,0 +1,75 @@
+"""Subscriptions and assignments as classic consumers write them, in terms of topic ids."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.coordinator.groups.consumer.state import Assignment
+from ottla.coordinator.groups.topics import Topics
+from ottla.protocol.codec import MalformedMessage
+from ottla.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    TopicPartitionInAssignment,
+)
+
+_NEWEST = 3
+
+
+class Subscription(NamedTuple):
+    version: int
+    topics: tuple[str, ...]
+    owned: Assignment
+    generation_id: int
+    rack_id: str | None
+
+
+def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
+    """Raises ValueError for what is none. Topics that are gone are owned by nobody."""
+    version = _version(metadata)
+    try:
+        read = ConsumerProtocolSubscription.decode(metadata, version, 2)
+    except MalformedMessage as error:
+        raise ValueError("not a consumer's subscription") from error
+    owned = {}
+    for part in read.owned_partitions:
+        topic = topics.by_name(part.topic)
+        if topic is not None and part.partitions:
+            owned[topic.topic_id] = frozenset(part.partitions)
+    rack_id = read.rack_id or None  # librdkafka sends an empty one
+    return Subscription(version, tuple(sorted(set(read.topics))), owned, read.generation_id, rack_id)
+
+
+def read_assignment(data: bytes, topics: Topics) -> Assignment:
+    """Raises ValueError for what is none; no bytes are an empty one."""
+    if not data:
+        return {}
+    try:
+        read = ConsumerProtocolAssignment.decode(data, _version(data), 2)
+    except MalformedMessage as error:
+        raise ValueError("not a consumer's assignment") from error
+    assigned = {}
+    for part in read.assigned_partitions:
+        topic = topics.by_name(part.topic)
+        if topic is not None and part.partitions:
+            assigned[topic.topic_id] = frozenset(part.partitions)
+    return assigned
+
+
+def write_assignment(assignment: Assignment, version: int, topics: Topics) -> bytes:
+    parts = []
+    for topic_id, partitions in assignment.items():
+        topic = topics.by_id(topic_id)
+        if topic is not None:
+            parts.append(TopicPartitionInAssignment(topic=topic.name, partitions=sorted(partitions)))
+    parts.sort(key=lambda part: part.topic)
+    body = ConsumerProtocolAssignment(assigned_partitions=parts)
+    return version.to_bytes(2, "big") + body.encode(version)
+
+
+def _version(data: bytes) -> int:
+    """Later versions only add to the end, so a newer one is read as the newest that is known."""
+    version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
+    if version < 0:
+        raise ValueError("it has no version")
+    return min(version, _NEWEST)

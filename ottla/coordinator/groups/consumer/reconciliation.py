@@ -1,0 +1,71 @@
+"""How one member comes from the partitions it holds to those it is meant to hold.
+
+First it gives up what it shall not keep, and stays in its epoch until it says that it has; then it moves to the
+epoch of the target with whatever nobody else holds; what others have not released follows when they have.
+So no partition is ever held by two members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.coordinator.groups.consumer.state import Assignment, ConsumerMember, Held, MemberState, overlap
+
+_NONE: frozenset[int] = frozenset()
+
+
+def reconcile(
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Assignment,
+    is_free: Callable[[bytes, int], bool],
+    owned: Assignment | None,
+) -> ConsumerMember:
+    """`owned`: the partitions that the member says it holds, None if it said nothing."""
+    if member.state is MemberState.STABLE:
+        if member.epoch == target_epoch:
+            return member
+        return _step(member, member.epoch, target_epoch, target, is_free, owned)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        if _still_owns(owned, member.revoking):
+            return member
+        return _step(member, member.epoch + 1, target_epoch, target, is_free, owned)
+    return _step(member, member.epoch, target_epoch, target, is_free, owned)
+
+
+def _step(
+    member: ConsumerMember,
+    epoch: int,
+    target_epoch: int,
+    target: Assignment,
+    is_free: Callable[[bytes, int], bool],
+    owned: Assignment | None,
+) -> ConsumerMember:
+    kept: dict[bytes, dict[int, int]] = {}
+    revoked: dict[bytes, dict[int, int]] = {}
+    added: dict[bytes, dict[int, int]] = {}
+    unreleased = False
+    for topic_id, held in member.assigned.items():
+        wanted = target.get(topic_id, _NONE)
+        for partition, since in held.items():
+            into = kept if partition in wanted else revoked
+            into.setdefault(topic_id, {})[partition] = since
+    for topic_id, wanted in target.items():
+        held = member.assigned.get(topic_id, {})
+        for partition in wanted:
+            if partition in held:
+                continue
+            if is_free(topic_id, partition):
+                added.setdefault(topic_id, {})[partition] = target_epoch
+            else:
+                unreleased = True
+    if revoked and _still_owns(owned, revoked):
+        return member.at(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoked)
+    for topic_id, partitions in added.items():
+        kept[topic_id] = {**kept.get(topic_id, {}), **partitions}
+    state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
+    return member.at(target_epoch, state, kept)
+
+
+def _still_owns(owned: Assignment | None, revoked: Held) -> bool:
+    return owned is None or overlap(revoked, owned)

@@ -1,0 +1,141 @@
+"""What a consumer group (KIP-848) is at one moment: plain data that is replaced, never changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum, StrEnum
+
+from ottla.coordinator.groups.effects import MemberProtocol
+
+# Partitions by topic id.
+Assignment = Mapping[bytes, frozenset[int]]
+# Partitions by topic id, each with the epoch in which the member got it.
+Held = Mapping[bytes, Mapping[int, int]]
+
+NOTHING: Assignment = {}
+HOLDS_NOTHING: Held = {}
+
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+# A static member goes and intends to come back: its partitions stay its own.
+STATIC_LEAVE_EPOCH = -2
+
+# Kafka counts the creation of a group as its first epoch.
+FIRST_EPOCH = 1
+
+
+class ConsumerGroupState(StrEnum):
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class MemberState(IntEnum):
+    """As in the records: where a member stands on its way to the target assignment."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicProtocols:
+    """What a member that still speaks the classic protocol has offered."""
+
+    session_timeout_ms: int
+    protocols: tuple[MemberProtocol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: tuple[str, ...] = ()
+    regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic: ClassicProtocols | None = None
+    # The current assignment, towards which the target is reconciled.
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Held = field(default_factory=dict)
+    revoking: Held = field(default_factory=dict)
+
+    def subscription(self) -> tuple[object, ...]:
+        """What its metadata record carries."""
+        return (
+            self.instance_id,
+            self.rack_id,
+            self.client_id,
+            self.client_host,
+            self.topics,
+            self.regex,
+            self.rebalance_timeout_ms,
+            self.server_assignor,
+            self.classic,
+        )
+
+    def current(self) -> tuple[object, ...]:
+        """What its assignment record carries."""
+        return (self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
+
+    def at(
+        self, epoch: int, state: MemberState, assigned: Held, revoking: Held = HOLDS_NOTHING
+    ) -> ConsumerMember:
+        """The member in its next epoch; the one before is kept for a member that missed the answer."""
+        return replace(
+            self,
+            epoch=epoch,
+            previous_epoch=self.epoch,
+            state=state,
+            assigned=assigned,
+            revoking=revoking,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics that a pattern matched when the cluster's topics were last looked at."""
+
+    topics: frozenset[str]
+    version: int = 0
+    timestamp_ms: int = 0
+
+
+@dataclass(slots=True)
+class ConsumerState:
+    """Everything that the records of a consumer group say."""
+
+    epoch: int = 0
+    metadata_hash: int = 0
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    regexes: dict[str, ResolvedRegex] = field(default_factory=dict)
+    targets: dict[str, Assignment] = field(default_factory=dict)
+    target_epoch: int = 0
+    target_timestamp_ms: int = 0
+
+    def copy(self) -> ConsumerState:
+        """What is in the dicts is immutable, so copying them is enough."""
+        return replace(
+            self, members=dict(self.members), regexes=dict(self.regexes), targets=dict(self.targets)
+        )
+
+
+def partitions_of(held: Held) -> dict[bytes, frozenset[int]]:
+    return {topic_id: frozenset(partitions) for topic_id, partitions in held.items()}
+
+
+def overlap(some: Held, others: Assignment) -> bool:
+    return any(not others[t].isdisjoint(partitions) for t, partitions in some.items() if t in others)
+
+
+def is_within(some: Assignment, held: Held) -> bool:
+    return all(partitions <= held.get(t, {}).keys() for t, partitions in some.items())

@@ -1,0 +1,111 @@
+"""A group changes its protocol while it works: classic to consumer when the first new member comes, and back when
+the last one has gone. Members, assignments and committed offsets stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.classic.members import CONSUMER_PROTOCOL_TYPE, Member
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.consumer.classic_protocol import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from ottla.coordinator.groups.consumer.group import ConsumerGroup
+from ottla.coordinator.groups.consumer.metadata_hash import metadata_hash
+from ottla.coordinator.groups.consumer.state import NOTHING, ClassicProtocols, ConsumerMember, ConsumerState
+from ottla.coordinator.groups.effects import GroupState
+from ottla.coordinator.groups.topics import Topics
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> ConsumerGroup:
+    """The same group in the new protocol, in the epoch that the generation was. Raises KafkaError."""
+    problem = _why_not(classic, config)
+    state = ConsumerState(epoch=classic.generation_id, target_epoch=classic.generation_id)
+    if problem is None:
+        try:
+            for member in classic.members:
+                state.members[member.member_id] = _to_consumer_member(classic, member, topics)
+        except ValueError:
+            problem = "the embedded consumer protocol is malformed"
+    if problem is not None:
+        raise KafkaError(
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Cannot upgrade classic group {classic.group_id} to consumer group because {problem}.",
+        )
+    for member_id, converted in state.members.items():
+        state.targets[member_id] = {t: frozenset(held) for t, held in converted.assigned.items()}
+    names = {name for converted in state.members.values() for name in converted.topics}
+    state.metadata_hash = metadata_hash(t for t in map(topics.by_name, names) if t is not None)
+    group = ConsumerGroup(classic.group_id, config, topics)
+    group.adopt(state)
+    group.offsets = classic.offsets
+    return group
+
+
+def to_classic(
+    group: ConsumerGroup, config: GroupConfig, topics: Topics, new_uuid: Callable[[], str], now_ms: int
+) -> ClassicGroup:
+    """The same group in the classic protocol; its members have to join again."""
+    classic = ClassicGroup(group.group_id, config, new_uuid, now_ms)
+    classic.offsets = group.offsets
+    classic.protocol_type = CONSUMER_PROTOCOL_TYPE
+    classic.generation_id = group.epoch
+    for member in group.members.values():
+        assert member.classic is not None
+        version = min(int.from_bytes(member.classic.protocols[0].metadata[:2], "big"), 3)
+        target = group.state_now.targets.get(member.member_id, NOTHING)
+        classic.members.add(
+            Member(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.rebalance_timeout_ms,
+                member.classic.session_timeout_ms,
+                member.classic.protocols,
+                write_assignment(target, version, topics),
+            )
+        )
+    classic.protocol_name = classic.members.select_protocol()
+    classic.state = classic.previous_state = GroupState.STABLE
+    classic.read_subscriptions()
+    return classic
+
+
+def _why_not(classic: ClassicGroup, config: GroupConfig) -> str | None:
+    if not config.consumer_upgrade:
+        return "online upgrade is disabled"
+    if not classic.uses_consumer_protocol:
+        return "the group does not use the consumer embedded protocol"
+    if len(classic.members) > config.consumer_max_size:
+        return "the group exceeds the consumer group maximum size"
+    return None
+
+
+def _to_consumer_member(classic: ClassicGroup, member: Member, topics: Topics) -> ConsumerMember:
+    # Until its first generation a group has not chosen a protocol.
+    name = classic.protocol_name or member.protocols[0].name
+    subscription = read_subscription(member.metadata(name), topics)
+    epoch = classic.generation_id
+    assigned = {
+        topic_id: dict.fromkeys(partitions, epoch)
+        for topic_id, partitions in read_assignment(member.assignment, topics).items()
+    }
+    return ConsumerMember(
+        member.member_id,
+        member.group_instance_id,
+        subscription.rack_id,
+        member.client_id,
+        member.client_host,
+        subscription.topics,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        classic=ClassicProtocols(member.session_timeout_ms, member.protocols),
+        epoch=epoch,
+        previous_epoch=epoch,
+        assigned=assigned,
+    )

@@ -1,0 +1,41 @@
+"""Which offsets of a partition of `__consumer_offsets` belong to transactions that have not ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.coordinator.groups.offsets.offsets import CommittedOffset
+from ottla.coordinator.groups.records import OffsetKey
+
+
+class ProducerEpoch(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+
+
+class PendingOffsets:
+    """By producer, in the order of their last commit. None marks an offset that a plain commit has overtaken:
+    it is not applied any more, but the partition stays unstable until the transaction ends.
+    """
+
+    __slots__ = ("by_producer",)
+
+    def __init__(self) -> None:
+        self.by_producer: dict[int, dict[OffsetKey, CommittedOffset | None]] = {}
+
+    def add(self, producer_id: int, key: OffsetKey, offset: CommittedOffset | None) -> None:
+        self.by_producer.setdefault(producer_id, {})[key] = offset
+
+    def overtake(self, key: OffsetKey) -> None:
+        for offsets in self.by_producer.values():
+            if key in offsets:
+                offsets[key] = None
+
+    def is_pending(self, key: OffsetKey) -> bool:
+        return any(key in offsets for offsets in self.by_producer.values())
+
+    def has_group(self, group_id: str) -> bool:
+        return any(key.group_id == group_id for offsets in self.by_producer.values() for key in offsets)
+
+    def end(self, producer_id: int) -> list[tuple[OffsetKey, CommittedOffset | None]]:
+        return list(self.by_producer.pop(producer_id, {}).items())

@@ -1,0 +1,193 @@
+"""Groups and offsets as the records of one `__consumer_offsets` partition tell them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.consumer.group import ConsumerGroup
+from ottla.coordinator.groups.consumer.records import CONSUMER_KINDS, GROUP_METADATA, apply
+from ottla.coordinator.groups.consumer.state import ConsumerState
+from ottla.coordinator.groups.effects import GroupState
+from ottla.coordinator.groups.offsets.offsets import CommittedOffset, GroupOffsets
+from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
+from ottla.coordinator.groups.records import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    read_group_value,
+    read_key,
+    read_offset_value,
+)
+from ottla.coordinator.runtime.record_codec import decode_key
+from ottla.coordinator.share.group import ShareGroup
+from ottla.coordinator.share.group_records import GROUP_METADATA as SHARE_GROUP_METADATA
+from ottla.coordinator.share.group_records import SHARE_KINDS, ShareGroupState, apply_share
+from ottla.protocol.group_records import GroupKey as AnyGroupKey
+from ottla.protocol.records import BatchHeader, Record
+
+log = logging.getLogger(__name__)
+
+_COMMIT_MARKER = 1
+
+
+class Replay:
+    """Fed with every batch in order; afterwards `groups` is what the coordinator had when it last wrote.
+
+    A record that cannot be read is named in the log and left out: one bad record must not take all the
+    groups of a partition with it.
+    """
+
+    def __init__(
+        self,
+        new_group: Callable[[str], ClassicGroup],
+        new_consumer_group: Callable[[str], ConsumerGroup],
+        new_share_group: Callable[[str], ShareGroup],
+    ) -> None:
+        self._new_group = new_group
+        self._new_consumer_group = new_consumer_group
+        self._new_share_group = new_share_group
+        self.groups: dict[str, ClassicGroup] = {}
+        # Consumer groups, while their records come in; their offsets are with the classic group of that name.
+        self._states: dict[str, ConsumerState] = {}
+        self._share_states: dict[str, ShareGroupState] = {}
+        # Offsets of transactions that have not ended, by producer id, with their position in the log.
+        self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
+        # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
+        self._positions: dict[OffsetKey, int] = {}
+        # The same keys come again and again.
+        self._keys: dict[bytes, OffsetKey | GroupKey | None] = {}
+
+    def apply(self, header: BatchHeader, records: Sequence[Record]) -> None:
+        if header.is_control:
+            for record in records:
+                self._end_transaction(header.producer_id, record.key)
+            return
+        for record in records:
+            try:
+                self._apply_record(header, record)
+            except ValueError as error:
+                log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
+
+    def pending_offsets(self) -> PendingOffsets:
+        """Of the transactions that have not ended."""
+        pending = PendingOffsets()
+        for producer_id, offsets in self._open.items():
+            for key, (position, offset) in offsets.items():
+                overtaken = position < self._positions.get(key, -1)
+                pending.add(producer_id, key, None if overtaken else offset)
+        return pending
+
+    def finish(self) -> dict[str, ClassicGroup | ConsumerGroup | ShareGroup]:
+        for group in self.groups.values():
+            group.read_subscriptions()
+        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = dict(self.groups)
+        for group_id, state in self._states.items():
+            consumer_group = groups[group_id] = self._new_consumer_group(group_id)
+            consumer_group.offsets = self._offsets_of(group_id)
+            consumer_group.load(state)
+        for group_id, share_state in self._share_states.items():
+            share_group = groups[group_id] = self._new_share_group(group_id)
+            share_group.state_now = share_state
+            share_group.load(share_state)
+        return groups
+
+    def _apply_record(self, header: BatchHeader, record: Record) -> None:
+        if record.key is None:
+            raise ValueError("it has no key")
+        value = record.value
+        kind = int.from_bytes(record.key[:2], "big")
+        if kind in CONSUMER_KINDS:
+            self._apply_to_consumer_group(kind, record.key, value)
+            return
+        if kind in SHARE_KINDS:
+            self._apply_to_share_group(kind, record.key, value)
+            return
+        if record.key in self._keys:
+            key = self._keys[record.key]
+        else:
+            key = self._keys[record.key] = read_key(record.key)
+        if isinstance(key, GroupKey):
+            self._put_group(key.group_id, None if value is None else read_group_value(value))
+        elif isinstance(key, OffsetKey):
+            offset = None if value is None else read_offset_value(value)
+            if header.is_transactional:
+                self._open.setdefault(header.producer_id, {})[key] = (record.offset, offset)
+            else:
+                self._positions[key] = record.offset
+                self._put_offset(key, offset)
+
+    def _end_transaction(self, producer_id: int, marker_key: bytes | None) -> None:
+        offsets = self._open.pop(producer_id, {})
+        if marker_key is None or int.from_bytes(marker_key[2:4], "big") != _COMMIT_MARKER:
+            return
+        for key, (position, offset) in offsets.items():
+            if position > self._positions.get(key, -1):
+                self._positions[key] = position
+                self._put_offset(key, offset)
+
+    def _group(self, group_id: str) -> ClassicGroup:
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = self._new_group(group_id)
+            # Until its own record says otherwise it is a group that nobody joined.
+            group.state_timestamp = None
+        return group
+
+    def _offsets_of(self, group_id: str) -> GroupOffsets:
+        group = self.groups.get(group_id)
+        return GroupOffsets() if group is None else group.offsets
+
+    def _apply_to_consumer_group(self, kind: int, key: bytes, value: bytes | None) -> None:
+        group_id = decode_key(AnyGroupKey, key).group_id
+        if kind == GROUP_METADATA and value is None:
+            self._states.pop(group_id, None)
+            return
+        state = self._states.get(group_id)
+        if state is None:
+            if value is None:
+                return
+            state = ConsumerState()
+        apply(state, kind, key, value)
+        self._states[group_id] = state
+
+    def _apply_to_share_group(self, kind: int, key: bytes, value: bytes | None) -> None:
+        group_id = decode_key(AnyGroupKey, key).group_id
+        if kind == SHARE_GROUP_METADATA and value is None:
+            self._share_states.pop(group_id, None)
+            return
+        state = self._share_states.get(group_id)
+        if state is None:
+            if value is None:
+                return
+            state = ShareGroupState()
+        apply_share(state, kind, key, value)
+        self._share_states[group_id] = state
+
+    def _put_offset(self, key: OffsetKey, offset: CommittedOffset | None) -> None:
+        if offset is not None:
+            self._group(key.group_id).offsets.put(key.topic, key.partition, offset)
+        elif key.group_id in self.groups:
+            self.groups[key.group_id].offsets.remove(key.topic, key.partition)
+
+    def _put_group(self, group_id: str, value: GroupValue | None) -> None:
+        offsets = self._offsets_of(group_id)
+        if value is None:
+            # Its offsets have tombstones of their own; those that have none live on, in a group of another kind.
+            self.groups.pop(group_id, None)
+            if offsets:
+                self._group(group_id).offsets = offsets
+            return
+        group = self.groups[group_id] = self._new_group(group_id)
+        group.offsets = offsets
+        group.protocol_type = value.protocol_type or None
+        group.protocol_name = value.protocol_name
+        group.generation_id = value.generation_id
+        group.state_timestamp = None if value.state_timestamp < 0 else value.state_timestamp
+        for member in value.members:
+            group.members.add(member)
+        if value.members:
+            group.state = group.previous_state = GroupState.STABLE
+            if value.leader in group.members:
+                group.members.leader = value.leader

@@ -1,0 +1,1 @@
+"""Transactions, kept in `__transaction_state`."""

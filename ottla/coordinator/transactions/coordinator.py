@@ -1,0 +1,416 @@
+"""The transaction coordinator: producers, their transactions, and how these end.
+
+The order of writes is what makes an end final: first the decision (`PrepareCommit`, `PrepareAbort`) to
+`__transaction_state`, then a marker to every partition, then the completion. Whoever dies in between finds the
+decision when the partition is loaded, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from ottla.coordinator.runtime.state_log import StateLog
+from ottla.coordinator.runtime.timers import Timers
+from ottla.coordinator.transactions.shards import TransactionalId, TransactionShard, TransactionShards
+from ottla.coordinator.transactions.transaction import (
+    COMPLETE_ABORT,
+    NO_PRODUCER_ID,
+    PREPARE_COMMIT,
+    PREPARE_EPOCH_FENCE,
+    PREPARED,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    Transaction,
+    TransactionState,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+_LONGEST_ID = 2**15 - 1  # bytes that the key of a record has room for
+# How long to wait before markers that could not be written are tried again.
+_RETRY_MARKERS_MS = 100
+# How long an end waits for other brokers to write their markers. The decision is written, and they will hear of it: one
+# that is paused or cut off need not hold up the client, nor other transactions.
+_MARKERS_SECONDS = 1.0
+# What no later attempt would change: the topic is gone, or the partition knows a later epoch.
+_FINAL = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """The broker settings `transaction.*` and `transactional.id.*`; times are milliseconds."""
+
+    max_timeout_ms: int = 900_000
+    state_log_num_partitions: int = 50
+    abort_timed_out_interval_ms: int = 10_000
+    id_expiration_ms: int = 7 * 24 * 3_600_000
+    remove_expired_interval_ms: int = 3_600_000
+
+
+class Marker(NamedTuple):
+    """What ends a transaction in a partition."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+class MarkerLog(Protocol):
+    """The partitions that transactions write to, wherever they are led."""
+
+    def write(
+        self, marker: Marker, partitions: Sequence[TopicPartition]
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """Write the marker to each partition; one error per partition, in order."""
+        ...
+
+
+class TransactionCoordinator:
+    """Owned by the event loop: no method may be called from another thread."""
+
+    def __init__(
+        self,
+        config: TransactionConfig,
+        state_log: StateLog,
+        markers: MarkerLog,
+        new_producer_id: Callable[[], Awaitable[int]],
+        *,
+        timers: Timers | None = None,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        if timers is None:
+            loop = asyncio.get_running_loop()
+            timers = Timers(loop.time, loop.call_later)
+        self._config = config
+        self._shards = TransactionShards(state_log, clock, config.state_log_num_partitions)
+        self._markers = markers
+        self._new_producer_id = new_producer_id
+        self._timers = timers
+        self._clock = clock
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    # Life
+
+    def set_partition_count(self, partitions: int) -> None:
+        """How many partitions `__transaction_state` has; the setting only counts when it is created."""
+        self._shards.partition_count = partitions
+
+    async def become_leader(self, partition: int, leader_epoch: int) -> None:
+        """This broker leads a partition of `__transaction_state`: read it, and begin to end what was to be ended."""
+        shard = await self._shards.load(partition, leader_epoch)
+        if shard is not None:
+            self._in_background(self._end_prepared(shard))
+
+    async def _end_prepared(self, shard: TransactionShard) -> None:
+        """Nobody waits for it: leaders of some partitions may be out of reach, and other ids are not concerned."""
+        for which in list(shard.ids.values()):
+            # A client may have come first: what it is told to try again is in hand then.
+            if which.current.state in PREPARED and which.pending is None and which.unmarked is None:
+                if not self._shards.holds(shard):
+                    return
+                await self._write_markers(shard, which)
+
+    def resign(self, partition: int, leader_epoch: int | None = None) -> None:
+        self._shards.unload(partition, leader_epoch)
+
+    def start(self) -> None:
+        """Begin to abort what times out and to forget ids that expire."""
+        self._every(self._config.abort_timed_out_interval_ms, self.abort_timed_out)
+        self._every(self._config.remove_expired_interval_ms, self.remove_expired)
+
+    def close(self) -> None:
+        self._timers.close()
+        for task in self._tasks:
+            task.cancel()
+
+    # Requests. What is refused is a KafkaError.
+
+    async def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None = None
+    ) -> ProducerIdAndEpoch:
+        _check_id(transactional_id)
+        if not 0 < timeout_ms <= self._config.max_timeout_ms:
+            raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        new_id = NO_PRODUCER_ID
+        while True:
+            shard = self._shards.of(transactional_id)
+            which = shard.ids.get(transactional_id)
+            if which is None and new_id != NO_PRODUCER_ID:
+                which = shard.ids[transactional_id] = TransactionalId(
+                    Transaction(transactional_id, new_id, timeout_ms=timeout_ms, updated_ms=self._clock())
+                )
+            if which is None or (which.settled().needs_new_id(expected) and new_id == NO_PRODUCER_ID):
+                new_id = await self._new_producer_id()
+                continue  # look again: others may have come first
+            changed = which.settled().initialise(timeout_ms, expected, new_id, self._clock())
+            if changed.state is PREPARE_EPOCH_FENCE:
+                await self._abort_fenced(shard, which, changed)
+                continue
+            await _done(self._shards.write(shard, which, changed))
+            return changed.producer
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+    ) -> Awaitable[None] | None:
+        """None if they are part of the transaction now; else they are when the awaitable ends."""
+        _check_id(transactional_id)
+        shard, which = self._shards.get(transactional_id)
+        transaction = which.settled()
+        changed = transaction.add_partitions(
+            producer_id, producer_epoch, frozenset(partitions), client_version, self._clock()
+        )
+        if changed is transaction:
+            return None
+        return self._shards.write(shard, which, changed)
+
+    def verify_partition(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
+    ) -> ErrorCode:
+        """Is the partition part of the producer's transaction? TRANSACTION_ABORTABLE if not."""
+        try:
+            _check_id(transactional_id)
+            _, which = self._shards.get(transactional_id)
+        except KafkaError as error:
+            return error.code
+        if which.pending in PREPARED:
+            return ErrorCode.CONCURRENT_TRANSACTIONS
+        return which.current.check_partition(producer_id, producer_epoch, partition)
+
+    async def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        client_version: int,
+    ) -> ProducerIdAndEpoch:
+        """Commit or abort; with which id and epoch the producer goes on."""
+        _check_id(transactional_id)
+        new_id = NO_PRODUCER_ID
+        while True:
+            shard, which = self._shards.get(transactional_id)
+            transaction = which.settled()
+            if new_id == NO_PRODUCER_ID and transaction.end_needs_new_id(client_version):
+                new_id = await self._new_producer_id()
+                continue
+            changed = transaction.end(
+                producer_id,
+                producer_epoch,
+                commit=commit,
+                client_version=client_version,
+                new_id=new_id,
+                now_ms=self._clock(),
+            )
+            if changed is None:
+                return transaction.producer
+            await self._decide(shard, which, changed)
+            return changed.complete(0).producer
+
+    # Administration
+
+    def describe(self, transactional_id: str) -> Transaction:
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        found = self._shards.of(transactional_id).ids.get(transactional_id)
+        if found is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return found.current
+
+    def list_transactions(self) -> list[Transaction]:
+        transactions = []
+        for shard in self._shards:
+            if shard.loading:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            transactions += [which.current for which in shard.ids.values()]
+        return transactions
+
+    # Time
+
+    async def abort_timed_out(self) -> None:
+        for shard, which in self._all():
+            if which.pending is None and which.current.is_timed_out(self._clock()):
+                transaction = which.current
+                log.info(
+                    "the transaction of %s has run for longer than %d ms and is aborted",
+                    transaction.transactional_id,
+                    transaction.timeout_ms,
+                )
+                try:
+                    await self._abort_fenced(shard, which, transaction.fence())
+                except KafkaError as error:
+                    log.warning("it could not be aborted yet: %s", error)
+
+    async def remove_expired(self) -> None:
+        for shard, which in self._all():
+            if which.pending is None and which.current.is_expired(
+                self._clock(), self._config.id_expiration_ms
+            ):
+                await self._shards.remove(shard, which)
+
+    def _all(self) -> list[tuple[TransactionShard, TransactionalId]]:
+        return [(shard, which) for shard in self._shards if not shard.loading for which in shard.ids.values()]
+
+    def _every(self, interval_ms: int, duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def run() -> None:
+            try:
+                await duty()
+            except KafkaError as error:
+                log.warning("transactions could not be looked after, the next round tries again: %s", error)
+            finally:
+                self._every(interval_ms, duty)
+
+        def start() -> None:
+            self._in_background(run())
+
+        self._timers.set(duty.__name__, interval_ms, start)
+
+    def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Ending
+
+    async def _abort_fenced(
+        self, shard: TransactionShard, which: TransactionalId, fenced: Transaction
+    ) -> None:
+        await self._decide(shard, which, fenced.abort_fenced(self._clock()))
+        if which.current.state is not COMPLETE_ABORT:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+
+    async def _decide(self, shard: TransactionShard, which: TransactionalId, prepared: Transaction) -> None:
+        """Write the decision and carry it out, whether or not the client waits for it."""
+        try:
+            await _done(self._shards.write(shard, which, prepared))
+            await self._write_markers(shard, which)
+        except asyncio.CancelledError:
+            self._retry_later(shard, which)
+            raise
+
+    async def _write_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
+        """Tell every partition how the transaction ended. What cannot be told now is told later."""
+        if which.is_marking:
+            return
+        transaction = which.current
+        if which.unmarked is None:
+            which.unmarked = transaction.partitions
+        marker = Marker(
+            transaction.producer_id,
+            transaction.producer_epoch,
+            transaction.state is PREPARE_COMMIT,
+            shard.leader_epoch,
+            transaction.client_version,
+        )
+        partitions = sorted(which.unmarked)
+        results = self._markers.write(marker, partitions)
+        if isinstance(results, list):
+            await self._marked(shard, which, transaction, partitions, results)
+            return
+        which.is_marking = True
+        others = self._in_background(self._marked_by_others(shard, which, transaction, partitions, results))
+        await asyncio.wait([others], timeout=_MARKERS_SECONDS)
+
+    async def _marked_by_others(
+        self,
+        shard: TransactionShard,
+        which: TransactionalId,
+        transaction: Transaction,
+        partitions: list[TopicPartition],
+        results: Awaitable[list[ErrorCode]],
+    ) -> None:
+        try:
+            found = await results
+        except Exception:
+            log.exception("markers of %s could not be written", transaction.transactional_id)
+            found = [ErrorCode.UNKNOWN_SERVER_ERROR] * len(partitions)
+        finally:
+            which.is_marking = False
+        await self._marked(shard, which, transaction, partitions, found)
+
+    async def _marked(
+        self,
+        shard: TransactionShard,
+        which: TransactionalId,
+        transaction: Transaction,
+        partitions: list[TopicPartition],
+        results: list[ErrorCode],
+    ) -> None:
+        left = []
+        for partition_name, error in zip(partitions, results, strict=True):
+            if error in _FINAL:
+                log.warning(
+                    "%s-%d takes no marker of %s: %s",
+                    *partition_name,
+                    transaction.transactional_id,
+                    error.name,
+                )
+            elif error:
+                left.append(partition_name)
+        which.unmarked = frozenset(left)
+        if not left:
+            try:
+                await _done(self._shards.write(shard, which, transaction.complete(self._clock())))
+                which.unmarked = None
+                return
+            except KafkaError as error:
+                log.warning(
+                    "the end of a transaction of %s was not written: %s", transaction.transactional_id, error
+                )
+        self._retry_later(shard, which)
+
+    def _retry_later(self, shard: TransactionShard, which: TransactionalId) -> None:
+        self._timers.set(
+            ("markers", which.current.transactional_id),
+            _RETRY_MARKERS_MS,
+            partial(self._retry_markers, shard, which),
+        )
+
+    def _retry_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
+        if not self._shards.holds(shard):
+            return
+        if which.pending is not None:
+            self._retry_later(shard, which)
+        elif which.current.state in PREPARED:
+            self._in_background(self._write_markers(shard, which))
+
+
+def states_named(names: Iterable[str]) -> tuple[set[TransactionState], list[str]]:
+    """The states of these names, and the names that no state has."""
+    by_title = {state.title: state for state in TransactionState}
+    known, unknown = set(), []
+    for name in names:
+        if name in by_title:
+            known.add(by_title[name])
+        else:
+            unknown.append(name)
+    return known, unknown
+
+
+def _check_id(transactional_id: str) -> None:
+    if not transactional_id or len(transactional_id.encode()) > _LONGEST_ID:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+
+
+async def _done(waiting: Awaitable[None] | None) -> None:
+    if waiting is not None:
+        await waiting

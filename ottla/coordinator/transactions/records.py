@@ -1,0 +1,115 @@
+"""The records of `__transaction_state`, byte for byte Kafka's: key 0, values 0 and 1. A null value deletes.
+
+Version 1 is written, which has the tagged fields of transactions version 2; both are read.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from ottla.coordinator.transactions.transaction import EMPTY, Transaction, TransactionState
+from ottla.protocol.codec import (
+    Data,
+    MalformedMessage,
+    Struct,
+    array,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+)
+
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+
+_KEY_VERSION = 0
+_VALUE_VERSION = 1
+_VERSION = struct.Struct(">h")
+
+
+class TransactionLogKey(Data, versions="0", flexible="none"):
+    transactional_id: str = string()
+
+
+class PartitionsSchema(Struct):
+    topic: str = string()
+    partition_ids: list[int] = array(int32)
+
+
+class TransactionLogValue(Data, versions="0-1", flexible="1+"):
+    producer_id: int = int64()
+    previous_producer_id: int = int64("1+", default=-1, tag=0)
+    next_producer_id: int = int64("1+", default=-1, tag=1)
+    producer_epoch: int = int16()
+    next_producer_epoch: int = int16("1+", default=-1, tag=3)
+    transaction_timeout_ms: int = int32()
+    transaction_status: int = int8()
+    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
+    transaction_last_update_timestamp_ms: int = int64()
+    transaction_start_timestamp_ms: int = int64()
+    client_transaction_version: int = int16("1+", default=0, tag=2)
+
+
+def transaction_key(transactional_id: str) -> bytes:
+    return _VERSION.pack(_KEY_VERSION) + TransactionLogKey(transactional_id=transactional_id).encode(0)
+
+
+def transaction_value(transaction: Transaction) -> bytes:
+    partitions: list[PartitionsSchema] | None = None
+    if transaction.state is not EMPTY:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in sorted(transaction.partitions):
+            by_topic.setdefault(topic, []).append(partition)
+        partitions = [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()]
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        previous_producer_id=transaction.previous_producer_id,
+        next_producer_id=transaction.next_producer_id,
+        producer_epoch=transaction.producer_epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=int(transaction.state),
+        transaction_partitions=partitions,
+        transaction_last_update_timestamp_ms=transaction.updated_ms,
+        transaction_start_timestamp_ms=transaction.start_ms,
+        client_transaction_version=transaction.client_version,
+    )
+    return _VERSION.pack(_VALUE_VERSION) + value.encode(_VALUE_VERSION)
+
+
+def read_transaction_key(data: bytes) -> str | None:
+    """The transactional id; None for a key of a later kind. Raises ValueError for bytes that are no key."""
+    try:
+        (version,) = _VERSION.unpack_from(data)
+        if version != _KEY_VERSION:
+            return None
+        return TransactionLogKey.decode(data, _KEY_VERSION, _VERSION.size).transactional_id
+    except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"its key cannot be read: {error}") from None
+
+
+def read_transaction_value(transactional_id: str, data: bytes) -> Transaction:
+    try:
+        (version,) = _VERSION.unpack_from(data)
+        if not 0 <= version <= _VALUE_VERSION:
+            raise ValueError(f"version {version} of its value is not known")
+        value = TransactionLogValue.decode(data, version, _VERSION.size)
+        partitions = frozenset(
+            (topic.topic, partition)
+            for topic in value.transaction_partitions or ()
+            for partition in topic.partition_ids
+        )
+        return Transaction(
+            transactional_id,
+            value.producer_id,
+            value.producer_epoch,
+            value.transaction_timeout_ms,
+            TransactionState(value.transaction_status),
+            partitions,
+            value.transaction_start_timestamp_ms,
+            value.transaction_last_update_timestamp_ms,
+            value.client_transaction_version,
+            value.previous_producer_id,
+            value.next_producer_id,
+        )
+    except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"its value cannot be read: {error}") from None

@@ -1,0 +1,1 @@
+"""The walk over single records: compiled by numba, and in plain Python."""

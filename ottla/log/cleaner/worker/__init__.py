@@ -1,0 +1,1 @@
+"""What runs in the cleaner's own process."""

@@ -1,0 +1,78 @@
+"""Reads the batches of a segment in chunks, each with its checksum verified."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from ottla.log.batch import BATCH_OVERHEAD, CRC_START, header_at
+from ottla.log.cleaner.walk.walk import (
+    CHECKSUM,
+    POSITION,
+    SIZE,
+    Row,
+    Walk,
+)
+from ottla.log.cleaner.worker.throttle import Throttle
+from ottla.log.errors import CorruptSegmentError
+
+
+class Chunk(NamedTuple):
+    """Whole batches, valid until the next chunk is asked for."""
+
+    data: memoryview
+    rows: Sequence[Row]
+    is_last: bool
+    position: int
+
+
+class ChunkReader:
+    """One buffer for all the segments of a job. It grows with the largest batch. Owner: one job."""
+
+    def __init__(self, walk: Walk, buffer_size: int, throttle: Throttle) -> None:
+        self._walk = walk
+        self._buffer = bytearray(max(buffer_size, 4096))
+        self._throttle = throttle
+        self.bytes_read = 0
+
+    def chunks(self, path: str, size: int, position: int = 0) -> Iterator[Chunk]:
+        """The batches in [position, size) of a file. CorruptSegmentError if there is anything else in it."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.posix_fadvise(fd, position, size - position, os.POSIX_FADV_SEQUENTIAL)
+            while position < size:
+                count = self._read(fd, position, size)
+                view = memoryview(self._buffer)[:count]
+                rows, end, fault = self._walk.scan(view)
+                if fault is not None and not rows:
+                    raise CorruptSegmentError(path, position, fault)
+                if not rows:
+                    needed = header_at(view).size if count >= BATCH_OVERHEAD else BATCH_OVERHEAD
+                    if needed <= count or position + needed > size:
+                        raise CorruptSegmentError(path, position, "the batch is cut short")
+                    del view
+                    self._buffer = bytearray(needed)
+                    continue
+                for row in rows:
+                    at = row[POSITION]
+                    if crc32c(view[at + CRC_START : at + row[SIZE]]) != row[CHECKSUM]:
+                        raise CorruptSegmentError(path, position + at, "the checksum does not match")
+                self.bytes_read += end
+                self._throttle.took(end)
+                yield Chunk(view[:end], list(rows), position + end >= size, position)
+                position += end
+        finally:
+            os.close(fd)
+
+    def _read(self, fd: int, position: int, size: int) -> int:
+        target = memoryview(self._buffer)[: size - position]
+        done = 0
+        while done < len(target):
+            count = os.preadv(fd, [target[done:]], position + done)
+            if not count:
+                break
+            done += count
+        return done

@@ -1,0 +1,109 @@
+"""The segment that the cleaner writes, under names that a start after a crash throws away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ottla.log.batch import header_at
+from ottla.log.cleaner.worker.write_out import start_write_out, wait_for_write_out
+from ottla.log.files.checkpoint import sync_path
+from ottla.log.segments.index import OffsetIndex, TimeIndex
+from ottla.log.segments.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
+from ottla.log.segments.swap import CLEANED_SUFFIX
+from ottla.log.segments.transaction_index import AbortedTransaction, TransactionIndex
+
+_SYNC_BYTES = 8 << 20
+_LARGEST = 2**31 - 1
+
+
+class CleanedSegment:
+    """Invariant: the files hold whole batches in order, and the indexes speak only of those.
+
+    Owner: one job, in the cleaner's process.
+    """
+
+    def __init__(self, directory: str, base_offset: int, index_interval: int) -> None:
+        self.base_offset = base_offset
+        self.size = 0
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = base_offset
+        self._index_interval = index_interval
+        self._bytes_since_index = 0
+        self._unsynced = 0
+        self._paths = [
+            segment_path(directory, base_offset, suffix) + CLEANED_SUFFIX
+            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+        ]
+        log, index, time_index, self._transactions_path = self._paths
+        for path in self._paths:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        self._fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._offset_index = OffsetIndex(index, base_offset)
+        self._time_index = TimeIndex(time_index, base_offset)
+        self._offset_index.start_empty()
+        self._time_index.start_empty()
+
+    def append(self, data: memoryview) -> None:
+        """Write batches that have their checksums already."""
+        self._note(data)
+        written = 0
+        while written < len(data):
+            written += os.write(self._fd, data[written:])
+        self.size += len(data)
+        if self.size > _LARGEST:
+            raise OverflowError("the cleaned segment is larger than a segment can be")
+        self._unsynced += len(data)
+        if self._unsynced >= _SYNC_BYTES:
+            # Little by little: one large fsync at the end would hold up the broker's own writes.
+            start_write_out(self._fd, self.size - self._unsynced, self._unsynced)
+            self._unsynced = 0
+
+    def _note(self, data: memoryview) -> None:
+        at = 0
+        while at < len(data):
+            header = header_at(data, at)
+            last_offset = header.last_offset
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = last_offset
+            if self._bytes_since_index > self._index_interval:
+                self._offset_index.append(last_offset, self.size + at)
+                self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+                self._bytes_since_index = 0
+            size = header.size
+            self._bytes_since_index += size
+            at += size
+
+    def finish(self, aborted: Sequence[AbortedTransaction], modified: float) -> None:
+        """Make everything durable; from here on it can take the place of the segments it was made of."""
+        self._time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self._offset_index.write(create=True)
+        self._time_index.write(create=True)
+        transactions = TransactionIndex(self._transactions_path)
+        for transaction in aborted:
+            transactions.append(transaction)
+        os.close(self._fd)
+        self._fd = -1
+        for step in (wait_for_write_out, sync_path):  # so that all of them share one commit of the journal
+            for path in self._paths:
+                with suppress(FileNotFoundError):
+                    step(path)
+        # Segments without timestamps have the age of their file.
+        os.utime(self._paths[0], (modified, modified))
+
+    def discard(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        for path in self._paths:
+            with suppress(OSError):
+                os.unlink(path)

@@ -1,0 +1,182 @@
+"""Compaction of one log, as Kafka does it: learn the last offset of each key, then copy what is still needed.
+
+The first pass reads the dirty section and notes the last offset of each key, as far as the map has room. The
+second copies every segment below that, group by group, and leaves out what a later record has replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from ottla.log.cleaner.job import CleanedGroup, CleanJob, Progress
+from ottla.log.cleaner.walk.walk import (
+    ATTRIBUTES,
+    LAST_OFFSET,
+    NOTHING,
+    PRODUCER_ID,
+    RECORDS,
+    Row,
+    Rules,
+    Walk,
+)
+from ottla.log.cleaner.worker.chunks import Chunk, ChunkReader
+from ottla.log.cleaner.worker.cleaned_segment import CleanedSegment
+from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
+from ottla.log.cleaner.worker.record_filter import RecordFilter, decompressed, marker_key, runs
+from ottla.log.cleaner.worker.throttle import Throttle
+from ottla.log.cleaner.worker.transactions import CleanedTransactions
+from ottla.log.segments.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_path,
+)
+from ottla.log.segments.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.protocol.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+
+
+class CannotClean(Exception):
+    """Why a log cannot be compacted, for the operator."""
+
+
+class Compaction:
+    """Reads sealed segments and writes `.cleaned` files beside them; it changes nothing that the log uses.
+
+    Owner: the cleaner's process, one job.
+    """
+
+    def __init__(
+        self, job: CleanJob, walk: Walk, pause: Callable[[float], None], tell: Callable[[Progress], None]
+    ) -> None:
+        self._job = job
+        self._walk = walk
+        self._tell = tell
+        self._throttle = Throttle(job.max_bytes_per_second, pause)
+        self._reader = ChunkReader(walk, job.io_buffer_size, self._throttle)
+        self.progress = Progress()
+
+    def run(self) -> Iterator[CleanedGroup]:
+        """Yield each group as soon as its files are complete and durable."""
+        job, progress = self._job, self.progress
+        aborted = self._aborted_transactions()
+        latest = progress.latest_offset = self._index(aborted)
+        progress.keys = self._walk.keys
+        if latest < job.first_dirty_offset:
+            raise CannotClean(
+                f"the keys of one batch do not fit into {job.dedupe_buffer_size} bytes: "
+                "raise log.cleaner.dedupe.buffer.size"
+            )
+        rules = Rules(latest, job.now_ms, job.now_ms + job.delete_retention_ms)
+        record_filter = RecordFilter(self._walk, rules, CleanedTransactions(aborted), job.producers)
+        sources = [_with_indexes(job.directory, s) for s in job.segments if s.base_offset <= latest]
+        for group in group_segments(sources, job.segment_bytes, job.segment_index_bytes, job.upper_bound):
+            yield self._clean(group, record_filter)
+
+    # The first pass
+
+    def _index(self, aborted: list[AbortedTransaction]) -> int:
+        """Fill the map from the dirty section; the last offset up to which it knows everything."""
+        job = self._job
+        transactions = CleanedTransactions(aborted)
+        latest = NOTHING
+        for at, segment in enumerate(job.segments):
+            end = job.segments[at + 1].base_offset if at + 1 < len(job.segments) else job.upper_bound
+            if end <= job.first_dirty_offset:
+                continue
+            path = segment_path(job.directory, segment.base_offset, LOG_SUFFIX)
+            for chunk in self._reader.chunks(path, segment.size):
+                reached, full = self._index_chunk(chunk, transactions)
+                latest = max(latest, reached)
+                self._report()
+                if full:
+                    return latest
+            latest = max(latest, end - 1)  # whatever offsets are missing at the end will never come
+        return latest
+
+    def _index_chunk(self, chunk: Chunk, transactions: CleanedTransactions) -> tuple[int, bool]:
+        start, walk = self._job.first_dirty_offset, self._walk
+        latest = NOTHING
+        for rows, is_compressed in runs(chunk.rows):
+            skip = bytes(_is_skipped(chunk.data, row, transactions) for row in rows)
+            if not is_compressed:
+                taken = walk.index(chunk.data, rows, skip, start)
+            elif skip[0]:
+                taken = 1
+            else:
+                plain, row = decompressed(chunk.data, rows[0])
+                taken = walk.index(plain, [row], skip, start)
+            if taken and rows[taken - 1][LAST_OFFSET] >= start:
+                latest = rows[taken - 1][LAST_OFFSET]
+            if taken < len(rows):
+                return latest, True
+        return latest, False
+
+    def _aborted_transactions(self) -> list[AbortedTransaction]:
+        directory = self._job.directory
+        return [
+            entry
+            for base in self._job.transaction_indexes
+            for entry in TransactionIndex(segment_path(directory, base, TRANSACTION_INDEX_SUFFIX)).entries
+        ]
+
+    # The second pass
+
+    def _clean(self, group: list[SourceSegment], record_filter: RecordFilter) -> CleanedGroup:
+        job, progress = self._job, self.progress
+        cleaned = CleanedSegment(job.directory, group[0].base_offset, job.index_interval_bytes)
+        last = next((s for s in reversed(group) if s.size), group[-1])
+        modified = 0.0
+        try:
+            for segment in group:
+                path = segment_path(job.directory, segment.base_offset, LOG_SUFFIX)
+                for chunk in self._reader.chunks(path, segment.size):
+                    # A start after a crash takes the end of the new segment for the end of what it replaces.
+                    is_end = chunk.is_last and segment is last
+                    for part in record_filter.filter(chunk, keep_last=is_end):
+                        cleaned.append(part)
+                        progress.bytes_written += len(part)
+                        self._throttle.took(len(part))
+                    progress.records_read, progress.records_kept = record_filter.records, record_filter.kept
+                    self._report()
+                modified = os.stat(path).st_mtime
+            cleaned.finish(record_filter.take_aborted(), modified)
+        except BaseException:
+            cleaned.discard()
+            raise
+        return CleanedGroup(
+            [segment.base_offset for segment in group],
+            cleaned.size,
+            cleaned.max_timestamp,
+            cleaned.offset_of_max_timestamp,
+        )
+
+    def _report(self) -> None:
+        self.progress.bytes_read = self._reader.bytes_read
+        self._tell(self.progress)
+
+
+def _is_skipped(data: memoryview, row: Row, transactions: CleanedTransactions) -> bool:
+    """Whether the keys of a batch do not count: markers have none, aborted records were never written."""
+    attributes = row[ATTRIBUTES]
+    if attributes & CONTROL_FLAG:
+        transactions.marker_is_spent(row[PRODUCER_ID], row[LAST_OFFSET], marker_key(data, row))
+        return True
+    if attributes & TRANSACTIONAL_FLAG:
+        return transactions.is_aborted(row[PRODUCER_ID], row[LAST_OFFSET])
+    return row[RECORDS] == 0
+
+
+def _with_indexes(directory: str, segment: SourceSegment) -> SourceSegment:
+    return segment._replace(
+        index_size=_size(segment_path(directory, segment.base_offset, INDEX_SUFFIX)),
+        time_index_size=_size(segment_path(directory, segment.base_offset, TIME_INDEX_SUFFIX)),
+    )
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,1 @@
+"""The small files of a log directory, and slices of the large ones."""

@@ -1,0 +1,40 @@
+"""`meta.properties`: to which broker of which cluster a log directory belongs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ottla.log.errors import LogDirectoryError
+from ottla.log.files.checkpoint import replace_file
+
+META_PROPERTIES = "meta.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    broker_id: int | None
+    cluster_id: str | None
+
+
+def read_meta_properties(directory: str) -> MetaProperties | None:
+    """Version 0 is a broker's under ZooKeeper, version 1 one under KRaft; the latter says node.id."""
+    path = os.path.join(directory, META_PROPERTIES)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return None
+    fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    if fields.get("version") not in ("0", "1"):
+        raise LogDirectoryError(f"{path} has an unknown version: is {directory} a log directory?")
+    broker_id = fields.get("broker.id", fields.get("node.id"))
+    try:
+        return MetaProperties(None if broker_id is None else int(broker_id), fields.get("cluster.id"))
+    except ValueError:
+        raise LogDirectoryError(f"{path} has the broker id {broker_id!r}, which is not a number") from None
+
+
+def write_meta_properties(directory: str, broker_id: int, cluster_id: str) -> None:
+    text = f"#\nbroker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n"
+    replace_file(os.path.join(directory, META_PROPERTIES), text.encode())

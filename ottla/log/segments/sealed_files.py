@@ -1,0 +1,57 @@
+"""Which sealed segments are open: a bounded number in the whole process, the most recently read ones."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from ottla.log.files.file_region import SegmentFile
+
+if TYPE_CHECKING:
+    from ottla.log.segments.segment import LogSegment
+
+
+class SealedFiles:
+    """Invariant: at most `capacity` sealed segments have a descriptor and loaded indexes because of this.
+
+    Regions that are being sent hold their file themselves. Owner: the process; lookups by time may come from
+    a thread, hence the lock.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._files: OrderedDict[LogSegment, SegmentFile] = OrderedDict()
+        self._lock = Lock()
+
+    def open(self, segment: LogSegment) -> SegmentFile:
+        with self._lock:
+            file = self._files.get(segment)
+            if file is not None:
+                self._files.move_to_end(segment)
+                return file
+        path = segment.path
+        file = SegmentFile(path, writable=False)
+        if segment.path != path:  # renamed meanwhile, and perhaps another segment has that name now
+            file = SegmentFile(segment.path, writable=False)
+        self.keep(segment, file)
+        return file
+
+    def peek(self, segment: LogSegment) -> SegmentFile | None:
+        """The file, if it is open."""
+        return self._files.get(segment)
+
+    def keep(self, segment: LogSegment, file: SegmentFile) -> None:
+        with self._lock:
+            self._files[segment] = file
+            self._files.move_to_end(segment)
+            while len(self._files) > self._capacity:
+                evicted, _ = self._files.popitem(last=False)
+                evicted.release()
+
+    def drop(self, segment: LogSegment) -> None:
+        with self._lock:
+            self._files.pop(segment, None)
+
+
+sealed_files = SealedFiles(64)

@@ -1,0 +1,425 @@
+"""One segment of a partition: a `.log` file and its indexes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+from ottla.log.batch import BATCH_OVERHEAD, BatchHeader, BatchScan, fault_of, header_at, order_fault
+from ottla.log.config import LONG_MAX, LogConfig
+from ottla.log.errors import CorruptSegmentError, storage_error
+from ottla.log.files.file_region import SegmentFile
+from ottla.log.segments.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
+from ottla.log.segments.sealed_files import sealed_files
+from ottla.log.segments.transaction_index import TransactionIndex
+
+logger = logging.getLogger(__name__)
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+DELETED_SUFFIX = ".deleted"
+
+RELATIVE_OFFSET_MAX = 2**31 - 1
+LOCATE_BYTES = 4096 + 1024
+
+
+class BatchAt(NamedTuple):
+    position: int
+    header: BatchHeader
+
+
+def segment_path(directory: str, base_offset: int, suffix: str) -> str:
+    return f"{directory}/{base_offset:020d}{suffix}"
+
+
+class LogSegment:
+    """Invariant: [0, size) of the file is a chain of whole batches with rising offsets, all at or above
+    `base_offset` and below the next segment's; the indexes speak only of those batches.
+
+    The segment that is appended to (`file` set) keeps its descriptor; a sealed one opens it when it is read.
+    Bytes below `unverified_end` were found on disk and not scanned: their checksums are checked before they
+    are served for the first time. Owner: the log's owner.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_roll_ms",
+        "_verified",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "directory",
+        "file",
+        "index_full",
+        "index_interval",
+        "max_index_entries",
+        "max_offset",
+        "max_size",
+        "max_time_index_entries",
+        "max_timestamp",
+        "offset_index",
+        "offset_of_max_timestamp",
+        "roll_after_time",
+        "roll_after_timestamp",
+        "size",
+        "suffix",
+        "time_index",
+        "transaction_index",
+        "unverified_end",
+    )
+
+    def __init__(self, directory: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.max_offset = base_offset + RELATIVE_OFFSET_MAX
+        self.size = 0
+        self.suffix = ""
+        self.file: SegmentFile | None = None
+        self.offset_index = OffsetIndex(segment_path(directory, base_offset, INDEX_SUFFIX), base_offset)
+        self.time_index = TimeIndex(segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
+        self.transaction_index = TransactionIndex(
+            segment_path(directory, base_offset, TRANSACTION_INDEX_SUFFIX)
+        )
+        self.max_timestamp = -1
+        self.offset_of_max_timestamp = base_offset
+        self.bytes_since_index = 0
+        self.index_full = False
+        self.unverified_end = 0
+        self._verified: list[tuple[int, int]] = []
+        self.created_ms = int(time.time() * 1000)
+        self.roll_after_timestamp = LONG_MAX
+        self.roll_after_time = LONG_MAX
+        self._roll_ms = 0
+        self.configure(config, jitter_ms)
+
+    @property
+    def path(self) -> str:
+        return segment_path(self.directory, self.base_offset, LOG_SUFFIX + self.suffix)
+
+    @property
+    def paths(self) -> tuple[str, str, str, str]:
+        """Of all its files; those of the indexes need not be there."""
+        return self.path, self.offset_index.path, self.time_index.path, self.transaction_index.path
+
+    def configure(self, config: LogConfig, jitter_ms: int) -> None:
+        self.index_interval = config.index_interval_bytes
+        self.max_size = config.segment_bytes
+        self.max_index_entries = config.segment_index_bytes // OFFSET_ENTRY_SIZE
+        # One entry is kept free for the last timestamp, which is written when the segment is sealed.
+        self.max_time_index_entries = config.segment_index_bytes // TIME_ENTRY_SIZE - 1
+        roll_ms: int = max(0, config.max_segment_ms - jitter_ms)
+        if self.roll_after_timestamp < LONG_MAX:
+            self.roll_after_timestamp = min(LONG_MAX, self.roll_after_timestamp - self._roll_ms + roll_ms)
+        if self.roll_after_time < LONG_MAX:
+            self.roll_after_time = min(LONG_MAX, self.roll_after_time - self._roll_ms + roll_ms)
+        self._roll_ms = roll_ms
+
+    def create_files(self) -> None:
+        """Start as the new, empty active segment."""
+        self.file = SegmentFile(self.path, writable=True)
+        # The index files come with their first entries, or when the segment is sealed: a file costs more to
+        # make than everything else about an empty partition.
+        for path in self.paths[1:]:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        self.offset_index.start_empty()
+        self.time_index.start_empty()
+        self.transaction_index.start_empty()
+
+    def activate(self) -> None:
+        """Take appends (again), after a log was opened or truncated."""
+        sealed_files.drop(self)
+        self.file = SegmentFile(self.path, writable=True)
+        if self.size:
+            self._set_roll_time(self.first_timestamp())
+
+    def open_file(self) -> SegmentFile:
+        return self.file or sealed_files.open(self)
+
+    def _set_roll_time(self, first_timestamp: int) -> None:
+        if first_timestamp >= 0:
+            self.roll_after_timestamp = min(LONG_MAX, first_timestamp + self._roll_ms)
+            self.roll_after_time = LONG_MAX
+        else:
+            self.roll_after_timestamp = LONG_MAX
+            self.roll_after_time = min(LONG_MAX, self.created_ms + self._roll_ms)
+
+    # Appending
+
+    def append(self, data: memoryview, size: int, last_offset: int, max_timestamp: int) -> int:
+        """Write one batch, or nothing at all; the position it got."""
+        position = self.write(data, size)
+        if not position:
+            self._set_roll_time(max_timestamp)
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if self.bytes_since_index > self.index_interval:
+            self._add_index_entries(last_offset, position)
+        self.bytes_since_index += size
+        return position
+
+    def write(self, data: memoryview, size: int) -> int:
+        """Append bytes to the file as a whole: on any failure the file is cut back to what it was."""
+        file, position = self.file, self.size
+        assert file is not None, "only the active segment is written"
+        try:
+            written = os.write(file.fd, data)
+            while written < size:
+                written += os.write(file.fd, data[written:])
+        except OSError as error:
+            failure = storage_error(f"cannot append to {self.path}", error)
+            try:
+                os.ftruncate(file.fd, position)
+            except OSError as second:
+                # What lies behind `position` is not a batch: nothing may ever be written after it.
+                self.file = None
+                raise storage_error(f"cannot undo a failed append to {self.path}", second) from error
+            raise failure from error
+        self.size = position + size
+        return position
+
+    def note(self, header: BatchHeader, position: int) -> None:
+        """Index a batch that is in the file already: written with others, or found by recovery."""
+        if not position:
+            self._set_roll_time(header.max_timestamp)
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp = header.max_timestamp
+            self.offset_of_max_timestamp = header.last_offset
+        if self.bytes_since_index > self.index_interval:
+            self._add_index_entries(header.last_offset, position)
+        self.bytes_since_index += header.size
+
+    def _add_index_entries(self, last_offset: int, position: int) -> None:
+        # A failed write of a group leaves it in memory; it is tried again with the next group.
+        with suppress(OSError):
+            self.offset_index.append(last_offset, position)
+        with suppress(OSError):
+            self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.bytes_since_index = 0
+        self.index_full = (
+            len(self.offset_index) >= self.max_index_entries
+            or len(self.time_index) >= self.max_time_index_entries
+        )
+
+    def write_indexes(self) -> None:
+        """Complete the index files, as sealing or closing needs it. Kafka misses them even where nothing is written."""
+        self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.offset_index.write(create=True)
+        self.time_index.write(create=True)
+
+    def seal(self) -> None:
+        self.write_indexes()
+        self.transaction_index.sync()
+        if self.file is not None:
+            sealed_files.keep(self, self.file)
+            self.file = None
+
+    def release(self) -> None:
+        """Forget what can be read again from disk."""
+        self.offset_index.unload()
+        self.time_index.unload()
+        self.transaction_index.unload()
+
+    # Reading
+
+    def locate(self, offset: int, *, repair: bool = True) -> BatchAt | None:
+        """The first batch that ends at or behind `offset`, or None if the segment has none.
+
+        An index that turns out wrong is built again, unless the caller is not the owner.
+        """
+        if not self.size:
+            return None
+        entry_offset, position = self.offset_index.lookup(offset)
+        if position:
+            try:
+                return self._walk(offset, position, entry_offset)
+            except CorruptSegmentError as error:
+                found = self._walk(offset, 0, LONG_MAX)  # raises again if the data and not the index is bad
+                if repair:
+                    logger.warning("the index of %s is wrong and is built again (%s)", self.path, error)
+                    self.rebuild_offset_index()
+                return found
+        return self._walk(offset, 0, LONG_MAX)
+
+    def _walk(self, offset: int, position: int, entry_offset: int) -> BatchAt | None:
+        fd, size = self.open_file().fd, self.size
+        chunk, chunk_start = b"", position
+        if position >= size:
+            raise CorruptSegmentError(self.path, position, "the index points behind the end")
+        least = self.base_offset if not position else 0
+        while position < size:
+            at = position - chunk_start
+            if at + BATCH_OVERHEAD > len(chunk):
+                chunk = os.pread(fd, min(LOCATE_BYTES, size - position), position)
+                chunk_start, at = position, 0
+                if len(chunk) < BATCH_OVERHEAD:
+                    raise CorruptSegmentError(self.path, position, "the batch header is cut short")
+            header = header_at(chunk, at)
+            fault = fault_of(header)
+            if fault is None and position + header.size > size:
+                fault = "the batch is cut short"
+            if fault is None and header.base_offset > entry_offset:
+                fault = f"the index names offset {entry_offset} where {header.base_offset} is"
+            if fault is None and header.base_offset < least:
+                fault = f"offset {header.base_offset} where {least} or more is expected"
+            if fault is not None:
+                raise CorruptSegmentError(self.path, position, fault)
+            last_offset = header.base_offset + header.last_offset_delta
+            if last_offset >= offset:
+                return BatchAt(position, header)
+            entry_offset = LONG_MAX
+            least = last_offset + 1
+            position += header.size
+        return None
+
+    def rebuild_offset_index(self) -> None:
+        self.offset_index.start_empty()
+        since = 0
+        for position, header in self.batches():
+            if since > self.index_interval:
+                self.offset_index.append(header.last_offset, position)
+                since = 0
+            since += header.size
+        self.offset_index.rewrite()
+
+    def offset_after(self, position: int, end_offset: int) -> int:
+        """An offset that no batch before `position` reaches; `end_offset` is that of the segment."""
+        return self.offset_index.offset_behind(position) or end_offset
+
+    def batches(self, position: int = 0) -> BatchScan:
+        return BatchScan(self.open_file().fd, position, self.size, check_crc=False)
+
+    def first_timestamp(self) -> int:
+        for _, header in self.batches():
+            return header.max_timestamp
+        return -1
+
+    def largest_timestamp(self) -> int:
+        """What retention by time goes by; segments without timestamps have the age of their file."""
+        if self.max_timestamp < 0 and self.file is None:
+            self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        return int(os.stat(self.path).st_mtime * 1000)
+
+    def max_timestamp_and_offset(self) -> tuple[int, int]:
+        if self.max_timestamp < 0 and self.file is None:
+            self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
+        return self.max_timestamp, self.offset_of_max_timestamp
+
+    def verify(self, position: int, end: int) -> int:
+        """Check the checksums and the order of the batches in [position, end) that nobody has checked yet.
+
+        Returns where the good part ends: `end`, or the first corrupt batch; of two that are not in order, the first.
+        Of a batch cut by `end` only the header is looked at: a client cannot use it.
+        """
+        limit = min(end, self.unverified_end)
+        at = position
+        while at < limit:
+            known = next((stop for start, stop in self._verified if start <= at < stop), at)
+            if known > at:
+                at = known
+                continue
+            scan = BatchScan(self.open_file().fd, at, limit, check_crc=True)
+            reached, disorder = self._in_order(scan)
+            if reached > at:
+                self._verified = _with_range(self._verified, at, reached)
+                if self._verified == [(0, self.unverified_end)]:
+                    self.unverified_end, self._verified = 0, []
+            if disorder:
+                return reached
+            if scan.invalid is None or (scan.invalid.cut and limit < self.unverified_end):
+                return end
+            return reached
+        return end
+
+    def _in_order(self, scan: BatchScan) -> tuple[int, bool]:
+        """How far the scan is good, and whether it ends there because the next two batches are not in order."""
+        last: BatchAt | None = None
+        for position, header in scan:
+            if last is not None and order_fault(last.header, header) is not None:
+                return last.position, True
+            last = BatchAt(position, header)
+        if last is not None and scan.position + BATCH_OVERHEAD <= self.size:
+            following = header_at(os.pread(self.open_file().fd, BATCH_OVERHEAD, scan.position))
+            if fault_of(following) is None and order_fault(last.header, following) is not None:
+                return last.position, True
+        return scan.position, False
+
+    # Cutting
+
+    def truncate_to(self, offset: int) -> int:
+        """Remove the batches that reach `offset`; the end offset that is left."""
+        found = self.locate(offset)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        if found is None:
+            return offset
+        file = self.file or SegmentFile(self.path, writable=True)
+        os.ftruncate(file.fd, found.position)
+        self.size = found.position
+        self.unverified_end = min(self.unverified_end, self.size)
+        self._verified = [(a, min(b, self.size)) for a, b in self._verified if a < self.size]
+        self.index_full = False
+        self.refresh_tail()
+        return min(offset, found.header.base_offset)
+
+    def refresh_tail(self) -> int:
+        """Read what lies behind the last index entry into memory; the end offset of the segment."""
+        self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
+        self.bytes_since_index = 0
+        end_offset = self.base_offset
+        if not self.size:
+            self.roll_after_timestamp = self.roll_after_time = LONG_MAX
+            return end_offset
+        scan = self.batches(self.offset_index.last_position())
+        for _, header in scan:
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+            end_offset = header.last_offset + 1
+        if scan.invalid is not None:
+            raise CorruptSegmentError(self.path, scan.invalid.position, scan.invalid.reason)
+        return end_offset
+
+    def moved_to(self, directory: str) -> None:
+        """The directory has another name; the files in it are the same."""
+        self.directory = directory
+        self.offset_index.path = os.path.join(directory, os.path.basename(self.offset_index.path))
+        self.time_index.path = os.path.join(directory, os.path.basename(self.time_index.path))
+        self.transaction_index.path = os.path.join(directory, os.path.basename(self.transaction_index.path))
+        sealed_files.drop(self)
+        if self.file is not None:
+            self.file.path = self.path
+
+    def rename_deleted(self) -> list[str]:
+        """Take the files out of the log; they are unlinked later, when nobody is likely to read them."""
+        sealed_files.drop(self)
+        renamed = []
+        for path in self.paths:
+            with suppress(FileNotFoundError):
+                os.rename(path, path + DELETED_SUFFIX)
+                renamed.append(path + DELETED_SUFFIX)
+            # A lookup in a thread may still open files of this segment: another one may get their names.
+            self.suffix = DELETED_SUFFIX
+        self.offset_index.path += DELETED_SUFFIX
+        self.time_index.path += DELETED_SUFFIX
+        self.transaction_index.path += DELETED_SUFFIX
+        return renamed
+
+
+def _with_range(ranges: list[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for a, b in sorted([*ranges, (start, stop)]):
+        if merged and a <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(b, merged[-1][1]))
+        else:
+            merged.append((a, b))
+    return merged

@@ -1,0 +1,87 @@
+"""Subscriptions to metrics of clients (KIP-714): what an operator wants pushed, from whom and how often.
+
+They are kept and shown. Nothing here takes metrics in, so clients are not told of them: neither does Apache Kafka
+without a plugin that does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ottla.metadata.configs.config_defs import (
+    INT,
+    LIST,
+    ConfigDef,
+    InvalidValue,
+    Validator,
+    Value,
+    by_name,
+    parse_value,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+_INTERVAL = "interval.ms"
+_MATCH = "match"
+_LEAST_MS, _MOST_MS = 100, 3_600_000
+_CRITERIA = frozenset(
+    {
+        "client_id",
+        "client_instance_id",
+        "client_software_name",
+        "client_software_version",
+        "client_source_address",
+        "client_source_port",
+    }
+)
+
+
+class _NotEmpty(Validator):
+    def check(self, name: str, value: Value) -> None:
+        assert isinstance(value, list)
+        if "" in value:
+            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+
+
+CLIENT_METRICS_CONFIGS = by_name(
+    [
+        ConfigDef(_INTERVAL, INT, "300000", "The milliseconds between two pushes of a client."),
+        ConfigDef(
+            _MATCH, LIST, "", "Clients that are meant: pairs of a criterion and a pattern.", _NotEmpty()
+        ),
+        ConfigDef(
+            "metrics", LIST, "", "Beginnings of the names of metrics that are meant; * is all.", _NotEmpty()
+        ),
+    ]
+)
+
+
+def validate_client_metrics(configs: Mapping[str, str]) -> None:
+    """Refuse what Kafka refuses when a subscription is altered, with its codes: some are INVALID_REQUEST."""
+    for name, text in configs.items():
+        definition = CLIENT_METRICS_CONFIGS.get(name)
+        if definition is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
+        try:
+            value = parse_value(definition, text)
+        except InvalidValue as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+        if isinstance(value, int) and not _LEAST_MS <= value <= _MOST_MS:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Invalid value {value} for {name}, interval must be between {_LEAST_MS} and {_MOST_MS} (1 hour)",
+            )
+        if name == _MATCH and isinstance(value, list):
+            for pair in value:
+                _check_criterion(pair)
+
+
+def _check_criterion(pair: str) -> None:
+    criterion, _, pattern = (part.strip() for part in pair.partition("="))
+    if criterion in _CRITERIA and pattern and "=" not in pattern:
+        try:
+            re.compile(pattern)
+            return
+        except re.error:
+            pass
+    raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pair.strip()}")

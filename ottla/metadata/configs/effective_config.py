@@ -1,0 +1,252 @@
+"""Which value is in force, where it comes from, and what else was set: what DescribeConfigs shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ottla.metadata.configs.broker_config import BrokerConfig, broken_requirements
+from ottla.metadata.configs.broker_configs import BROKER_CONFIGS, broker_config_def
+from ottla.metadata.configs.client_metrics import CLIENT_METRICS_CONFIGS
+from ottla.metadata.configs.config_defs import (
+    ConfigDef,
+    ConfigSource,
+    ConfigType,
+    InvalidValue,
+    UpdateMode,
+    Value,
+    format_value,
+    parse_value,
+)
+from ottla.metadata.configs.group_configs import GROUP_RESOURCE_CONFIGS, GROUP_SYNONYMS
+from ottla.metadata.configs.replication_rates import wrong_rate
+from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+from ottla.metadata.configs.typed_values import TypedValues
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class ConfigSynonym(NamedTuple):
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    name: str
+    value: str | None  # None also of what is sensitive
+    source: ConfigSource
+    type: ConfigType
+    read_only: bool
+    sensitive: bool
+    documentation: str
+    synonyms: tuple[ConfigSynonym, ...]
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is ConfigSource.DEFAULT_CONFIG
+
+
+class TopicConfig(TypedValues):
+    """A topic's values in force, typed: its overrides over the broker's defaults."""
+
+    def __init__(self, broker: BrokerConfig, overrides: Mapping[str, str]) -> None:
+        values: dict[str, Value] = {name: broker.topic_default(name) for name in TOPIC_CONFIGS}
+        for name, text in overrides.items():
+            if name in TOPIC_CONFIGS:
+                try:
+                    values[name] = parse_value(TOPIC_CONFIGS[name], text, kept=True)
+                except InvalidValue:
+                    continue  # written by another version; the default is the better guess
+        self.values = values
+
+
+def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigEntry]:
+    entries = {}
+    for name, definition in GROUP_RESOURCE_CONFIGS.items():
+        if name in GROUP_SYNONYMS:
+            synonyms = _broker_synonyms(broker, GROUP_SYNONYMS[name], False)
+        else:
+            synonyms = (ConfigSynonym(name, definition.default, ConfigSource.DEFAULT_CONFIG),)
+        if name in overrides:
+            # As it was set, even if the broker allows less by now.
+            own = _shown(definition, overrides[name])
+            synonyms = (ConfigSynonym(name, own, ConfigSource.GROUP_CONFIG), *synonyms)
+        _, value, source = synonyms[0]
+        entries[name] = ConfigEntry(
+            name, value, source, definition.type, False, False, definition.documentation, synonyms
+        )
+    return entries
+
+
+def client_metrics_config(subscription: Mapping[str, str]) -> dict[str, ConfigEntry]:
+    """Of a subscription to metrics of clients."""
+    entries = {}
+    for name, definition in CLIENT_METRICS_CONFIGS.items():
+        value, source = definition.default, ConfigSource.DEFAULT_CONFIG
+        synonyms: tuple[ConfigSynonym, ...] = ()
+        if name in subscription:
+            value, source = _shown(definition, subscription[name]), ConfigSource.CLIENT_METRICS_CONFIG
+            synonyms = (ConfigSynonym(name, value, source),)
+        entries[name] = ConfigEntry(
+            name, value, source, definition.type, False, False, definition.documentation, synonyms
+        )
+    return entries
+
+
+def _shown(definition: ConfigDef, text: str) -> str | None:
+    try:
+        return format_value(parse_value(definition, text, kept=True))
+    except InvalidValue:
+        return text  # written by another version
+
+
+def effective_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, ConfigEntry]:
+    values = TopicConfig(broker, overrides)
+    return {
+        name: _topic_entry(broker, definition, format_value(values.get(name)), name in overrides)
+        for name, definition in TOPIC_CONFIGS.items()
+        if not definition.internal
+    }
+
+
+def _topic_entry(
+    broker: BrokerConfig, definition: ConfigDef, value: str | None, overridden: bool
+) -> ConfigEntry:
+    synonyms: tuple[ConfigSynonym, ...] = ()
+    if definition.name in TOPIC_SYNONYMS:
+        synonyms = _broker_synonyms(broker, TOPIC_SYNONYMS[definition.name][0].name, False)
+    if overridden:
+        override = ConfigSynonym(definition.name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG)
+        synonyms = (override, *synonyms)
+    return ConfigEntry(
+        definition.name,
+        value,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+        definition.type,
+        False,
+        False,
+        definition.documentation,
+        synonyms,
+    )
+
+
+def effective_broker_config(broker: BrokerConfig) -> dict[str, ConfigEntry]:
+    """Of one broker: every name, also those that were set and are not known."""
+    names = dict.fromkeys([*BROKER_CONFIGS, *broker.static, *broker.dynamic_default, *broker.dynamic_broker])
+    return {name: _broker_entry(broker, name, format_value(broker.values.get(name))) for name in names}
+
+
+def effective_cluster_default_config(broker: BrokerConfig) -> dict[str, ConfigEntry]:
+    """Of all brokers together: only what was set for all of them while running."""
+    entries = {}
+    for name, text in broker.dynamic_default.items():
+        entry = _broker_entry(broker, name, text)
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+        synonyms = tuple(synonym for synonym in entry.synonyms if synonym.source is source)
+        entries[name] = entry._replace(source=source, synonyms=synonyms)
+    return entries
+
+
+def _broker_entry(broker: BrokerConfig, name: str, value: str | None) -> ConfigEntry:
+    definition = broker_config_def(name)
+    # What is not known may be a secret of somebody's plugin.
+    sensitive = definition is None or definition.sensitive
+    synonyms = _broker_synonyms(broker, name, sensitive)
+    return ConfigEntry(
+        name,
+        None if sensitive else value,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
+        definition.type if definition else ConfigType.UNKNOWN,
+        definition is not None and definition.update_mode is UpdateMode.READ_ONLY,
+        sensitive,
+        definition.documentation if definition else "",
+        synonyms,
+    )
+
+
+# Broker configurations that mean the same in other units, in order of precedence.
+_FAMILIES: Mapping[str, Sequence[str]] = {
+    name: family
+    for family in (
+        ("log.roll.ms", "log.roll.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    )
+    for name in family
+} | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
+
+
+def _broker_synonyms(broker: BrokerConfig, name: str, sensitive: bool) -> tuple[ConfigSynonym, ...]:
+    """Everything that was set for the name and its family, in the order in which it counts.
+
+    As in Kafka, what comes before the first mention of the name itself is left out: log.retention.ms does not
+    appear as long as only hours are set.
+    """
+    found: list[ConfigSynonym] = []
+    family = _FAMILIES.get(name) or _listener_family(name)
+    for source, layer in (
+        (ConfigSource.DYNAMIC_BROKER_CONFIG, broker.dynamic_broker),
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, broker.dynamic_default),
+        (ConfigSource.STATIC_BROKER_CONFIG, broker.static),
+    ):
+        found += [ConfigSynonym(each, layer[each], source) for each in family if each in layer]
+    for each in family:
+        definition = BROKER_CONFIGS.get(each)
+        if definition is not None and definition.default is not None:
+            found.append(ConfigSynonym(each, definition.default, ConfigSource.DEFAULT_CONFIG))
+    first = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
+    return tuple(synonym._replace(value=None) if sensitive else synonym for synonym in found[first:])
+
+
+def _listener_family(name: str) -> Sequence[str]:
+    definition = broker_config_def(name)
+    return (name, definition.name) if definition is not None and definition.name != name else (name,)
+
+
+def validate_dynamic_broker_configs(
+    broker: BrokerConfig,
+    changed: Mapping[str, str],
+    before: Mapping[str, str] = _NOTHING,
+    *,
+    cluster_default: bool,
+) -> None:
+    """Refuse what Kafka refuses for a broker (or for all of them): KafkaError(INVALID_REQUEST).
+
+    `changed` is the layer as it would be, `before` as it is: what stays is not asked again, it may be from Kafka 3.9.
+    Names that nobody knows are let through, as Kafka does for plugins.
+    """
+    known = {
+        name: definition
+        for name in changed
+        if changed[name] != before.get(name) and (definition := broker_config_def(name)) is not None
+    }
+    if fixed := [name for name, each in known.items() if each.update_mode is UpdateMode.READ_ONLY]:
+        raise _refused(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    if bare := [name for name in known if name.startswith("ssl.")]:
+        raise _refused(
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(bare)}]"
+        )
+    if (wrong := wrong_rate(changed)) is not None:
+        raise _refused(wrong)
+    values = dict(broker.values)
+    try:
+        values |= {name: parse_value(definition, changed[name]) for name, definition in known.items()}
+    except InvalidValue as error:
+        raise _refused(str(error)) from None
+    if cluster_default:
+        per_broker = [name for name, each in known.items() if each.update_mode is UpdateMode.PER_BROKER]
+        if per_broker:
+            raise _refused(
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                f"[{', '.join(per_broker)}]"
+            )
+    for name, reason in broken_requirements(values):
+        raise _refused(f"requirement failed: {name} {reason}")
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

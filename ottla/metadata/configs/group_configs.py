@@ -1,0 +1,186 @@
+"""Configurations of single groups: what a consumer group or a share group may set for itself.
+
+Those of streams groups are kept and shown as well; there are no such groups yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.config_defs import (
+    BOOLEAN,
+    STRING,
+    ConfigDef,
+    InvalidValue,
+    OneOf,
+    Range,
+    Validator,
+    Value,
+    by_name,
+    parse_value,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+AUTO_OFFSET_RESET = "share.auto.offset.reset"
+ISOLATION_LEVEL = "share.isolation.level"
+RENEW_ACKNOWLEDGE_ENABLE = "share.renew.acknowledge.enable"
+RECORD_LOCK_DURATION = "share.record.lock.duration.ms"
+DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
+PARTITION_MAX_RECORD_LOCKS = "share.partition.max.record.locks"
+_STANDBY_REPLICAS = "streams.num.standby.replicas"
+_INITIAL_DELAY = "streams.initial.rebalance.delay.ms"
+
+# What overrides a setting of the broker, with the least that makes sense, in the order in which Kafka looks at them.
+_LEAST = {
+    "consumer.heartbeat.interval.ms": 1,
+    "consumer.session.timeout.ms": 1,
+    "consumer.assignment.interval.ms": 0,
+    "share.heartbeat.interval.ms": 1,
+    "share.session.timeout.ms": 1,
+    RECORD_LOCK_DURATION: 1000,
+    DELIVERY_COUNT_LIMIT: 2,
+    PARTITION_MAX_RECORD_LOCKS: 100,
+    "share.assignment.interval.ms": 0,
+    "streams.heartbeat.interval.ms": 1,
+    "streams.session.timeout.ms": 1,
+    _STANDBY_REPLICAS: 0,
+    "streams.assignment.interval.ms": 0,
+    _INITIAL_DELAY: 0,
+}
+
+# The broker's setting that counts for groups that have none of their own.
+GROUP_SYNONYMS = {name: f"group.{name}" for name in _LEAST}
+
+
+def _bounds(name: str) -> tuple[str | None, str | None]:
+    """The broker's settings that say how far a group may go, least and most."""
+    if name == _INITIAL_DELAY:
+        return None, None
+    if name == _STANDBY_REPLICAS:
+        return None, f"group.{name.replace('num', 'max')}"
+    group_type, _, what = name.partition(".")
+    return f"group.{group_type}.min.{what}", f"group.{group_type}.max.{what}"
+
+
+GROUP_BOUNDS = {name: _bounds(name) for name in _LEAST}
+
+
+class _OffsetReset(Validator):
+    def check(self, name: str, value: Value) -> None:
+        assert isinstance(value, str)
+        try:
+            parse_offset_reset(value)
+        except ValueError:
+            reason = (
+                f"Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' "
+                "or of the format 'by_duration:<PnDTnHnMn.nS>'."
+            )
+            raise InvalidValue.of(name, value, reason) from None
+
+
+def _overriding(name: str, least: int) -> ConfigDef:
+    over = BROKER_CONFIGS[GROUP_SYNONYMS[name]]
+    return ConfigDef(name, over.type, over.default, over.documentation, Range(least))
+
+
+GROUP_RESOURCE_CONFIGS = by_name(
+    [_overriding(name, least) for name, least in _LEAST.items()],
+    [
+        ConfigDef(
+            AUTO_OFFSET_RESET,
+            STRING,
+            "latest",
+            "Where a share group begins to read: latest, earliest, or by_duration:PnDTnHnMn.nS before now.",
+            _OffsetReset(),
+        ),
+        ConfigDef(
+            ISOLATION_LEVEL,
+            STRING,
+            "read_uncommitted",
+            "Whether a share group sees records of open and aborted transactions.",
+            OneOf(("read_committed", "read_uncommitted")),
+        ),
+        ConfigDef(
+            RENEW_ACKNOWLEDGE_ENABLE,
+            BOOLEAN,
+            "true",
+            "Whether members of a share group may lock records for longer while they work on them.",
+        ),
+    ],
+)
+
+_DURATION = re.compile(
+    r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
+_BY_DURATION = "by_duration:"
+
+
+def validate_group_configs(broker: BrokerConfig, configs: Mapping[str, str]) -> None:
+    """Refuse what Kafka refuses when a group is altered: KafkaError(INVALID_CONFIG)."""
+    for name in configs:
+        if name not in GROUP_RESOURCE_CONFIGS:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
+    try:
+        values = {name: parse_value(GROUP_RESOURCE_CONFIGS[name], text) for name, text in configs.items()}
+    except InvalidValue as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    for name, (least, most) in GROUP_BOUNDS.items():
+        value = values.get(name)
+        if not isinstance(value, int):
+            continue
+        if least is not None and value < broker.get_int(least):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {least}")
+        if most is not None and value > broker.get_int(most):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {most}")
+    for group_type in ("consumer", "share", "streams"):
+        session, heartbeat = f"{group_type}.session.timeout.ms", f"{group_type}.heartbeat.interval.ms"
+        if session not in values and heartbeat not in values:
+            continue
+        if group_int(broker, configs, session) <= group_int(broker, configs, heartbeat):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{session} must be greater than {heartbeat}")
+
+
+def group_value(broker: BrokerConfig, own: Mapping[str, str], name: str) -> Value:
+    """The value in force: the group's own, within what the broker allows by now, or else the broker's."""
+    definition = GROUP_RESOURCE_CONFIGS[name]
+    if name in own:
+        try:
+            value = parse_value(definition, own[name])
+        except InvalidValue:
+            pass  # written by another version; the default is the better guess
+        else:
+            return _within(broker, name, value) if isinstance(value, int) else value
+    if name in GROUP_SYNONYMS:
+        return broker.get(GROUP_SYNONYMS[name])
+    return parse_value(definition, definition.default)
+
+
+def group_int(broker: BrokerConfig, own: Mapping[str, str], name: str) -> int:
+    value = group_value(broker, own, name)
+    assert isinstance(value, int)
+    return value
+
+
+def _within(broker: BrokerConfig, name: str, value: int) -> int:
+    least, most = GROUP_BOUNDS.get(name, (None, None))
+    if least is not None:
+        value = max(value, broker.get_int(least))
+    return value if most is None else min(value, broker.get_int(most))
+
+
+def parse_offset_reset(text: str) -> str | int:
+    """'latest', 'earliest', or how many milliseconds before now. Raises ValueError."""
+    if text in ("latest", "earliest"):
+        return text
+    if not text.startswith(_BY_DURATION):
+        raise ValueError(text)
+    found = _DURATION.fullmatch(text.removeprefix(_BY_DURATION))
+    if found is None or not any(found.groups()):
+        raise ValueError(text)
+    days, hours, minutes = (int(found[name] or 0) for name in ("days", "hours", "minutes"))
+    seconds = float(found["seconds"] or 0)
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)

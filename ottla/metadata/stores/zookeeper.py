@@ -1,0 +1,191 @@
+"""The metadata store of a cluster: ZooKeeper's nodes, read and written on a session and watched for good."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    NoChildrenForEphemeralsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+
+from ottla.metadata.stores.store import (
+    ANY_VERSION,
+    CancelWatch,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    Result,
+    Set,
+    Stat,
+    StoreError,
+    Watcher,
+    check_path,
+    parent_of,
+)
+from ottla.metadata.stores.zookeeper_session import SessionState, StoreUnavailable, ZooKeeperSession
+from ottla.metadata.stores.zookeeper_watches import ZooKeeperWatches
+
+__all__ = ["SessionState", "StoreUnavailable", "ZooKeeperStore"]
+
+
+class ZooKeeperStore:
+    """A NodeStore in ZooKeeper. Owner: the event loop.
+
+    Reads are tried again until `operation_timeout` while the ensemble is out of reach. A write that was under way when
+    a connection broke is StoreUnavailable, because it may or may not have been carried out.
+    """
+
+    def __init__(
+        self,
+        connect: str,
+        *,
+        session_timeout: float = 18.0,
+        operation_timeout: float | None = None,
+        connection_timeout: float | None = None,
+    ) -> None:
+        """How long to wait for the first connection and for answers is as long as a session unless it is given."""
+        operation_timeout = session_timeout if operation_timeout is None else operation_timeout
+        self._connect = connect
+        self._watches = ZooKeeperWatches()
+        self._session = ZooKeeperSession(
+            connect,
+            session_timeout,
+            operation_timeout,
+            operation_timeout if connection_timeout is None else connection_timeout,
+            self._watches.set_again,
+        )
+
+    # Life
+
+    async def open(self) -> None:
+        await self._session.open()
+
+    async def close(self) -> None:
+        """End the session: ephemeral nodes go at once."""
+        await self._session.close()
+
+    @property
+    def on_session(self) -> list[Callable[[SessionState], None]]:
+        return self._session.on_session
+
+    @property
+    def session_id(self) -> int:
+        """Who owns the ephemeral nodes that were made here."""
+        return self._session.session_id
+
+    @property
+    def lease_until(self) -> float:
+        """Until this moment of the monotonic clock the session cannot have been given away."""
+        return self._session.lease_until
+
+    # Reads
+
+    async def get(self, path: str) -> Node:
+        data, stat = await self._session.read(lambda client: client.get_async(path), path)
+        return Node(data, stat.version)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        if not paths:
+            return []
+        found = await self._session.read_many(lambda client, path: client.get_async(path), paths)
+        return [None if each is None else Node(each[0], each[1].version) for each in found]
+
+    async def exists(self, path: str) -> Stat | None:
+        stat = await self._session.read(lambda client: client.exists_async(path), path)
+        if stat is None:
+            return None
+        return Stat(stat.version, stat.czxid, bool(stat.ephemeralOwner), stat.numChildren)
+
+    async def owner(self, path: str) -> int | None:
+        """The session that an ephemeral node lives with; None without such a node."""
+        stat = await self._session.read(lambda client: client.exists_async(path), path)
+        return stat.ephemeralOwner if stat is not None and stat.ephemeralOwner else None
+
+    async def children(self, path: str) -> list[str]:
+        return sorted(await self._session.read(lambda client: client.get_children_async(path), path))
+
+    async def sync(self) -> None:
+        """Let the server that is read from catch up with all that was written before, wherever it was."""
+        await self._session.read(lambda client: client.sync_async("/"))
+
+    # Writes
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        check_path(path)
+        created: str = await self._session.call(
+            lambda client: client.create_async(path, data, ephemeral=ephemeral, sequence=sequential), path
+        )
+        return created
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
+        stat = await self._session.call(lambda client: client.set_async(path, data, version), path)
+        changed: int = stat.version
+        return changed
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self._session.call(lambda client: client.delete_async(path, version), path)
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Result]:
+        if not operations:
+            return []
+        for operation in operations:
+            check_path(operation.path)
+
+        def commit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            for operation in operations:
+                _add(transaction, operation)
+            return transaction.commit_async()
+
+        results = await self._session.call(commit)
+        for operation, result in zip(operations, results, strict=True):
+            if isinstance(result, Exception) and not isinstance(
+                result, RolledBackError | RuntimeInconsistency
+            ):
+                raise self._session.translated(result, _blamed(operation, result))
+        if any(isinstance(result, Exception) for result in results):
+            raise StoreError(f"ZooKeeper at {self._connect} refused a transaction: {results!r}.")
+        return [_result(each, result) for each, result in zip(operations, results, strict=True)]
+
+    # Watches
+
+    def watch(self, path: str, callback: Watcher, *, children: bool = False) -> CancelWatch:
+        check_path(path)
+        return self._watches.add(self._session, path, callback, children=children)
+
+
+def _add(transaction: Any, operation: Operation) -> None:
+    if isinstance(operation, Create):
+        transaction.create(
+            operation.path, operation.data, ephemeral=operation.ephemeral, sequence=operation.sequential
+        )
+    elif isinstance(operation, Set):
+        transaction.set_data(operation.path, operation.data, operation.version)
+    elif isinstance(operation, Delete):
+        transaction.delete(operation.path, operation.version)
+    else:
+        transaction.check(operation.path, operation.version)
+
+
+def _blamed(operation: Operation, error: Exception) -> str:
+    """The node that stands in the way: of a new node that has no parent, the parent."""
+    if isinstance(operation, Create) and isinstance(error, NoNodeError | NoChildrenForEphemeralsError):
+        return parent_of(operation.path)
+    return operation.path
+
+
+def _result(operation: Operation, result: Any) -> Result:
+    if isinstance(operation, Create):
+        return str(result)
+    if isinstance(operation, Set):
+        version: int = result.version
+        return version
+    return None

@@ -1,0 +1,1 @@
+"""Formats of keys and values: JSON with a schema, text, bytes."""

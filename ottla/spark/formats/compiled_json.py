@@ -1,0 +1,309 @@
+"""The loop over plain JSON, compiled: objects of strings, numbers, booleans and nulls, without escapes.
+
+A text that is anything else is odd, and left to slower readers; what is taken is checked to its last byte.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ottla.spark.kernels.compiling import compiled, copy_bytes
+
+#: What a column takes: strings, whole numbers, booleans, or numbers that are kept as they are written.
+TEXT, WHOLE, TRUTH, NUMBER = range(4)
+
+_0 = np.uint64(0)
+_1 = np.uint64(1)
+_2 = np.uint64(2)
+_3 = np.uint64(3)
+_4 = np.uint64(4)
+_5 = np.uint64(5)
+_TEN = np.int64(10)
+_MOST_DIGITS = np.uint64(18)
+
+_TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _ESCAPE = np.frombuffer(b'\t\n\r "\\', np.uint8)
+_OPEN, _CLOSE, _COLON, _COMMA, _MINUS, _PLUS, _POINT = np.frombuffer(b"{}:,-+.", np.uint8)
+_ZERO, _NINE, _SMALL_E, _LARGE_E = np.frombuffer(b"09eE", np.uint8)
+_A, _E, _F, _L, _N, _R, _S, _T, _U = np.frombuffer(b"aeflnrstu", np.uint8)
+
+
+def _skip_blank(data: Any, at: Any, end: Any) -> Any:
+    while at < end and (
+        (data[at] == _SPACE) | (data[at] == _NEWLINE) | (data[at] == _TAB) | (data[at] == _RETURN)
+    ):
+        at += _1
+    return at
+
+
+_skip_blank = compiled(_skip_blank, inline=True)
+
+
+def _end_of_text(data: Any, at: Any, end: Any) -> Any:
+    """Where the closing quote is; `end` if there is none, or an escape or a control character before it."""
+    while at < end:
+        byte = data[at]
+        if byte == _QUOTE:
+            return at
+        if (byte == _ESCAPE) | (byte < _SPACE):
+            return end
+        at += _1
+    return end
+
+
+_end_of_text = compiled(_end_of_text, inline=True)
+
+
+def _digits(data: Any, at: Any, end: Any) -> Any:
+    while at < end and _ZERO <= data[at] <= _NINE:
+        at += _1
+    return at
+
+
+_digits = compiled(_digits, inline=True)
+
+
+def _end_of_number(data: Any, at: Any, end: Any) -> Any:
+    """Where a number ends, and whether it is a whole one; nowhere, if it is none."""
+    if data[at] == _MINUS:
+        at += _1
+    first = at
+    at = _digits(data, at, end)
+    if at == first or (data[first] == _ZERO and at - first > _1):
+        return end + _1, False
+    whole = True
+    if at < end and data[at] == _POINT:
+        whole = False
+        first = at + _1
+        at = _digits(data, first, end)
+        if at == first:
+            return end + _1, False
+    if at < end and ((data[at] == _SMALL_E) | (data[at] == _LARGE_E)):
+        whole = False
+        at += _1
+        if at < end and ((data[at] == _MINUS) | (data[at] == _PLUS)):
+            at += _1
+        first = at
+        at = _digits(data, first, end)
+        if at == first:
+            return end + _1, False
+    return at, whole
+
+
+_end_of_number = compiled(_end_of_number)
+
+
+def _whole_number(data: Any, at: Any, end: Any) -> Any:
+    negative = data[at] == _MINUS
+    if negative:
+        at += _1
+    value = np.int64(0)
+    while at < end:
+        value = value * _TEN + np.int64(data[at] - _ZERO)
+        at += _1
+    return -value if negative else value
+
+
+_whole_number = compiled(_whole_number, inline=True)
+
+
+def _column_of(data: Any, start: Any, end: Any, names: Any, name_ends: Any, expected: Any) -> Any:
+    """The column of a name, or -1; most texts have their fields in the same order."""
+    columns = np.int64(len(name_ends) - 1)
+    for turn in range(columns):
+        column = expected + turn
+        if column >= columns:
+            column -= columns
+        first = np.uint64(name_ends[column])
+        if np.uint64(name_ends[column + 1]) - first != end - start:
+            continue
+        same = True
+        for index in range(end - start):
+            if names[first + index] != data[start + index]:
+                same = False
+                break
+        if same:
+            return column
+    return np.int64(-1)
+
+
+_column_of = compiled(_column_of)
+
+
+def _is_null(data: Any, at: Any, end: Any) -> Any:
+    return (
+        end - at >= _4
+        and data[at] == _N
+        and data[at + _1] == _U
+        and data[at + _2] == _L
+        and data[at + _3] == _L
+    )
+
+
+_is_null = compiled(_is_null, inline=True)
+
+
+def _end_of_truth(data: Any, at: Any, end: Any) -> Any:
+    """Where `true` or `false` ends, or `at` if there is neither."""
+    if end - at < _4 or data[at + _1] != (_R if data[at] == _T else _A):
+        return at
+    third, fourth = data[at + _2], data[at + _3]
+    if data[at] == _T and third == _U and fourth == _E:
+        return at + _4
+    if data[at] == _F and third == _L and fourth == _S and end - at >= _5 and data[at + _4] == _E:
+        return at + _5
+    return at
+
+
+_end_of_truth = compiled(_end_of_truth)
+
+
+def _parse_object(
+    data: Any,
+    at: Any,
+    end: Any,
+    row: Any,
+    names: Any,
+    name_ends: Any,
+    kinds: Any,
+    limits: Any,
+    numbers: Any,
+    starts: Any,
+    lengths: Any,
+    valid: Any,
+) -> Any:
+    """Read one object into its row of the columns, and say whether it was plain."""
+    at = _skip_blank(data, at, end)
+    if at >= end or data[at] != _OPEN:
+        return False
+    at = _skip_blank(data, at + _1, end)
+    if at < end and data[at] == _CLOSE:
+        return _skip_blank(data, at + _1, end) == end
+    seen = _0
+    expected = np.int64(0)
+    while True:
+        if at >= end or data[at] != _QUOTE:
+            return False
+        start = at + _1
+        at = _end_of_text(data, start, end)
+        if at >= end:
+            return False
+        column = _column_of(data, start, at, names, name_ends, expected)
+        kind = np.int64(-1)
+        if column >= 0:
+            kind = np.int64(kinds[column])
+            bit = _1 << np.uint64(column)
+            if seen & bit:
+                return False
+            seen |= bit
+            expected = column + 1
+        at = _skip_blank(data, at + _1, end)
+        if at >= end or data[at] != _COLON:
+            return False
+        at = _skip_blank(data, at + _1, end)
+        if at >= end:
+            return False
+        first = data[at]
+        if first == _QUOTE:
+            start = at + _1
+            at = _end_of_text(data, start, end)
+            if at >= end or kind > TEXT:
+                return False
+            if kind == TEXT:
+                starts[column, row] = start
+                lengths[column, row] = at - start
+                valid[column, row] = 1
+            at += _1
+        elif first == _MINUS or _ZERO <= first <= _NINE:
+            start = at
+            at, whole = _end_of_number(data, start, end)
+            if at > end:
+                return False
+            if kind == WHOLE:
+                if not whole or at - start > _MOST_DIGITS:
+                    return False
+                number = _whole_number(data, start, at)
+                if number < limits[column, 0] or number > limits[column, 1]:
+                    return False
+                numbers[column, row] = number
+                valid[column, row] = 1
+            elif kind == NUMBER:
+                starts[column, row] = start
+                lengths[column, row] = at - start
+                valid[column, row] = 1
+            elif kind >= 0:
+                return False
+        elif first == _N:
+            if not _is_null(data, at, end):
+                return False
+            at += _4
+        else:
+            start = at
+            at = _end_of_truth(data, start, end)
+            if at == start or (kind >= 0 and kind != TRUTH):
+                return False
+            if kind == TRUTH:
+                numbers[column, row] = first == _T
+                valid[column, row] = 1
+        at = _skip_blank(data, at, end)
+        if at >= end:
+            return False
+        if data[at] == _CLOSE:
+            return _skip_blank(data, at + _1, end) == end
+        if data[at] != _COMMA:
+            return False
+        at = _skip_blank(data, at + _1, end)
+
+
+_parse_object = compiled(_parse_object)
+
+
+def _parse_objects(
+    data: Any,
+    ends: Any,
+    nulls: Any,
+    names: Any,
+    name_ends: Any,
+    kinds: Any,
+    limits: Any,
+    numbers: Any,
+    starts: Any,
+    lengths: Any,
+    valid: Any,
+    odd: Any,
+) -> Any:
+    """Read all texts; those that are odd are marked, and counted. `nulls` may be empty, and the rest must be zero."""
+    count = 0
+    for row in range(len(ends) - 1):
+        if len(nulls) and nulls[row]:
+            continue
+        first = np.uint64(ends[row])
+        last = np.uint64(ends[row + 1])
+        if not _parse_object(
+            data, first, last, row, names, name_ends, kinds, limits, numbers, starts, lengths, valid
+        ):
+            odd[row] = True
+            count += 1
+            for column in range(len(kinds)):
+                valid[column, row] = 0
+                lengths[column, row] = 0
+    return count
+
+
+parse_objects = compiled(_parse_objects)
+
+
+def _fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) -> Any:
+    """Put texts one behind the other. `ends` has one more than there are rows."""
+    at = _0
+    ends[0] = 0
+    for row in range(len(starts)):
+        size = np.uint64(lengths[row])
+        copy_bytes(target, at, data, np.uint64(starts[row]), size)
+        at += size
+        ends[row + 1] = at
+    return at
+
+
+fill_texts = compiled(_fill_texts)

@@ -1,0 +1,179 @@
+"""A column of JSON texts to a column of a Spark type.
+
+Three readers, each slower than the one before and taking what that leaves: a compiled loop over plain objects, Arrow's
+reader of whole blocks, and a parser of single rows, which knows what Spark's `from_json` does. None of the first two
+takes what `from_json` would understand otherwise. A block that Arrow refuses is cut into smaller ones first.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from ottla.spark.formats import json_times
+from ottla.spark.formats.json_lines import lines
+from ottla.spark.formats.json_rows import BadJson, row_parser
+from ottla.spark.formats.json_types import arrow_type, block_type
+
+PlainReader: Any
+try:
+    from ottla.spark.formats.json_plain import PlainReader
+except ModuleNotFoundError as error:
+    if error.name != "numba":
+        raise
+    PlainReader = None
+
+#: With more odd rows than this among all, the plain reader is not worth its time.
+_MOST_ODD = 0.5
+#: Up to this many rows, a block costs more than its rows.
+_FEW = 8
+#: A block that is refused and has no more rows than this is read row by row.
+_SMALL = 64
+_PARTS = 16
+
+
+class Decoded(NamedTuple):
+    """`column` is null where a text is, and where it is bad; `reasons` says by row what is wrong with those."""
+
+    column: pa.Array
+    reasons: dict[int, str]
+
+
+class JsonDecoder:
+    def __init__(self, kind: Any, time_zone: str) -> None:
+        self._kind = kind
+        self._time_zone = time_zone
+        self._type = arrow_type(kind)
+        self._parse = row_parser(kind, json_times.time_zone(time_zone))
+        block = block_type(kind) if kind.typeName() == "struct" else None
+        self._options = None
+        if block is not None and block.num_fields:
+            self._options = pa.json.ParseOptions(
+                explicit_schema=pa.schema(list(block)), unexpected_field_behavior="ignore"
+            )
+
+        self._plain: Any = None
+        if PlainReader is not None and block is not None and PlainReader.can_read(kind):
+            self._plain = PlainReader(kind, [field.type for field in block])
+
+    def decode(self, texts: pa.BinaryArray) -> Decoded:
+        if self._plain is not None and len(texts):
+            decoded = self._decode_plain(texts)
+            if decoded is not None:
+                return decoded
+        return self._decode_others(texts)
+
+    def _decode_plain(self, texts: pa.BinaryArray) -> Decoded | None:
+        """None if there is nothing plain about it."""
+        try:
+            _check_utf8(texts)
+            columns, odd, count = self._plain.read(texts)
+            if count > _MOST_ODD * len(texts):
+                self._plain = None
+                return None
+            column = self._struct(self._kind, self._type, columns, texts)
+        except (pa.ArrowInvalid, ValueError):
+            return None
+        if not count:
+            return Decoded(column, {})
+        [rows] = np.nonzero(odd)
+        others = self._decode_others(texts.take(pa.array(rows)))
+        places = np.arange(len(texts))
+        places[rows] = len(texts) + np.arange(count)
+        column = pa.concat_arrays([column, others.column]).take(pa.array(places))
+        return Decoded(column, {int(rows[row]): reason for row, reason in others.reasons.items()})
+
+    def _decode_others(self, texts: pa.BinaryArray) -> Decoded:
+        pieces: list[pa.Array] = []
+        reasons: dict[int, str] = {}
+        self._decode(texts, 0, pieces, reasons)
+        column = pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
+        return Decoded(column, reasons)
+
+    def _decode(
+        self, texts: pa.BinaryArray, first: int, pieces: list[pa.Array], reasons: dict[int, str]
+    ) -> None:
+        if len(texts) > _FEW and self._options is not None:
+            block = self._block(texts)
+            if block is not None:
+                pieces.append(block)
+                return
+            if len(texts) > _SMALL:
+                step = -(-len(texts) // _PARTS)
+                for start in range(0, len(texts), step):
+                    self._decode(texts.slice(start, step), first + start, pieces, reasons)
+                return
+        pieces.append(self._rows(texts, first, reasons))
+
+    def _rows(self, texts: pa.BinaryArray, first: int, reasons: dict[int, str]) -> pa.Array:
+        values: list[Any] = []
+        for row, text in enumerate(texts.to_pylist(), first):
+            value = None
+            if text is not None:
+                try:
+                    value = self._parse(text)
+                except BadJson as error:
+                    reasons[row] = str(error)
+            values.append(value)
+        return pa.array(values, self._type)
+
+    def _block(self, texts: pa.BinaryArray) -> pa.Array | None:
+        """All rows at once, or None if any of them has to be looked at."""
+        text = lines(texts)
+        if text is None:
+            return None
+        try:
+            _check_utf8(texts)
+            table = pa.json.read_json(
+                pa.BufferReader(text),
+                read_options=pa.json.ReadOptions(use_threads=False, block_size=text.size + 1),
+                parse_options=self._options,
+            )
+            if table.num_rows != len(texts):
+                return None
+            columns = [column.combine_chunks() for column in table.columns]
+            return self._struct(self._kind, self._type, columns, texts)
+        except (pa.ArrowInvalid, ValueError):
+            return None
+
+    # From what Arrow reads to what is wanted
+
+    def _struct(self, kind: Any, wanted: pa.DataType, children: list[pa.Array], rows: pa.Array) -> pa.Array:
+        arrays = [
+            self._finished(field.dataType, each.type, child)
+            for field, each, child in zip(kind.fields, wanted, children, strict=True)
+        ]
+        mask = rows.is_null() if rows.null_count else None
+        return pa.StructArray.from_arrays(arrays, fields=list(wanted), mask=mask)
+
+    def _finished(self, kind: Any, wanted: pa.DataType, column: pa.Array) -> pa.Array:
+        if column.type == wanted:
+            return column
+        name = kind.typeName()
+        if name == "struct":
+            children = [column.field(index) for index in range(column.type.num_fields)]
+            return self._struct(kind, wanted, children, column)
+        if name == "array":
+            values = self._finished(kind.elementType, wanted.value_type, column.values)
+            mask = column.is_null() if column.null_count else None
+            return pa.ListArray.from_arrays(column.offsets, values, type=wanted, mask=mask)
+        if name == "date":
+            return json_times.date_column(column)
+        if name == "timestamp":
+            return json_times.timestamp_column(column, self._time_zone)
+        if name == "timestamp_ntz":
+            return json_times.local_timestamp_column(column)
+        decoded = [
+            None if text is None else base64.b64decode(text, validate=True) for text in column.to_pylist()
+        ]
+        return pa.array(decoded, wanted)
+
+
+def _check_utf8(texts: pa.BinaryArray) -> None:
+    """Arrow's reader of JSON does not."""
+    strings = pa.Array.from_buffers(pa.string(), len(texts), texts.buffers(), offset=texts.offset)
+    strings.validate(full=True)

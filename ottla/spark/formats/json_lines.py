@@ -1,0 +1,49 @@
+"""JSON texts on lines of their own, as Arrow's reader takes them.
+
+Each line holds one text that starts and ends with a brace. So every line gives at least one row, no row reaches over
+the end of a line, and where there are as many rows as lines each row is that of its line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+try:
+    from ottla.spark.formats.compiled_lines import fill_lines
+except ModuleNotFoundError as error:
+    if error.name != "numba":
+        raise
+    fill_lines = None  # type: ignore[assignment]
+
+_BLANK = b" \t\n\r"
+_ENDS_OF_LINES = bytes.maketrans(b"\n\r", b"\t\t")
+
+
+def lines(texts: pa.BinaryArray) -> pa.Buffer | None:
+    """None if a text is not between braces. A null is an empty object."""
+    if fill_lines is None:
+        return _slow_lines(texts)
+    count = len(texts)
+    _, ends_buffer, data_buffer = texts.buffers()
+    ends = np.frombuffer(ends_buffer, np.int32)[texts.offset : texts.offset + count + 1]
+    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    nulls: Any = np.empty(0, np.bool_)
+    if texts.null_count:
+        nulls = texts.is_null().to_numpy(zero_copy_only=False)
+    # A null is three bytes, and has none of its own.
+    buffer = pa.allocate_buffer(int(ends[-1] - ends[0]) + count + 2 * texts.null_count)
+    size = int(fill_lines(data, ends, nulls, np.frombuffer(buffer, np.uint8)))
+    return buffer.slice(0, size) if size else None
+
+
+def _slow_lines(texts: pa.BinaryArray) -> pa.Buffer | None:
+    found = []
+    for text in texts.to_pylist():
+        line = b"{}" if text is None else text.strip(_BLANK)
+        if not (len(line) > 1 and line.startswith(b"{") and line.endswith(b"}")):
+            return None
+        found.append(line.translate(_ENDS_OF_LINES))
+    return pa.py_buffer(b"\n".join(found) + b"\n")

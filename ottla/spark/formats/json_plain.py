@@ -1,0 +1,112 @@
+"""Plain JSON to columns, by the compiled loop: a text that is not plain is left out, and said to be odd."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.spark.formats.compiled_json import NUMBER, TEXT, TRUTH, WHOLE, fill_texts, parse_objects
+
+_KINDS = {
+    "string": TEXT,
+    "byte": WHOLE,
+    "short": WHOLE,
+    "integer": WHOLE,
+    "long": WHOLE,
+    "boolean": TRUTH,
+    "float": NUMBER,
+    "double": NUMBER,
+    "date": TEXT,
+    "timestamp": TEXT,
+    "timestamp_ntz": TEXT,
+}
+_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+#: The loop marks the columns that it has seen in a word.
+_MOST_COLUMNS = 64
+
+
+class Plain(NamedTuple):
+    """Columns as Arrow's reader of JSON would give them, and a mask of the rows that are not in them."""
+
+    columns: list[pa.Array]
+    odd: Any
+    odd_count: int
+
+
+class PlainReader:
+    def __init__(self, kind: Any, types: list[pa.DataType]) -> None:
+        """`types` are those of the columns that are given; strings for dates and timestamps."""
+        names = [field.name.encode() for field in kind.fields]
+        fields = [field.dataType.typeName() for field in kind.fields]
+        self._types = types
+        self._kinds = np.array([_KINDS[name] for name in fields], np.int64)
+        self._names = np.frombuffer(b"".join(names) + b"\0", np.uint8)
+        self._name_ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
+        self._limits = np.array([_limits(_BITS.get(name, 64)) for name in fields], np.int64)
+
+    @staticmethod
+    def can_read(kind: Any) -> bool:
+        return 0 < len(kind.fields) <= _MOST_COLUMNS and all(
+            field.dataType.typeName() in _KINDS for field in kind.fields
+        )
+
+    def read(self, texts: pa.BinaryArray) -> Plain:
+        rows, width = len(texts), len(self._kinds)
+        _, ends_buffer, data_buffer = texts.buffers()
+        ends = np.frombuffer(ends_buffer, np.int32)[texts.offset : texts.offset + rows + 1]
+        data = np.frombuffer(data_buffer or b"", np.uint8)
+        nulls: Any = np.empty(0, np.bool_)
+        if texts.null_count:
+            nulls = texts.is_null().to_numpy(zero_copy_only=False)
+        numbers = np.zeros((width, rows), np.int64)
+        starts = np.zeros((width, rows), np.int64)
+        lengths = np.zeros((width, rows), np.int32)
+        valid = np.zeros((width, rows), np.uint8)
+        odd = np.zeros(rows, np.bool_)
+        count = parse_objects(
+            data,
+            ends,
+            nulls,
+            self._names,
+            self._name_ends,
+            self._kinds,
+            self._limits,
+            numbers,
+            starts,
+            lengths,
+            valid,
+            odd,
+        )
+        columns = [
+            _texts(data, starts[column], lengths[column], valid[column], self._types[column])
+            if self._kinds[column] in (TEXT, NUMBER)
+            else _numbers(numbers[column], valid[column], self._types[column])
+            for column in range(width)
+        ]
+        return Plain(columns, odd, int(count))
+
+
+def _limits(bits: int) -> tuple[int, int]:
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def _validity(valid: Any) -> pa.Buffer | None:
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _texts(data: Any, starts: Any, lengths: Any, valid: Any, kind: pa.DataType) -> pa.Array:
+    rows = len(starts)
+    ends = np.empty(rows + 1, np.int32)
+    buffer = pa.allocate_buffer(int(lengths.sum(dtype=np.int64)))
+    fill_texts(data, starts, lengths, ends, np.frombuffer(buffer, np.uint8))
+    texts = pa.Array.from_buffers(pa.string(), rows, [_validity(valid), pa.py_buffer(ends), buffer])
+    return texts if kind == pa.string() else texts.cast(kind)
+
+
+def _numbers(numbers: Any, valid: Any, kind: pa.DataType) -> pa.Array:
+    if kind == pa.bool_():
+        return pa.array(numbers.astype(np.bool_), mask=None if valid.all() else valid == 0)
+    narrow = numbers.astype(kind.to_pandas_dtype())
+    return pa.Array.from_buffers(kind, len(numbers), [_validity(valid), pa.py_buffer(narrow)])

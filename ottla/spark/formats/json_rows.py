@@ -1,0 +1,347 @@
+"""One JSON text to one value of a Spark type, as `from_json` makes it; and what is wrong with one that has none.
+
+Slow and exact: used for the rows that Arrow's reader does not take, and for types that it does not know.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from datetime import tzinfo
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from json import JSONDecodeError, JSONDecoder
+from typing import Any
+
+from ottla.spark.formats.json_text import any_value, json_text
+from ottla.spark.formats.json_times import days, microseconds
+
+#: Reads a value that starts at a position, and gives it with the position after it.
+Reader = Callable[[str, int], tuple[Any, int]]
+
+_decoder: Any = JSONDecoder(parse_int=str, parse_float=str)
+_any_value = _decoder.scan_once
+_text = _decoder.parse_string
+_blank = re.compile(r"[ \t\n\r]*").match
+_number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?").match
+_decimal_text = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?").fullmatch
+_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
+_NOT_NUMBERS_IN_TEXT = {
+    "NaN": "nan",
+    "Infinity": "inf",
+    "+Infinity": "inf",
+    "INF": "inf",
+    "+INF": "inf",
+    "-Infinity": "-inf",
+    "-INF": "-inf",
+}
+_EXACT = Context(prec=80, rounding=ROUND_HALF_UP)
+_MOST_SHOWN = 40
+
+
+class BadJson(Exception):
+    """Why a text is not JSON, or not of the type."""
+
+
+def row_parser(kind: Any, zone: tzinfo) -> Callable[[bytes], Any]:
+    """Parses a whole text, or raises BadJson."""
+    read = _reader(kind, zone, "")
+
+    def parse(data: bytes) -> Any:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise BadJson(f"not UTF-8 at byte {error.start}") from None
+        start = _blank(text, 0).end()  # type: ignore[union-attr]
+        if start == len(text):
+            raise BadJson("empty")
+        try:
+            value, end = read(text, start)
+        except JSONDecodeError as error:
+            raise BadJson(f"not JSON at character {error.pos}") from None
+        except RecursionError:
+            raise BadJson("nested too deeply") from None
+        if value is None:
+            raise BadJson("null")
+        end = _blank(text, end).end()  # type: ignore[union-attr]
+        if end != len(text):
+            raise BadJson(f"more after its end, at character {end}")
+        return value
+
+    return parse
+
+
+def _reader(kind: Any, zone: tzinfo, where: str) -> Reader:
+    """A reader that takes null too."""
+    read = _reader_of_some(kind, zone, where)
+
+    def read_or_null(text: str, at: int) -> tuple[Any, int]:
+        if text.startswith("null", at):
+            return None, at + 4
+        return read(text, at)
+
+    return read_or_null
+
+
+def _reader_of_some(kind: Any, zone: tzinfo, where: str) -> Reader:
+    name = kind.typeName()
+    if name == "struct":
+        return _struct(kind, zone, where)
+    if name == "array":
+        return _array(kind, zone, where)
+    if name == "map":
+        return _map(kind, zone, where)
+    if name == "string":
+        return _string
+    if name == "boolean":
+        return _boolean(where)
+    if name in _BITS:
+        return _integer(_BITS[name], kind.simpleString(), where)
+    if name == "decimal":
+        return _decimal(kind, where)
+    if name in ("float", "double"):
+        return _float(where, name)
+    return _of_text(kind, zone, where)
+
+
+# Nested
+
+
+def _struct(kind: Any, zone: tzinfo, where: str) -> Reader:
+    readers = {
+        field.name: _reader(field.dataType, zone, f"{where}.{field.name}".removeprefix("."))
+        for field in kind.fields
+    }
+    misfit = _misfit("a JSON object", where)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        if not text.startswith("{", at):
+            raise misfit(text, at)
+        row: dict[str, Any] = dict.fromkeys(readers)
+
+        def member(name: str, at: int) -> int:
+            reader = readers.get(name)
+            if reader is None:
+                return _skip(text, at)
+            row[name], end = reader(text, at)
+            return end
+
+        end = _members(text, at, member)
+        return row, end
+
+    return read
+
+
+def _map(kind: Any, zone: tzinfo, where: str) -> Reader:
+    value = _reader(kind.valueType, zone, f"{where}{{}}")
+    misfit = _misfit("a JSON object", where)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        if not text.startswith("{", at):
+            raise misfit(text, at)
+        items: list[tuple[str, Any]] = []
+
+        def member(name: str, at: int) -> int:
+            found, end = value(text, at)
+            items.append((name, found))
+            return end
+
+        end = _members(text, at, member)
+        return items, end
+
+    return read
+
+
+def _members(text: str, at: int, member: Callable[[str, int], int]) -> int:
+    """Walk over an object, from its brace; `member` reads a value and gives the position after it."""
+    at = _next(text, at + 1)
+    if text.startswith("}", at):
+        return at + 1
+    while True:
+        if not text.startswith('"', at):
+            raise JSONDecodeError("a name is missing", text, at)
+        name, at = _text(text, at + 1, True)
+        at = _next(text, at)
+        if not text.startswith(":", at):
+            raise JSONDecodeError("a colon is missing", text, at)
+        at = _next(text, member(_readable(name), _next(text, at + 1)))
+        if text.startswith("}", at):
+            return at + 1
+        if not text.startswith(",", at):
+            raise JSONDecodeError("a comma is missing", text, at)
+        at = _next(text, at + 1)
+
+
+def _array(kind: Any, zone: tzinfo, where: str) -> Reader:
+    element = _reader(kind.elementType, zone, f"{where}[]")
+    misfit = _misfit("a JSON array", where)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        if not text.startswith("[", at):
+            raise misfit(text, at)
+        found: list[Any] = []
+        at = _next(text, at + 1)
+        if text.startswith("]", at):
+            return found, at + 1
+        while True:
+            value, at = element(text, at)
+            found.append(value)
+            at = _next(text, at)
+            if text.startswith("]", at):
+                return found, at + 1
+            if not text.startswith(",", at):
+                raise JSONDecodeError("a comma is missing", text, at)
+            at = _next(text, at + 1)
+
+    return read
+
+
+# Simple
+
+
+def _string(text: str, at: int) -> tuple[Any, int]:
+    """Whatever is not a string is taken as its JSON."""
+    if text.startswith('"', at):
+        value, end = _text(text, at + 1, True)
+        return _readable(value), end
+    try:
+        value, end = any_value(text, at)
+    except StopIteration as stop:
+        raise JSONDecodeError("a value is missing", text, stop.value) from None
+    return json_text(value), end
+
+
+def _boolean(where: str) -> Reader:
+    misfit = _misfit("boolean", where)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        if text.startswith("true", at):
+            return True, at + 4
+        if text.startswith("false", at):
+            return False, at + 5
+        raise misfit(text, at)
+
+    return read
+
+
+def _integer(bits: int, name: str, where: str) -> Reader:
+    misfit = _misfit(name, where)
+    most = 1 << (bits - 1)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        found = _number(text, at)
+        if found is None or found[1] or found[2] or len(found[0]) > 20:
+            raise misfit(text, at)
+        value = int(found[0])
+        if not -most <= value < most:
+            raise misfit(text, at)
+        return value, found.end()
+
+    return read
+
+
+def _float(where: str, name: str) -> Reader:
+    misfit = _misfit(name, where)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        found = _number(text, at)
+        if found is not None:
+            return float(found[0]), found.end()
+        for each in _NOT_NUMBERS:
+            if text.startswith(each, at):
+                return float(each), at + len(each)
+        if text.startswith('"', at):
+            value, end = _text(text, at + 1, True)
+            if value in _NOT_NUMBERS_IN_TEXT:
+                return float(_NOT_NUMBERS_IN_TEXT[value]), end
+        raise misfit(text, at)
+
+    return read
+
+
+def _decimal(kind: Any, where: str) -> Reader:
+    misfit = _misfit(kind.simpleString(), where)
+    unit = Decimal(1).scaleb(-kind.scale)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        found = _number(text, at)
+        if found is not None:
+            digits, end = found[0], found.end()
+        elif text.startswith('"', at):
+            digits, end = _text(text, at + 1, True)
+            digits = digits.replace(",", "")
+            if _decimal_text(digits) is None:
+                raise misfit(text, at)
+        else:
+            raise misfit(text, at)
+        try:
+            value = Decimal(digits).quantize(unit, context=_EXACT)
+        except InvalidOperation:
+            raise misfit(text, at) from None
+        if not value.is_finite() or len(value.as_tuple().digits) > kind.precision:
+            raise misfit(text, at)
+        return value, end
+
+    return read
+
+
+def _of_text(kind: Any, zone: tzinfo, where: str) -> Reader:
+    name = kind.typeName()
+    misfit = _misfit(kind.simpleString(), where)
+
+    # A timestamp may be a number of seconds; as many as fit when they are microseconds.
+    read_seconds = _integer(44, "timestamp", where)
+
+    def convert(value: str) -> Any:
+        if name == "date":
+            return days(value)
+        if name == "binary":
+            return base64.b64decode(value, validate=True)
+        return microseconds(value, None if name == "timestamp_ntz" else zone)
+
+    def read(text: str, at: int) -> tuple[Any, int]:
+        if not text.startswith('"', at):
+            if name != "timestamp":
+                raise misfit(text, at)
+            seconds, end = read_seconds(text, at)
+            return seconds * 1_000_000, end
+        value, end = _text(text, at + 1, True)
+        try:
+            return convert(value), end
+        except (ValueError, OverflowError, binascii.Error):
+            raise misfit(text, at) from None
+
+    return read
+
+
+# Pieces
+
+
+def _next(text: str, at: int) -> int:
+    return _blank(text, at).end()  # type: ignore[union-attr]
+
+
+def _skip(text: str, at: int) -> int:
+    try:
+        return int(_any_value(text, at)[1])
+    except StopIteration as stop:
+        raise JSONDecodeError("a value is missing", text, stop.value) from None
+
+
+def _readable(text: str) -> str:
+    """Halves of surrogate pairs, which only escapes can write, are question marks, as in Java."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _misfit(expected: str, where: str) -> Callable[[str, int], BadJson]:
+    def error(text: str, at: int) -> BadJson:
+        try:
+            found = text[at : _skip(text, at)]
+        except JSONDecodeError as broken:
+            return BadJson(f"not JSON at character {broken.pos}")
+        shown = found if len(found) <= _MOST_SHOWN else found[:_MOST_SHOWN] + "…"
+        return BadJson(f"{where + ' is' if where else ''} {shown}, not {expected}".lstrip())
+
+    return error

@@ -1,0 +1,90 @@
+"""The walk from batch to batch, compiled, for a fetch of plain batches: those that need no look at their own.
+
+A batch of a few records costs more in Python than its records in the kernel, and producers that do not linger send
+such batches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ottla.spark.kernels.compiling import compiled
+
+#: Beyond the columns of `compiled_decode`'s table: the checksum, and whether any record is wanted.
+CRC, WANTED = 8, 9
+WIDTH = 10
+
+_8 = np.uint64(8)
+_12 = np.uint64(12)
+_16 = np.uint64(16)
+_17 = np.uint64(17)
+_21 = np.uint64(21)
+_23 = np.uint64(23)
+_27 = np.uint64(27)
+_35 = np.uint64(35)
+_57 = np.uint64(57)
+_61 = np.uint64(61)
+_LARGEST_BASE = np.int64(1 << 62)
+
+
+def _integer(data: Any, pos: Any, size: Any) -> Any:
+    """Big-endian, of up to eight bytes, without a sign."""
+    result = np.uint64(0)
+    for at in range(pos, pos + size):
+        result = result << _8 | np.uint64(data[at])
+    return result
+
+
+_integer = compiled(_integer, inline=True)
+
+
+def _scan(data: Any, start: Any, end: Any, special: Any, table: Any) -> Any:
+    """Every complete batch up to `end`: how many rows of the table that made, and the offset to go on with.
+
+    The first is -1 if a batch is not plain: not of magic 2, or with one of the `special` attributes, or wrong.
+    """
+    size = np.uint64(data.size)
+    pos = np.uint64(0)
+    count = 0
+    next_offset = start
+    while pos + _12 <= size and next_offset < end and count < table.shape[0]:
+        length = np.int32(_integer(data, pos + _8, np.uint64(4)))
+        if length < 49:
+            return -1, start
+        if np.uint64(length) > size - pos - _12:
+            break
+        batch_end = pos + _12 + np.uint64(length)
+        attributes = np.int64(_integer(data, pos + _21, np.uint64(2)))
+        base_offset = np.int64(_integer(data, pos, _8))
+        last_offset_delta = np.int64(np.int32(_integer(data, pos + _23, np.uint64(4))))
+        records = np.int64(np.int32(_integer(data, pos + _57, np.uint64(4))))
+        if data[pos + _16] != 2 or attributes & special:
+            return -1, start
+        if base_offset < 0 or base_offset > _LARGEST_BASE or last_offset_delta < 0:
+            return -1, start
+        if records < 0 or records * 7 > np.int64(length) - 49:
+            return -1, start
+        last_offset = base_offset + last_offset_delta
+        row = table[count]
+        row[0] = np.int64(pos + _61)
+        row[1] = np.int64(batch_end)
+        row[2] = base_offset
+        row[3] = np.int64(_integer(data, pos + _27, _8))
+        row[4] = last_offset_delta
+        row[5] = records
+        row[6] = attributes >> 3 & 1
+        row[7] = np.int64(_integer(data, pos + _35, _8))
+        row[8] = np.int64(_integer(data, pos + _17, np.uint64(4)))
+        row[9] = records > 0 and last_offset >= start and base_offset < end
+        count += 1
+        pos = batch_end
+        if base_offset >= end:
+            next_offset = end
+        elif last_offset >= start:
+            next_offset = last_offset + 1
+    return count, min(next_offset, end)
+
+
+scan = compiled(_scan)

@@ -1,0 +1,90 @@
+"""What one task of the sink does with its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
+from ottla.client.transactions import Transaction
+from ottla.spark.kernels.kernels import Encoder, rows_by_partition
+from ottla.spark.sink.columns import Chunk, by_topic, chunk
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.partitions import Partitioner
+from ottla.spark.sink.producer import Producer
+from ottla.spark.sink.task_transaction import Attempt, TaskTransaction
+from ottla.spark.workers import settle
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Spark hands over ten thousand rows at a time; more together make larger batches where partitions are many.
+_CHUNK_BYTES = 4 << 20
+
+
+def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
+    """Write all rows and wait until they are acknowledged. Gives how many they were."""
+    with shared_cluster(options.settings) as cluster:
+        return _write(cluster, options, batches)
+
+
+def prepare_rows(
+    options: SinkOptions, batches: Iterator[pa.RecordBatch], attempt: Attempt
+) -> tuple[int, Transaction | None]:
+    """The same in a transaction, which stays open for the driver to end. Without rows there is none."""
+    with shared_cluster(options.settings) as cluster:
+        transaction = TaskTransaction(cluster, attempt, options.transaction_timeout_ms)
+        try:
+            count = _write(cluster, options, batches, transaction)
+        except BaseException:
+            transaction.abort()
+            raise
+        return count, transaction.transaction
+
+
+def _write(
+    cluster: Cluster,
+    options: SinkOptions,
+    batches: Iterator[pa.RecordBatch],
+    transaction: TaskTransaction | None = None,
+) -> int:
+    count = size = 0
+    waiting: list[pa.RecordBatch] = []
+    with Producer(cluster, options, transaction) as producer:
+        task = _Task(options, producer)
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            waiting.append(batch)
+            count += batch.num_rows
+            size += batch.nbytes
+            if size >= _CHUNK_BYTES:
+                task.write(chunk(waiting, options.partition_column))
+                waiting, size = [], 0
+        if waiting:
+            task.write(chunk(waiting, options.partition_column))
+        producer.flush()
+    settle()
+    return count
+
+
+class _Task:
+    def __init__(self, options: SinkOptions, producer: Producer) -> None:
+        self._topic = options.topic
+        self._producer = producer
+        self._partitioners: dict[str, Partitioner] = {}
+
+    def write(self, rows: Chunk) -> None:
+        for topic, part in by_topic(rows, self._topic):
+            partitions = self._partitioner(topic).partitions(len(part.values), part.hashed, part.partitions)
+            encoder = Encoder(part.keys, part.values, part.headers, part.timestamps)
+            for partition, wanted in rows_by_partition(partitions):
+                self._producer.send(TopicPartition(topic, partition), encoder, wanted)
+        self._producer.push()
+
+    def _partitioner(self, topic: str) -> Partitioner:
+        partitioner = self._partitioners.get(topic)
+        if partitioner is None:
+            count = self._producer.partition_count(topic)
+            partitioner = self._partitioners[topic] = Partitioner(topic, count)
+        return partitioner

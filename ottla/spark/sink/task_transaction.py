@@ -1,0 +1,92 @@
+"""The transaction of one task: begun with its first row, and left open for the driver to end."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError
+from ottla.client.transactions import Transaction, TransactionClient
+from ottla.spark.source.data_loss import log
+
+_PREFIX = "ottla-spark"
+#: A task that has failed should say so soon.
+_ABORT_SECONDS = 5.0
+
+
+class Attempt(NamedTuple):
+    """For whom a task writes: one execution of one micro-batch, or of one save."""
+
+    query: str
+    generation: int
+    batch: int
+
+
+class _Ids:
+    """Transactional ids of this process alone, so that no two attempts ever meet in one, whatever Spark starts twice.
+
+    Those of one batch stay open until the driver ends them. With the next batch they are used again: brokers
+    remember every id for a week, and there should not be one for each task that ever ran.
+    """
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._name = ""
+        self._batches: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def next(self, attempt: Attempt) -> str:
+        if self._process != os.getpid():  # also after a fork
+            self._process = os.getpid()
+            self._name = uuid.uuid4().hex[:12]
+            self._batches = {}
+        which = (attempt.query, attempt.generation)
+        batch, count = self._batches.get(which, (attempt.batch, 0))
+        if batch != attempt.batch:
+            count = 0
+        self._batches[which] = (attempt.batch, count + 1)
+        return f"{id_prefix(attempt.query)}{attempt.generation}-{self._name}-{count}"
+
+
+_ids = _Ids()
+
+
+def id_prefix(query: str) -> str:
+    return f"{_PREFIX}-{query}-"
+
+
+def generation_of(transactional_id: str, query: str) -> int:
+    return int(transactional_id.removeprefix(id_prefix(query)).split("-")[0])
+
+
+class TaskTransaction:
+    def __init__(self, cluster: Cluster, attempt: Attempt, timeout_ms: int) -> None:
+        self._client = TransactionClient(cluster)
+        self._attempt = attempt
+        self._timeout_ms = timeout_ms
+        self._partitions: set[TopicPartition] = set()
+        self.transaction: Transaction | None = None
+
+    def begin(self) -> Transaction:
+        if self.transaction is None:
+            self.transaction = self._client.begin(_ids.next(self._attempt), self._timeout_ms)
+        return self.transaction
+
+    def without(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of them that are not part of it yet."""
+        return [each for each in partitions if each not in self._partitions]
+
+    def add(self, partitions: list[TopicPartition]) -> None:
+        self._client.add_partitions(self.begin(), partitions)
+        self._partitions.update(partitions)
+
+    def abort(self) -> None:
+        """After a failure, so that readers need not wait for the timeout; if this fails too, they will."""
+        if self.transaction is None:
+            return
+        try:
+            self._client.end([self.transaction], commit=False, seconds=_ABORT_SECONDS)
+        except ClientError as error:
+            log.warning("A transaction stays open until it times out: %s", error.message)

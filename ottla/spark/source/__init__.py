@@ -1,0 +1,1 @@
+"""Reading: the data source of `format("ottla")`, from options to columns."""

@@ -1,0 +1,1 @@
+"""From a script to statements. No Spark, no broker."""

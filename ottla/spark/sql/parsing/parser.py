@@ -1,0 +1,367 @@
+"""A script into statements. No Spark, no broker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from sqlglot.tokens import Token, TokenType
+
+from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.parsing.dialect import Text, parse_expression
+from ottla.spark.sql.parsing.select_parser import parse_select
+from ottla.spark.sql.parsing.statements import (
+    ColumnDefinition,
+    CreateAsSelect,
+    CreateSource,
+    Define,
+    Describe,
+    Drop,
+    Explain,
+    InsertSelect,
+    InsertValues,
+    Print,
+    Properties,
+    Property,
+    Query,
+    RunScript,
+    SetProperty,
+    Show,
+    SourceKind,
+    Statement,
+    Terminate,
+    Undefine,
+    UnsetProperty,
+)
+from ottla.spark.sql.parsing.type_parser import parse_type
+from ottla.spark.sql.parsing.words import Words, split_at_commas
+
+_SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "VARIABLES")
+_VARIABLE = re.compile(r"\$\{\s*(\w+)\s*\}")
+
+
+def parse(script: str, variables: Mapping[str, str] | None = None) -> list[Statement]:
+    return list(statements(script, dict(variables or {})))
+
+
+def statements(script: str, variables: dict[str, str]) -> Iterator[Statement]:
+    """One after the other, so that a DEFINE holds for what follows it."""
+    text = Text(script)
+    for tokens in _split(text):
+        source, line_of = text, None
+        if _VARIABLE.search(_written(text, tokens)):
+            source, tokens, line_of = _substituted(text, tokens, variables)
+        try:
+            yield _statement(source, tokens)
+        except SqlError as error:
+            if line_of is None:
+                raise
+            # After substitution columns are no longer those of the script: the statement's own place is said.
+            raise SqlError(error.message, line_of) from None
+
+
+def is_complete(script: str) -> bool:
+    """Whether a shell may run what was typed: nothing, or something that ends with a semicolon."""
+    try:
+        tokens = Text(script).tokens()
+    except SqlError:
+        return False
+    return not tokens or tokens[-1].token_type == TokenType.SEMICOLON
+
+
+def _split(text: Text) -> Iterator[list[Token]]:
+    held: list[Token] = []
+    for token in text.tokens():
+        if token.token_type != TokenType.SEMICOLON:
+            held.append(token)
+        elif held:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _written(text: Text, tokens: list[Token]) -> str:
+    return text.text[tokens[0].start : tokens[-1].end + 1]
+
+
+def _substituted(
+    text: Text, tokens: list[Token], variables: Mapping[str, str]
+) -> tuple[Text, list[Token], Position]:
+    position = text.position(tokens[0].start)
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in variables:
+            raise SqlError(f"There is no variable {name}; DEFINE {name} = '…' makes it.", position)
+        return variables[name]
+
+    replaced = Text(_VARIABLE.sub(value, _written(text, tokens)))
+    return replaced, replaced.tokens(), position
+
+
+def _statement(text: Text, tokens: list[Token]) -> Statement:
+    words = Words(text, tokens)
+    where: dict[str, Any] = {"text": _written(text, tokens), "position": words.position}
+    kind = words.word()
+    parse_one = _STATEMENTS.get(kind)
+    if parse_one is None:
+        known = ", ".join(_STATEMENTS)
+        raise words.fail(f"{words.shown()} does not begin a statement; there are {known}.")
+    statement = parse_one(words, where)
+    words.end()
+    return statement
+
+
+# CREATE
+
+
+def _create(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("CREATE")
+    or_replace = words.accept("OR", "REPLACE")
+    if words.word() in ("SOURCE", "TYPE", "CONNECTOR", "SINK"):
+        raise words.fail(f"CREATE {words.word()} is not supported.")
+    kind: SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
+    if_not_exists = words.accept("IF", "NOT", "EXISTS")
+    name, _ = words.name(f"the name of a {kind.lower()}")
+    given: dict[str, Any] = {
+        "kind": kind,
+        "name": name,
+        "or_replace": or_replace,
+        "if_not_exists": if_not_exists,
+        **where,
+    }
+    columns: tuple[ColumnDefinition, ...] = ()
+    listed = words.position
+    has_columns = words.accept("(")
+    if has_columns:
+        columns = _columns(words, kind)
+    properties = _properties(words) if words.accept("WITH") else {}
+    if words.accept("AS"):
+        if has_columns:
+            raise SqlError(
+                "CREATE … AS SELECT takes its columns from the query: leave the list away.", listed
+            )
+        return CreateAsSelect(select=parse_select(words), properties=properties, **given)
+    if not has_columns:
+        raise words.fail(f"Expected the columns of {name}, or AS SELECT.")
+    return CreateSource(columns=columns, properties=properties, **given)
+
+
+def _columns(words: Words, kind: SourceKind) -> tuple[ColumnDefinition, ...]:
+    columns: list[ColumnDefinition] = []
+    while True:
+        position = words.position
+        name, written = words.name("the name of a column")
+        if any(each.name == name for each in columns):
+            raise SqlError(f"There are two columns {name}.", position)
+        column_type = parse_type(words)
+        is_key = is_headers = False
+        at = words.position
+        if words.accept("PRIMARY", "KEY"):
+            if kind == "STREAM":
+                raise SqlError("A stream has a KEY; only a table has a PRIMARY KEY.", at)
+            is_key = True
+        elif words.accept("KEY"):
+            if kind == "TABLE":
+                raise SqlError("A table needs PRIMARY KEY here, because the key says which row it is.", at)
+            is_key = True
+        elif words.accept("HEADERS"):
+            if str(column_type) != "ARRAY<STRUCT<KEY STRING, VALUE BYTES>>":
+                raise SqlError("A column of HEADERS is ARRAY<STRUCT<key STRING, value BYTES>>.", position)
+            is_headers = True
+        elif words.word() == "HEADER":
+            raise words.fail("HEADER('…') is not supported; take HEADERS and pick one in a query.")
+        columns.append(ColumnDefinition(name, written, column_type, is_key, is_headers))
+        if not words.accept(","):
+            break
+    words.expect(")")
+    if kind == "TABLE" and not any(column.is_key for column in columns):
+        raise words.fail("A table needs a column with PRIMARY KEY.")
+    return tuple(columns)
+
+
+def _properties(words: Words) -> Properties:
+    words.expect("(")
+    properties: Properties = {}
+    while not words.accept(")"):
+        position = words.position
+        token = words.take()
+        name = str(token.text).lower()
+        words.expect("=")
+        properties[name] = Property(_literal(words), position)
+        if not words.accept(","):
+            words.expect(")")
+            break
+    return properties
+
+
+def _literal(words: Words) -> str | int | bool:
+    token = words.token()
+    if token is not None and token.token_type == TokenType.STRING:
+        return words.string()
+    if words.word() in ("TRUE", "FALSE"):
+        return str(words.take().text).upper() == "TRUE"
+    return words.number("a text in quotes, a number, TRUE or FALSE")
+
+
+# INSERT
+
+
+def _insert(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("INSERT", "INTO")
+    target, _ = words.name("the name of a stream or table")
+    columns: list[str] = []
+    if words.accept("("):
+        while True:
+            columns.append(words.name("the name of a column")[0])
+            if not words.accept(","):
+                break
+        words.expect(")")
+    if words.word() == "SELECT":
+        if columns:
+            raise words.fail("INSERT INTO … SELECT takes columns by name: leave the list away.")
+        return InsertSelect(target=target, select=parse_select(words), **where)
+    words.expect("VALUES")
+    rows = []
+    while True:
+        position = words.position
+        words.expect("(")
+        parts = split_at_commas(words.until(lambda at: at.word() == ")"))
+        words.expect(")")
+        if any(not part for part in parts):
+            raise SqlError("A value is missing here.", position)
+        rows.append(tuple(parse_expression(words.text, part) for part in parts))
+        if not words.accept(","):
+            break
+    return InsertValues(target=target, columns=tuple(columns), rows=tuple(rows), **where)
+
+
+def _query(words: Words, where: dict[str, Any]) -> Query:
+    return Query(select=parse_select(words), **where)
+
+
+# About things
+
+
+def _show(words: Words, where: dict[str, Any]) -> Statement:
+    words.take()
+    words.accept("ALL")
+    what = words.word()
+    if what in ("CONNECTORS", "TYPES"):
+        raise words.fail(f"SHOW {what} is not supported.")
+    chosen = words.expect_one_of(_SHOWN)
+    words.accept("EXTENDED")
+    return Show(what=chosen, **where)  # type: ignore[arg-type]
+
+
+def _describe(words: Words, where: dict[str, Any]) -> Statement:
+    words.take()
+    if words.word() in ("FUNCTION", "CONNECTOR"):
+        raise words.fail(f"DESCRIBE {words.word()} is not supported; SHOW FUNCTIONS lists the functions.")
+    before = words.accept("EXTENDED")
+    name, _ = words.name("the name of a stream or table")
+    return Describe(name=name, extended=words.accept("EXTENDED") or before, **where)
+
+
+def _explain(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("EXPLAIN")
+    inner = {"text": where["text"], "position": words.position}
+    if words.word() == "SELECT":
+        return Explain(query=_query(words, inner), **where)
+    if words.word() in ("CREATE", "INSERT"):
+        at = words.position
+        query = _create(words, inner) if words.word() == "CREATE" else _insert(words, inner)
+        if not isinstance(query, CreateAsSelect | InsertSelect):
+            raise SqlError("Only what has a SELECT can be explained.", at)
+        return Explain(query=query, **where)
+    return Explain(query_id=words.name("the id of a query, or SELECT")[0], **where)
+
+
+def _print(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("PRINT")
+    token = words.token()
+    if token is not None and token.token_type == TokenType.STRING:
+        topic = words.string()
+    else:
+        topic = words.name("the name of a topic, in quotes")[1]
+    from_beginning = words.accept("FROM", "BEGINNING")
+    interval = 1
+    if words.accept("INTERVAL") or words.accept("SAMPLE"):
+        at = words.position
+        interval = words.number("a number of records")
+        if interval < 1:
+            raise SqlError("INTERVAL must be at least 1.", at)
+    limit = words.number("a number of records") if words.accept("LIMIT") else None
+    return Print(topic=topic, from_beginning=from_beginning, interval=interval, limit=limit, **where)
+
+
+# Changing things
+
+
+def _terminate(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("TERMINATE")
+    words.accept("QUERY")
+    name, _ = words.name("the id of a query, or ALL")
+    return Terminate(query_id=None if name == "ALL" else name, **where)
+
+
+def _drop(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("DROP")
+    if words.word() in ("TYPE", "CONNECTOR"):
+        raise words.fail(f"DROP {words.word()} is not supported.")
+    kind: SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
+    if_exists = words.accept("IF", "EXISTS")
+    name, _ = words.name(f"the name of a {kind.lower()}")
+    return Drop(
+        kind=kind, name=name, if_exists=if_exists, delete_topic=words.accept("DELETE", "TOPIC"), **where
+    )
+
+
+def _set(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("SET")
+    name = words.string("the name of a property in quotes")
+    words.expect("=")
+    return SetProperty(name=name, value=words.string("its value in quotes"), **where)
+
+
+def _unset(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("UNSET")
+    return UnsetProperty(name=words.string("the name of a property in quotes"), **where)
+
+
+def _define(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("DEFINE")
+    _, name = words.name("the name of a variable")
+    words.expect("=")
+    return Define(name=name, value=words.string("its value in quotes"), **where)
+
+
+def _undefine(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("UNDEFINE")
+    return Undefine(name=words.name("the name of a variable")[1], **where)
+
+
+def _run(words: Words, where: dict[str, Any]) -> Statement:
+    words.expect("RUN", "SCRIPT")
+    return RunScript(path=words.string("the path of a script in quotes"), **where)
+
+
+_STATEMENTS: dict[str, Callable[[Words, dict[str, Any]], Statement]] = {
+    "CREATE": _create,
+    "SELECT": _query,
+    "INSERT": _insert,
+    "SHOW": _show,
+    "LIST": _show,
+    "DESCRIBE": _describe,
+    "EXPLAIN": _explain,
+    "PRINT": _print,
+    "TERMINATE": _terminate,
+    "DROP": _drop,
+    "SET": _set,
+    "UNSET": _unset,
+    "DEFINE": _define,
+    "UNDEFINE": _undefine,
+    "RUN": _run,
+}

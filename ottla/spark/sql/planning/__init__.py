@@ -1,0 +1,1 @@
+"""From a statement to Spark SQL."""

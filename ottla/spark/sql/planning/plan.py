@@ -1,0 +1,331 @@
+"""What a SELECT is for Spark: the SQL over its sources, which columns are the key, and the way it must run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.frames import DELETED, TIME
+from ottla.spark.sql.parsing.dialect import identifier_name
+from ottla.spark.sql.parsing.statements import Select, SelectItem, SourceKind, Window
+from ottla.spark.sql.planning.join_plan import check_joins, join_clause, join_keys, view
+from ottla.spark.sql.planning.scope import EXPLODED, Scope, has_aggregate
+from ottla.spark.sql.planning.sql_types import quoted
+from ottla.spark.sql.sources import Source
+
+#: - append: rows are made of rows, or come when nothing can change them any more
+#: - update: an aggregation, of which each change is a row
+#: - lookup: each micro-batch of a stream looks into tables as they are then
+#: - changes: a table of which each change makes one change
+#: - refresh: with each change of its tables the result is made anew, and the differences are the changes
+#: - batch: what there is now
+Mode = Literal["append", "update", "lookup", "changes", "refresh", "batch"]
+
+#: Hidden columns of the result.
+ROW_TIME = "__rowtime"
+KEEP = "__keep"
+WINDOW_START = "__window_start"
+WINDOW_END = "__window_end"
+
+DEFAULT_GRACE_MS = 24 * 3_600_000
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    sql: str
+    is_key: bool
+    position: Position
+
+
+@dataclass(frozen=True)
+class Plan:
+    select: Select
+    sources: dict[str, Source]
+    mode: Mode
+    outputs: tuple[Output, ...]
+    sql: str  # over the views of the aliases
+    result: SourceKind
+    window: Window | None
+    windowed_like: Source | None  # a source whose windows the result has
+    watermarks: dict[str, int]
+    missing_key: str | None  # what the result would need to be written to a topic
+
+    @property
+    def names(self) -> list[str]:
+        return [output.name for output in self.outputs]
+
+
+def plan_select(
+    select: Select, find: Callable[[str, Position], Source], *, batch: bool, reader: bool = False
+) -> Plan:
+    """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
+    relations = [select.source, *(join.right for join in select.joins)]
+    sources: dict[str, Source] = {}
+    for relation in relations:
+        if relation.alias in sources:
+            raise SqlError(f"{relation.alias} is named twice; give one an alias.", relation.position)
+        sources[relation.alias] = find(relation.name, relation.position)
+    return _Planner(select, sources, batch, reader or batch).plan()
+
+
+class _Planner:
+    def __init__(self, select: Select, sources: dict[str, Source], batch: bool, reader: bool) -> None:
+        self._select = select
+        self._sources = sources
+        self._batch = batch
+        self._reader = reader
+        self._left = sources[select.source.alias]
+        self._aggregates = bool(select.group_by) or any(
+            has_aggregate(item.expression) for item in select.items
+        )
+        self._scope = Scope(sources, select.position)
+
+    def plan(self) -> Plan:
+        select, scope = self._select, self._scope
+        check_joins(select, self._sources)
+        self._check_clauses()
+        mode = self._mode()
+        keys = join_keys(select, self._sources, scope)
+        if select.joins and select.joins[0].kind == "FULL" and keys is not None:
+            scope.replaced["ROWKEY"] = keys[0]
+        if select.window is not None:
+            column = "session_window" if select.window.kind == "SESSION" else "window"
+            scope.replaced["WINDOWSTART"] = f"unix_millis({column}.start)"
+            scope.replaced["WINDOWEND"] = f"unix_millis({column}.end)"
+        groups = [scope.sql(each) for each in select.group_by]
+        scope.order = self._order(groups)
+        partitions = (
+            [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
+        )
+        key_sql = self._key(groups, partitions, keys)
+        outputs = self._outputs(key_sql)
+        return Plan(
+            select,
+            self._sources,
+            mode,
+            tuple(outputs),
+            self._sql(mode, outputs, groups),
+            "TABLE" if mode in ("update", "changes", "refresh") or self._aggregates else "STREAM",
+            select.window,
+            self._left if self._left.window is not None and not self._aggregates else None,
+            self._watermarks(),
+            self._missing(key_sql, outputs),
+        )
+
+    # Which way it runs
+
+    def _mode(self) -> Mode:
+        select = self._select
+        if self._batch:
+            return "batch"
+        if self._left.kind == "TABLE":
+            return "refresh" if select.joins or self._aggregates else "changes"
+        if any(self._sources[join.right.alias].kind == "TABLE" for join in select.joins):
+            return "lookup"
+        if not self._aggregates:
+            return "append"
+        final = select.emit == "FINAL" or (select.window is not None and select.window.kind == "SESSION")
+        return "append" if final else "update"
+
+    def _check_clauses(self) -> None:
+        select, position = self._select, self._select.position
+        if select.window is not None and not select.group_by:
+            raise SqlError("WINDOW needs GROUP BY.", position)
+        if select.having is not None and not self._aggregates:
+            raise SqlError("HAVING needs GROUP BY; use WHERE.", position)
+        if select.partition_by and select.group_by:
+            raise SqlError("PARTITION BY with GROUP BY is not supported: the groups are the key.", position)
+        if has_aggregate(select.where):
+            raise SqlError("WHERE cannot look at aggregates; use HAVING.", position)
+        if self._left.kind == "TABLE":
+            if select.window is not None:
+                raise SqlError("WINDOW over a table is not supported: windows are made of streams.", position)
+            if select.partition_by:
+                raise SqlError(
+                    "PARTITION BY of a table is not supported: its key is its PRIMARY KEY.", position
+                )
+        if self._batch:
+            return
+        if self._aggregates and not select.group_by:
+            raise SqlError("An aggregate over a stream of changes needs GROUP BY.", position)
+        if select.emit == "FINAL" and select.window is None:
+            raise SqlError("EMIT FINAL needs a WINDOW: only then is there an end.", position)
+        if self._aggregates and self._left.kind == "STREAM" and select.joins:
+            raise SqlError(
+                "GROUP BY over a JOIN of a stream is not supported; CREATE STREAM … AS SELECT the join first, "
+                "and GROUP BY over that.",
+                select.joins[0].position,
+            )
+
+    def _watermarks(self) -> dict[str, int]:
+        select = self._select
+        if select.window is not None:
+            grace = select.window.grace_ms
+            if grace is None:
+                # A session is told when it is over: a day later would be of no use.
+                grace = 0 if select.window.kind == "SESSION" else DEFAULT_GRACE_MS
+            return {select.source.alias: grace}
+        marks: dict[str, int] = {}
+        for join in select.joins:
+            if join.before_ms is not None:
+                grace = DEFAULT_GRACE_MS if join.grace_ms is None else join.grace_ms
+                marks[select.source.alias] = max(grace, marks.get(select.source.alias, 0))
+                marks[join.right.alias] = grace
+        return marks
+
+    def _order(self, groups: list[str]) -> str:
+        """What is later: the offset, where a group is in one partition, else the time."""
+        alias = self._select.source.alias
+        columns = [self._scope.column(alias, each) for each in ("ROWTIME", "ROWOFFSET", "ROWPARTITION")]
+        keys = {self._scope.column(alias, key.name) for key in self._left.keys}
+        if keys and keys <= set(groups):
+            return columns[1]
+        return f"struct({', '.join(columns)})"
+
+    # The key of the result
+
+    def _key(self, groups: list[str], partitions: list[str], joined: list[str] | None) -> list[list[str]]:
+        """For each column of the key, the expressions that are it."""
+        if groups:
+            return [[each] for each in groups]
+        if self._select.partition_by:
+            return [[each] for each in partitions]
+        if joined is not None:
+            return [joined]
+        alias = self._select.source.alias
+        return [[self._scope.column(alias, column.name)] for column in self._left.keys]
+
+    def _missing(self, key_sql: list[list[str]], outputs: list[Output]) -> str | None:
+        there = {output.sql for output in outputs if output.is_key}
+        for choices in key_sql:
+            if not there & set(choices):
+                return choices[0].replace("`", "")
+        return None
+
+    # Columns
+
+    def _outputs(self, key_sql: list[list[str]]) -> list[Output]:
+        wanted = {each for choices in key_sql for each in choices}
+        named: list[tuple[str, str, bool, Position]] = []
+        for number, item in enumerate(self._select.items):
+            if item.expression is None:
+                named += [(name, sql, True, item.position) for name, sql in self._star(item)]
+                continue
+            sql = self._scope.sql(item.expression)
+            name = item.alias or self._name(item.expression) or f"KSQL_COL_{number}"
+            is_value = _is_call(item.expression, "AS_VALUE")
+            named.append((name, sql, not is_value, item.position))
+        names = [name for name, *_ in named]
+        for i, (name, _, _, position) in enumerate(named):
+            if name in names[:i]:
+                raise SqlError(f"There are two columns {name} in the result; give one an alias.", position)
+        outputs, held = [], set()
+        for name, sql, may_be_key, position in named:
+            chosen = next((i for i, choices in enumerate(key_sql) if sql in choices), None)
+            is_key = sql in wanted and may_be_key and chosen not in held
+            if is_key:
+                held.add(chosen)
+            outputs.append(Output(name, sql, is_key, position))
+        return outputs
+
+    def _star(self, item: SelectItem) -> list[tuple[str, str]]:
+        if item.source is not None and item.source not in self._sources:
+            raise SqlError(f"There is no {item.source} after FROM.", item.position)
+        columns = []
+        for alias, source in self._sources.items():
+            if item.source not in (None, alias):
+                continue
+            prefix = f"{alias}_" if self._select.joins else ""
+            names = [column.name for column in source.columns]
+            if source.window is not None and self._reader:
+                names += ["WINDOWSTART", "WINDOWEND"]
+            columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
+        return columns
+
+    def _name(self, tree: exp.Expr) -> str | None:
+        if isinstance(tree, exp.Column):
+            name = identifier_name(tree.this)
+            twice = sum(source.has(name) for source in self._sources.values()) > 1
+            table = tree.args.get("table")
+            if twice and table is not None and identifier_name(table) in self._sources:
+                return f"{identifier_name(table)}_{name}"
+            return name
+        if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier):
+            return identifier_name(tree.expression)
+        return None
+
+    # The text
+
+    def _sql(self, mode: Mode, outputs: list[Output], groups: list[str]) -> str:
+        select, scope = self._select, self._scope
+        alias = select.source.alias
+        rows: list[str] = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
+        times = [
+            scope.column(each, "ROWTIME")
+            for each, source in self._sources.items()
+            if source.kind == "STREAM" or self._left.kind == "TABLE"
+        ]
+        time = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+        rows.append(f"{f'max({time})' if self._aggregates else time} AS {ROW_TIME}")
+        if select.window is not None:
+            rows.append(f"{scope.replaced['WINDOWSTART']} AS {WINDOW_START}")
+            rows.append(f"{scope.replaced['WINDOWEND']} AS {WINDOW_END}")
+        elif self._left.window is not None and not self._aggregates:
+            rows.append(f"{scope.column(alias, 'WINDOWSTART')} AS {WINDOW_START}")
+            rows.append(f"{scope.column(alias, 'WINDOWEND')} AS {WINDOW_END}")
+        where = None if select.where is None else scope.sql(select.where)
+        having = None if select.having is None else scope.sql(select.having)
+        conditions = [f"({group}) IS NOT NULL" for group in groups]
+        if mode == "changes":
+            kept = f"coalesce({where}, false)" if where is not None else "true"
+            rows.append(f"NOT {scope.column(alias, DELETED)} AND {kept} AS {KEEP}")
+        elif where is not None:
+            conditions.append(f"({where})")
+        if mode == "update":
+            rows.append(f"{'true' if having is None else f'coalesce({having}, false)'} AS {KEEP}")
+        text = f"SELECT {', '.join(rows)}\nFROM {view(alias)} AS {quoted(alias)}"
+        for join in select.joins:
+            text += "\n" + join_clause(join, select.source.alias, scope)
+        for exploded in scope.exploded:
+            text += f"\nLATERAL VIEW explode({exploded}) `__explode` AS {EXPLODED}"
+        if conditions:
+            text += f"\nWHERE {' AND '.join(conditions)}"
+        if groups:
+            text += f"\nGROUP BY {', '.join([*groups, *self._window_sql()])}"
+        if having is not None and mode != "update":
+            text += f"\nHAVING {having}"
+        if mode == "batch" and select.limit is not None:
+            text += f"\nLIMIT {select.limit}"
+        return text
+
+    def _window_sql(self) -> list[str]:
+        window = self._select.window
+        if window is None:
+            return []
+        time = f"{quoted(self._select.source.alias)}.{TIME}"
+        if window.kind == "SESSION":
+            return [f"session_window({time}, '{window.size_ms} milliseconds')"]
+        hop = f", '{window.advance_ms} milliseconds'" if window.advance_ms is not None else ""
+        return [f"window({time}, '{window.size_ms} milliseconds'{hop})"]
+
+
+def _is_null(partition_by: tuple[exp.Expr, ...]) -> bool:
+    return len(partition_by) == 1 and isinstance(partition_by[0], exp.Null)
+
+
+def _is_call(tree: exp.Expr, name: str) -> bool:
+    return isinstance(tree, exp.Anonymous) and str(tree.this).upper() == name
+
+
+def inherited_formats(plan: Plan) -> Mapping[str, str]:
+    """What the result of a query has if WITH (…) says nothing: the formats of its first source."""
+    left = plan.sources[plan.select.source.alias]
+    return {
+        "key_format": left.key_format if left.key_format != "NONE" else "KAFKA",
+        "value_format": left.value_format if left.value_format in ("JSON", "DELIMITED") else "JSON",
+    }

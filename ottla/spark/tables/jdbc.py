@@ -1,0 +1,131 @@
+"""Micro-batches into a table of a database, by Spark's JDBC writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ottla.spark.source.option_names import OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: Databases, as their URLs name them, by how they write over rows that are there.
+_ON_CONFLICT = ("postgresql", "sqlite")
+_ON_DUPLICATE_KEY = ("mysql", "mariadb")
+_MERGE = ("derby", "h2")
+
+
+@dataclass(frozen=True)
+class Jdbc:
+    url: str
+    table: str
+    mode: str = "append"
+    key: tuple[str, ...] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.table
+
+    def check(self) -> None:
+        if self.mode == "upsert":
+            upsert(self.url, self.table, "staging", self.key, self.key)
+
+    def write(self, rows: DataFrame, batch: int | None = None) -> None:
+        if self.mode == "upsert":
+            self._upsert(rows)
+            return
+        properties = {"truncate": "true", **self.properties}
+        rows.write.jdbc(self.url, self.table, mode=self.mode, properties=properties)
+
+    def _upsert(self, rows: DataFrame) -> None:
+        """The rows go to a table beside it, and from there in one statement: all of them or none."""
+        from py4j.protocol import Py4JJavaError
+
+        staging = f"{self.table}_ottla_staging"
+        names = self._names(rows)
+        columns, key = [names[name] for name in rows.columns], [names[name] for name in self.key]
+        statement = upsert(self.url, self.table, staging, columns, key)
+        with self._statements(rows.sparkSession) as statements:
+            with suppress(Py4JJavaError):  # it is there only after a failure, and not every database can ask
+                statements.execute(f"DROP TABLE {staging}")
+            selected = ", ".join(columns)
+            statements.execute(
+                f"CREATE TABLE {staging} AS SELECT {selected} FROM {self.table} {_empty(self.url)}"
+            )
+            rows.write.jdbc(self.url, staging, mode="append", properties=self.properties)
+            statements.execute(statement)
+            statements.execute(f"DROP TABLE {staging}")
+
+    def _names(self, rows: DataFrame) -> dict[str, str]:
+        """The columns as the database spells them, quoted: Spark does not mind upper and lower case."""
+        existing = rows.sparkSession.read.jdbc(self.url, self.table, properties=self.properties).columns
+        spelt = {name.lower(): name for name in existing}
+        missing = [name for name in (*rows.columns, *self.key) if name.lower() not in spelt]
+        if missing:
+            raise OptionError(f"Table {self.table} has no column '{missing[0]}', only {', '.join(existing)}.")
+        quote = "`" if _database(self.url) in _ON_DUPLICATE_KEY else '"'
+        return {name: quote + spelt[name.lower()] + quote for name in (*rows.columns, *self.key)}
+
+    @contextmanager
+    def _statements(self, spark: SparkSession) -> Iterator[Any]:
+        """A connection as Spark makes it: the same driver, the same properties."""
+        jvm = spark._jvm
+        options = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(
+            self.url, self.table, jvm.PythonUtils.toScalaMap(self.properties)
+        )
+        connection = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(self.url).createConnectionFactory(options)
+        connection = connection.apply(-1)
+        try:
+            statement = connection.createStatement()
+            yield statement
+            statement.close()
+        finally:
+            connection.close()
+
+
+def upsert(url: str, table: str, staging: str, columns: Sequence[str], key: Sequence[str]) -> str:
+    """The statement that moves all rows of `staging` into the table, over those with the same key."""
+    database = _database(url)
+    names = ", ".join(columns)
+    others = [name for name in columns if name not in key]
+    if database in _ON_CONFLICT:
+        update = ", ".join(f"{name} = excluded.{name}" for name in others)
+        action = f"UPDATE SET {update}" if others else "NOTHING"
+        # SQLite takes ON for a join's without a WHERE before it.
+        return (
+            f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} WHERE true "
+            f"ON CONFLICT ({', '.join(key)}) DO {action}"
+        )
+    if database in _ON_DUPLICATE_KEY:
+        update = ", ".join(f"{name} = VALUES({name})" for name in others or key)
+        return f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON DUPLICATE KEY UPDATE {update}"
+    if database not in _MERGE:
+        raise OptionError(
+            f"mode='upsert' is not known for {database}, only for "
+            f"{', '.join(sorted((*_ON_CONFLICT, *_ON_DUPLICATE_KEY, *_MERGE)))}: use foreachBatch."
+        )
+    same = " AND ".join(f"t.{name} = s.{name}" for name in key)
+    update = ", ".join(f"t.{name} = s.{name}" for name in others)
+    matched = f"WHEN MATCHED THEN UPDATE SET {update} " if others else ""
+    values = ", ".join(f"s.{name}" for name in columns)
+    return (
+        f"MERGE INTO {table} t USING {staging} s ON {same} {matched}"
+        f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})"
+    )
+
+
+def _empty(url: str) -> str:
+    return "WITH NO DATA" if _database(url) in _MERGE else "WHERE 1 = 0"
+
+
+def _database(url: str) -> str:
+    parts = url.split(":")
+    if len(parts) < 3 or parts[0] != "jdbc":
+        raise OptionError(
+            f"'{url}' is not the URL of a database: it must be like jdbc:postgresql://host/name."
+        )
+    return parts[1]
