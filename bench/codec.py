@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ottla.protocol.compression import Codec
-from ottla.protocol.messages import fetch, metadata, produce
+from ottla.protocol.messages import cluster, fetch, produce
 from ottla.protocol.records import (
     Record,
     build_batch,
@@ -179,17 +179,17 @@ def our_fetch_response() -> fetch.FetchResponse:
     )
 
 
-def our_metadata_response() -> metadata.MetadataResponse:
-    return metadata.MetadataResponse(
-        brokers=[metadata.MetadataResponseBroker(node_id=n, host=f"host-{n}", port=9092) for n in range(3)],
+def our_metadata_response() -> cluster.MetadataResponse:
+    return cluster.MetadataResponse(
+        brokers=[cluster.MetadataResponseBroker(node_id=n, host=f"host-{n}", port=9092) for n in range(3)],
         cluster_id="9KlrFrArTkW0uJsAVJtYKQ",
         controller_id=1,
         topics=[
-            metadata.MetadataResponseTopic(
+            cluster.MetadataResponseTopic(
                 name=f"topic-{topic}",
                 topic_id=uuid.UUID(int=topic + 1).bytes,
                 partitions=[
-                    metadata.MetadataResponsePartition(
+                    cluster.MetadataResponsePartition(
                         partition_index=index,
                         leader_id=index % 3,
                         leader_epoch=5,

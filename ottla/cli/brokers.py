@@ -11,7 +11,7 @@ from ottla.cli.wire import Connection
 if TYPE_CHECKING:
     from ottla.cli.client import Client
     from ottla.protocol.codec import Request, Response
-    from ottla.protocol.messages.metadata import MetadataResponse
+    from ottla.protocol.messages.cluster import MetadataResponse
 
 R = TypeVar("R", bound="Response")
 
@@ -69,7 +69,7 @@ class Brokers:
 
     def metadata(self, topics: list[str] | None, *, create: bool = False) -> MetadataResponse:
         """None for all topics. Nothing is created by asking unless `create` says so."""
-        from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+        from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
         asked = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         answer = self.any().request(

@@ -14,7 +14,7 @@ from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, Unreachable, error_code
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from ottla.client.errors import ClientError, Unreachable
 from ottla.client.settings import Sasl, Settings
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 
 R = TypeVar("R", bound=Response)
 
@@ -83,16 +83,16 @@ class Connection:
 
     def _authenticate(self, sasl: Sasl) -> None:
         from ottla.client.sasl import exchange
-        from ottla.protocol.messages import sasl_authenticate, sasl_handshake
+        from ottla.protocol.messages import sasl as messages
 
-        handshake = sasl_handshake.SaslHandshakeRequest(mechanism=sasl.mechanism)
-        offered = self.receive(self._send(handshake, sasl_handshake.SaslHandshakeResponse, 1))
+        handshake = messages.SaslHandshakeRequest(mechanism=sasl.mechanism)
+        offered = self.receive(self._send(handshake, messages.SaslHandshakeResponse, 1))
         reason = f"it does not offer {sasl.mechanism}" if offered.error_code else ""
         steps = exchange(sasl.mechanism, sasl.username, sasl.password)
         token = next(steps)
         while not reason:
-            request = sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token)
-            answer = self.receive(self._send(request, sasl_authenticate.SaslAuthenticateResponse, 0))
+            request = messages.SaslAuthenticateRequest(auth_bytes=token)
+            answer = self.receive(self._send(request, messages.SaslAuthenticateResponse, 0))
             if answer.error_code:
                 reason = (answer.error_message or "wrong user name or password").rstrip(".")
                 break

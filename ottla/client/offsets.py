@@ -10,14 +10,14 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, Unreachable, error_code
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from ottla.protocol.messages.list_offsets import (
+from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ottla.protocol.messages.offset_commit import (
+from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

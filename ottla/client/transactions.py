@@ -16,19 +16,20 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, Unreachable, error_code
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.add_partitions_to_txn import (
+from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
-)
-from ottla.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
+    EndTxnRequest,
+    EndTxnResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
 )
-from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 T = TypeVar("T")
 

@@ -19,13 +19,13 @@ from ottla.client.settings import Settings
 from ottla.lifeline import start_child
 from ottla.protocol.codec import Request, Response
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_topics import (
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.testing.broker import DEFAULTS
 from ottla.testing.cluster_network import lay_network
 from ottla.testing.network import Network

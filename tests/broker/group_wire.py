@@ -16,8 +16,13 @@ from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.coordinator import GroupCoordinator
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.protocol.messages.groups import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
 
 MODULES = {
     8: "k08_offset_commit",

@@ -10,28 +10,27 @@ import pytest
 
 from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from ottla.protocol.messages.delete_records import (
+from ottla.protocol.messages.cluster import DescribeClusterRequest
+from ottla.protocol.messages.fetch import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
-)
-from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
-from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+from ottla.protocol.messages.transactions import DescribeProducersRequest, InitProducerIdRequest, TopicRequest
 from ottla.protocol.records import Record, build_batch
 from ottla.testing import Broker
 from tests.wire_client import WireClient

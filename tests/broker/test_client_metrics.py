@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.protocol.messages.cluster import ApiVersionsRequest
+from ottla.protocol.messages.configs import ListConfigResourcesRequest
 from ottla.testing import Broker
 from tests.broker.test_config_apis import (
     APPEND,

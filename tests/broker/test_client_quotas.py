@@ -14,21 +14,18 @@ from confluent_kafka import Consumer, Producer, ThrottleEvent
 from ottla.broker.quotas.client_quotas import _Quota
 from ottla.metadata.client_quotas import PRODUCER_BYTE_RATE, entity
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.alter_client_quotas import (
+from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.quotas import (
     AlterClientQuotasRequest,
+    AlterEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
     EntityData,
-    EntryData,
     OpData,
 )
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from ottla.protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.metadata import MetadataRequest
-from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.scram import DescribeUserScramCredentialsRequest, UserName
 from ottla.protocol.records import Record, build_batch
 from ottla.testing import Broker
 from tests.wire_client import WireClient
@@ -52,7 +49,7 @@ def client(broker: Broker) -> Iterator[WireClient]:
 
 
 def alter(client: WireClient, names: Names, quotas: Mapping[str, float | None], *, validate: bool = False):
-    entry = EntryData(
+    entry = AlterEntryData(
         entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in names.items()],
         ops=[OpData(key=key, value=value or 0, remove=value is None) for key, value in quotas.items()],
     )

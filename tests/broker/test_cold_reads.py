@@ -12,7 +12,7 @@ import pytest
 from ottla.broker.network import connection
 from ottla.log import cold_reads
 from ottla.log.files import page_cache
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.cluster import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.testing import Broker
 from tests.wire_client import WireClient

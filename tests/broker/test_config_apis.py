@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import alter_configs, incremental_alter_configs
-from ottla.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.protocol.messages import configs as messages
+from ottla.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    ListConfigResourcesRequest,
+)
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 
@@ -54,13 +57,12 @@ def change(
     version: int = 1,
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
-    module = incremental_alter_configs
     configs = [
-        module.AlterableConfig(name=key, config_operation=operation, value=value)
+        messages.IncrementalConfig(name=key, config_operation=operation, value=value)
         for operation, key, value in changes
     ]
-    resource = module.AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
-    request = module.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    resource = messages.IncrementalConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = messages.IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     answer: Any = client.call(request, version)
     [result] = answer.responses
     assert (result.resource_type, result.resource_name) == (kind, name)
@@ -70,10 +72,9 @@ def change(
 def replace(
     client: WireClient, kind: int, name: str, configs: dict[str, str | None], version: int = 2
 ) -> tuple[int, str | None]:
-    module = alter_configs
-    entries = [module.AlterableConfig(name=key, value=value) for key, value in configs.items()]
-    resource = module.AlterConfigsResource(resource_type=kind, resource_name=name, configs=entries)
-    answer: Any = client.call(module.AlterConfigsRequest(resources=[resource]), version)
+    entries = [messages.AlterableConfig(name=key, value=value) for key, value in configs.items()]
+    resource = messages.AlterConfigsResource(resource_type=kind, resource_name=name, configs=entries)
+    answer: Any = client.call(messages.AlterConfigsRequest(resources=[resource]), version)
     [result] = answer.responses
     return result.error_code, result.error_message
 
@@ -207,10 +208,9 @@ def test_what_cannot_be_altered(
 
 
 def test_each_resource_is_named_once(client: WireClient, topic: str) -> None:
-    module = incremental_alter_configs
-    twice = module.AlterConfigsResource(resource_type=TOPIC, resource_name=topic, configs=[])
-    unknown = module.AlterConfigsResource(resource_type=TOPIC, resource_name="nowhere", configs=[])
-    answer: Any = client.call(module.IncrementalAlterConfigsRequest(resources=[twice, twice, unknown]))
+    twice = messages.IncrementalConfigsResource(resource_type=TOPIC, resource_name=topic, configs=[])
+    unknown = messages.IncrementalConfigsResource(resource_type=TOPIC, resource_name="nowhere", configs=[])
+    answer: Any = client.call(messages.IncrementalAlterConfigsRequest(resources=[twice, twice, unknown]))
     assert [each.error_code for each in answer.responses] == [
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUEST,

@@ -11,9 +11,8 @@ import pytest
 
 from ottla.broker.lifecycle.server import StartupError
 from ottla.broker.network import connection as connection_module
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 

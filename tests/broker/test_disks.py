@@ -21,15 +21,15 @@ from ottla.broker.network import connection
 from ottla.log.files import checkpoint
 from ottla.log.segments import segment
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.protocol.messages.offset_commit import (
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.replicas import DescribeLogDirsRequest
+from ottla.protocol.messages.transactions import InitProducerIdRequest
 from ottla.protocol.records import Record, build_batch
 from ottla.testing import Broker
 from tests.broker_process import BrokerProcess

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ottla.protocol.messages.cluster import FindCoordinatorRequest
+from ottla.protocol.messages.configs import ListConfigResourcesRequest
+from ottla.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from ottla.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 from ottla.testing import Broker
 from tests.broker.test_config_apis import (
     APPEND,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.hostile import frames
 from tests.broker_process import BrokerProcess
 

@@ -16,21 +16,17 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.alter_replica_log_dirs import (
+from ottla.protocol.messages.configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalConfig,
+    IncrementalConfigsResource,
+)
+from ottla.protocol.messages.fetch import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from ottla.protocol.messages.replicas import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
-)
-from ottla.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from ottla.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
+    DescribeLogDirsRequest,
 )
 from ottla.testing import Broker
 from tests.broker.test_disks import Disk, soon
@@ -77,8 +73,8 @@ def futures(directory: Path) -> list[Path]:
 
 
 def set_rate(client: WireClient, rate: int | None) -> None:
-    change = AlterableConfig(name=RATE, config_operation=1 if rate is None else 0, value=rate and str(rate))
-    resource = AlterConfigsResource(resource_type=4, resource_name="0", configs=[change])
+    change = IncrementalConfig(name=RATE, config_operation=1 if rate is None else 0, value=rate and str(rate))
+    resource = IncrementalConfigsResource(resource_type=4, resource_name="0", configs=[change])
     answer = client.call(IncrementalAlterConfigsRequest(resources=[resource]))
     assert answer.responses[0].error_code == 0
 

@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryData,
-    OpData,
+from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.quotas import AlterClientQuotasRequest, AlterEntryData, EntityData, OpData
+from ottla.protocol.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 
@@ -50,7 +49,7 @@ def limit(client: WireClient, rate: float | None) -> None:
     operation = OpData(key="controller_mutation_rate", value=rate or 0, remove=rate is None)
     everybody = [EntityData(entity_type="client-id", entity_name=None)]
     answer: Any = client.call(
-        AlterClientQuotasRequest(entries=[EntryData(entity=everybody, ops=[operation])])
+        AlterClientQuotasRequest(entries=[AlterEntryData(entity=everybody, ops=[operation])])
     )
     assert answer.entries[0].error_code == ErrorCode.NONE
 

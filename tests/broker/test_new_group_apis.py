@@ -12,19 +12,20 @@ import pytest
 
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import alter_configs, response_type, share_acknowledge, share_fetch
-from ottla.protocol.messages import alter_share_group_offsets as alter
-from ottla.protocol.messages import delete_share_group_offsets as delete
-from ottla.protocol.messages import describe_share_group_offsets as describe
-from ottla.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
-from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from ottla.protocol.messages.list_groups import ListGroupsRequest
-from ottla.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from ottla.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from ottla.protocol.messages import response_type, share_fetch, share_groups
+from ottla.protocol.messages.cluster import FindCoordinatorRequest
+from ottla.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+)
+from ottla.protocol.messages.groups import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    ListGroupsRequest,
+)
+from ottla.protocol.messages.share_groups import ShareGroupDescribeRequest, ShareGroupHeartbeatRequest
 from ottla.testing import Broker
 
 pytestmark = pytest.mark.timeout(300)
@@ -217,16 +218,16 @@ class Share:
 
     def acknowledge(self, *acks: tuple[int, int, list[int]]) -> int:
         batches = [
-            share_acknowledge.AcknowledgementBatch(first_offset=f, last_offset=last, acknowledge_types=types)
+            share_fetch.AcknowledgementBatch(first_offset=f, last_offset=last, acknowledge_types=types)
             for f, last, types in acks
         ]
-        partition = share_acknowledge.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
+        partition = share_fetch.AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
         answer = self.client(
-            share_acknowledge.ShareAcknowledgeRequest(
+            share_fetch.ShareAcknowledgeRequest(
                 group_id="g",
                 member_id="m",
                 share_session_epoch=self.epoch,
-                topics=[share_acknowledge.AcknowledgeTopic(topic_id=self.topic_id, partitions=[partition])],
+                topics=[share_fetch.AcknowledgeTopic(topic_id=self.topic_id, partitions=[partition])],
             )
         )
         self.epoch += 1
@@ -236,8 +237,8 @@ class Share:
 
     def offsets(self) -> list[tuple[int, int, int]]:
         [group] = self.client(
-            describe.DescribeShareGroupOffsetsRequest(
-                groups=[describe.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None)]
+            share_groups.DescribeShareGroupOffsetsRequest(
+                groups=[share_groups.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None)]
             )
         ).groups
         return [(p.partition_index, p.start_offset, p.lag) for t in group.topics for p in t.partitions]
@@ -311,9 +312,9 @@ def test_a_share_group_has_limits_of_its_own(broker: Broker, client: Client) -> 
 
 
 def configure(client: Client, **configs: str) -> None:
-    entries = [alter_configs.AlterableConfig(name=name, value=value) for name, value in configs.items()]
-    resource = alter_configs.AlterConfigsResource(resource_type=32, resource_name="g", configs=entries)
-    [answer] = client(alter_configs.AlterConfigsRequest(resources=[resource])).responses
+    entries = [configs.AlterableConfig(name=name, value=value) for name, value in configs.items()]
+    resource = configs.AlterConfigsResource(resource_type=32, resource_name="g", configs=entries)
+    [answer] = client(configs.AlterConfigsRequest(resources=[resource])).responses
     assert (answer.error_code, answer.error_message) == (NONE, None)
 
 
@@ -359,16 +360,16 @@ def test_share_groups_are_administered(client: Client) -> None:
     assert (missing.error_code, missing.error_message) == (69, "Group nope not found.")
     [listed] = client(ListGroupsRequest(types_filter=["share"])).groups
     assert (listed.protocol_type, listed.group_type) == ("share", "share")
-    part = alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
-    change = alter.AlterShareGroupOffsetsRequest(
+    part = share_groups.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
+    change = share_groups.AlterShareGroupOffsetsRequest(
         group_id="g",
         topics=[
-            alter.AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=[part])
+            share_groups.AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=[part])
             for name in ("t", "nope")
         ],
     )
-    forget = delete.DeleteShareGroupOffsetsRequest(
-        group_id="g", topics=[delete.DeleteShareGroupOffsetsRequestTopic(topic_name="t")]
+    forget = share_groups.DeleteShareGroupOffsetsRequest(
+        group_id="g", topics=[share_groups.DeleteShareGroupOffsetsRequestTopic(topic_name="t")]
     )
     refused = (ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     for request in (change, forget):
@@ -391,26 +392,26 @@ def test_share_groups_are_administered(client: Client) -> None:
 
 
 def test_a_share_group_that_is_not_there_stands_nowhere(client: Client) -> None:
-    wanted = describe.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])
+    wanted = share_groups.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])
     groups = [
-        describe.DescribeShareGroupOffsetsRequestGroup(group_id="nope", topics=topics)
+        share_groups.DescribeShareGroupOffsetsRequestGroup(group_id="nope", topics=topics)
         for topics in (None, [wanted])
     ]
-    everything, named = client(describe.DescribeShareGroupOffsetsRequest(groups=groups)).groups
+    everything, named = client(share_groups.DescribeShareGroupOffsetsRequest(groups=groups)).groups
     assert (everything.error_code, everything.topics) == (NONE, [])
     [partition] = named.topics[0].partitions
     assert (named.error_code, partition.error_code, partition.start_offset) == (NONE, NONE, -1)
 
 
 def test_the_start_of_a_share_group_is_set_before_anybody_joins(client: Client) -> None:
-    part = alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
-    topic = alter.AlterShareGroupOffsetsRequestTopic(topic_name="t", partitions=[part])
-    answer = client(alter.AlterShareGroupOffsetsRequest(group_id="g", topics=[topic]))
+    part = share_groups.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=0)
+    topic = share_groups.AlterShareGroupOffsetsRequestTopic(topic_name="t", partitions=[part])
+    answer = client(share_groups.AlterShareGroupOffsetsRequest(group_id="g", topics=[topic]))
     assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (NONE, NONE)
     [group] = client(ShareGroupDescribeRequest(group_ids=["g"])).groups
     assert (group.error_code, group.group_state) == (NONE, "Empty")
-    asked = describe.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None)
-    [group] = client(describe.DescribeShareGroupOffsetsRequest(groups=[asked])).groups
+    asked = share_groups.DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None)
+    [group] = client(share_groups.DescribeShareGroupOffsetsRequest(groups=[asked])).groups
     [partition] = group.topics[0].partitions
     assert (partition.partition_index, partition.start_offset, partition.lag) == (0, 0, 0)
 

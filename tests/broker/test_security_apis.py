@@ -17,11 +17,14 @@ from confluent_kafka.admin import (
 )
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from ottla.protocol.messages.describe_acls import DescribeAclsRequest
-from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.protocol.messages.acls import (
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 

@@ -9,18 +9,16 @@ from pathlib import Path
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from ottla.protocol.messages.offset_commit import (
+from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.protocol.messages.transactions import DescribeProducersRequest, TopicRequest
 from ottla.protocol.records import Record, build_batch
 from ottla.testing import Broker
 from tests.wire_client import WireClient

@@ -13,22 +13,17 @@ import pytest
 
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from ottla.protocol.messages.create_topics import (
+from ottla.protocol.messages.cluster import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from ottla.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
     CreateTopicsRequest,
-)
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from ottla.protocol.messages.describe_topic_partitions import (
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    TopicRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
 from ottla.testing import Broker
 from tests.wire_client import WireClient

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
-from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.protocol.messages.cluster import ApiVersionsRequest
+from ottla.protocol.messages.transactions import DescribeTransactionsRequest
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 

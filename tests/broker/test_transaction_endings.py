@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    TopicRequest,
+)
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 

@@ -13,21 +13,19 @@ import confluent_kafka
 from kazoo.client import KazooClient
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.alter_partition_reassignments import (
+from ottla.protocol.messages.replicas import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from ottla.protocol.messages.create_topics import (
+from ottla.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
-)
-from ottla.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
 )
 from ottla.testing import Cluster
 from tests.cluster.load import end_offset

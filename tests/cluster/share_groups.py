@@ -9,12 +9,12 @@ from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
 
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_share_group_offsets import (
+from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
 )
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Cluster
 from ottla.testing.cluster import R
 from tests.cluster.share_workers import commit, poll

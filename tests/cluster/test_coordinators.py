@@ -9,7 +9,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
 
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

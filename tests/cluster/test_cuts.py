@@ -13,7 +13,7 @@ import pytest
 
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,

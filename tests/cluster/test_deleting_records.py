@@ -7,11 +7,7 @@ import time
 from pathlib import Path
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.delete_records import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
+from ottla.protocol.messages.fetch import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from tests.cluster.replicated import Brokers, batch, brokers, until
 
 

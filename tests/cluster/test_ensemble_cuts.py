@@ -9,7 +9,7 @@ import pytest
 
 from ottla.jvm.zookeeper import four_letter_word
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from ottla.testing import Cluster, ZooKeeper
 from tests.cluster.load import Load, check_nothing_lost
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from ottla.protocol.messages.describe_topic_partitions import (
+from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
+from ottla.protocol.messages.replicas import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost, read_all
 from tests.cluster.moving import alter, create, wait_for_replicas

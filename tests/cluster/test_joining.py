@@ -17,7 +17,7 @@ from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.stores.store import StoreError
 from ottla.metadata.stores.zookeeper import SessionState
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Broker, Cluster, ZooKeeper
 from tests.cluster.members import until
 

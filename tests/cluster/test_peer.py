@@ -11,7 +11,7 @@ import pytest
 
 from ottla.cluster.peer import PeerConnection
 from ottla.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -14,7 +14,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.protocol.messages.replicas import ElectLeadersRequest, ElectLeadersResponse
 from ottla.testing import ZOOKEEPER, Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.cluster import ApiVersionsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.cluster.replicated import batch, brokers, until, values_of

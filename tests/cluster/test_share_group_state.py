@@ -10,38 +10,30 @@ from confluent_kafka import AcknowledgeType
 from ottla.client.connection import Connection
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import read_share_group_state, write_share_group_state
-from ottla.protocol.messages.alter_share_group_offsets import (
+from ottla.protocol.messages import share_state
+from ottla.protocol.messages.groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.protocol.messages.replicas import ElectLeadersRequest, ElectLeadersResponse
+from ottla.protocol.messages.share_fetch import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    FetchPartition,
+    FetchTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from ottla.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
-)
-from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
     DeleteShareGroupOffsetsResponse,
 )
-from ottla.protocol.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
-from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from ottla.protocol.messages.share_acknowledge import (
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-)
-from ottla.protocol.messages.share_fetch import (
-    FetchPartition,
-    FetchTopic,
-    ShareFetchRequest,
-    ShareFetchResponse,
-)
+from ottla.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.testing import Cluster
 from tests.cluster.share_groups import (
     CONFIG,
@@ -186,16 +178,16 @@ def read_state(
     *,
     leader_epoch: int = -1,
     broker: int = -1,
-) -> tuple[ErrorCode, read_share_group_state.PartitionResult]:
-    asked = read_share_group_state.PartitionData(partition=partition, leader_epoch=leader_epoch)
+) -> tuple[ErrorCode, share_state.ReadStatePartitionResult]:
+    asked = share_state.ReadStatePartitionData(partition=partition, leader_epoch=leader_epoch)
     known = topic_id(cluster, topic) if isinstance(topic, str) else topic
-    request = read_share_group_state.ReadShareGroupStateRequest(
+    request = share_state.ReadShareGroupStateRequest(
         group_id=group,
-        topics=[read_share_group_state.ReadStateData(topic_id=known, partitions=[asked])],
+        topics=[share_state.ReadStateData(topic_id=known, partitions=[asked])],
     )
     if broker < 0:
         broker = share_coordinator(cluster, group, topic, partition)
-    answer = cluster.ask(request, read_share_group_state.ReadShareGroupStateResponse, broker=broker)
+    answer = cluster.ask(request, share_state.ReadShareGroupStateResponse, broker=broker)
     result = answer.results[0].partitions[0]
     return ErrorCode(result.error_code), result
 
@@ -203,13 +195,13 @@ def read_state(
 def write_state(
     cluster: Cluster, group: str, topic: str, partition: int, *, leader_epoch: int, state_epoch: int
 ) -> ErrorCode:
-    request = write_share_group_state.WriteShareGroupStateRequest(
+    request = share_state.WriteShareGroupStateRequest(
         group_id=group,
         topics=[
-            write_share_group_state.WriteStateData(
+            share_state.WriteStateData(
                 topic_id=topic_id(cluster, topic),
                 partitions=[
-                    write_share_group_state.PartitionData(
+                    share_state.WriteStatePartitionData(
                         partition=partition,
                         leader_epoch=leader_epoch,
                         state_epoch=state_epoch,
@@ -220,7 +212,7 @@ def write_state(
         ],
     )
     broker = share_coordinator(cluster, group, topic, partition)
-    answer = cluster.ask(request, write_share_group_state.WriteShareGroupStateResponse, broker=broker)
+    answer = cluster.ask(request, share_state.WriteShareGroupStateResponse, broker=broker)
     return ErrorCode(answer.results[0].partitions[0].error_code)
 
 

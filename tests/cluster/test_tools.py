@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from kazoo.client import KazooClient
 
-from ottla.protocol.messages.describe_producers import (
+from ottla.protocol.messages.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     TopicRequest,

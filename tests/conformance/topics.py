@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError as ConnectionFailed
 from ottla.client.settings import Settings
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 from .client import AgentClient
 from .records import ClientError

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.protocol.codec import Data
 from ottla.protocol.messages import API_NAMES, request_type, response_type
-from ottla.protocol.messages.api_versions import ApiVersionsResponse
+from ottla.protocol.messages.cluster import ApiVersionsResponse
 
 THEIR_MODULES = (
     kafka.protocol.admin,

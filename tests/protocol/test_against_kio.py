@@ -27,10 +27,7 @@ from kio.static.constants import EntityType
 from ottla.protocol.codec import _MISSING, Data, Field, Request, Struct
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import API_NAMES, request_type, response_type
-from ottla.protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+from ottla.protocol.messages.consumer_groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 MESSAGES_PER_VERSION = 12
 RANGES = {

@@ -16,12 +16,9 @@ from hypothesis import strategies as st
 from ottla.protocol.codec import Data, MalformedMessage, string
 from ottla.protocol.codegen import unsigned_varint
 from ottla.protocol.messages import API_NAMES, request_type, response_type
-from ottla.protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.consumer_groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.protocol.messages.produce import ProduceRequest
 
 MESSAGES: list[type[Data]] = [

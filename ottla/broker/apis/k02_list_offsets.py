@@ -19,7 +19,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.list_offsets import (
+from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -21,7 +21,7 @@ from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.metadata import (
+from ottla.protocol.messages.cluster import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

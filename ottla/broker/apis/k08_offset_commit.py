@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.offset_commit import (
+from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.offsets.offsets import CommittedOffset
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.offset_fetch import (
+from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

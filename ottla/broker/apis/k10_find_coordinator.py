@@ -17,11 +17,7 @@ from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partitio
 from ottla.coordinator.share.state_records import SHARE_STATE_TOPIC
 from ottla.coordinator.transactions.records import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from ottla.protocol.messages.cluster import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

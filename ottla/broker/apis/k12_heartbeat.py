@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.effects import SyncRequest, SyncResult
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ottla.coordinator.groups.coordinator import GroupDescription
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_groups import (
+from ottla.protocol.messages.groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,

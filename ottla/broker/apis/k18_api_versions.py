@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.features import FEATURES
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.api_versions import (
+from ottla.protocol.messages.cluster import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

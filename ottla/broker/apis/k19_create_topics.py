@@ -28,7 +28,7 @@ from ottla.cluster.topics.topic_decisions import MAX_PARTITIONS_PER_REQUEST, TOO
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.configs.effective_config import effective_topic_config
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.create_topics import (
+from ottla.protocol.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,

@@ -22,7 +22,7 @@ from ottla.broker.quotas.client_quotas import MutationQuota
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.delete_topics import (
+from ottla.protocol.messages.topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

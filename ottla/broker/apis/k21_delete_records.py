@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ottla.metadata.topic_names import INTERNAL_TOPICS
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.delete_records import (
+from ottla.protocol.messages.fetch import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.transactions.transaction import ProducerIdAndEpoch
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

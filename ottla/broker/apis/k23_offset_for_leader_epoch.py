@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
+from ottla.protocol.messages.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResult,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
@@ -40,8 +40,8 @@ def handle(
     )
 
 
-def _look_up(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    answer = EpochEndOffset(partition=asked.partition)
+def _look_up(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> OffsetForLeaderEpochResult:
+    answer = OffsetForLeaderEpochResult(partition=asked.partition)
     try:
         partition = broker.replicas.leader(topic, asked.partition)
         partition.check_epoch(asked.current_leader_epoch)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.protocol.messages.transactions import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -20,7 +20,7 @@ from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
 from ottla.coordinator.groups.offsets.pending_offsets import ProducerEpoch
 from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.txn_offset_commit import (
+from ottla.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,

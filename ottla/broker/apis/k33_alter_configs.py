@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.requests.config_resources import alter_each
 from ottla.cluster.topics.config_changes import replaced
 from ottla.cluster.topics.topic_admin import Alteration
-from ottla.protocol.messages.alter_configs import (
+from ottla.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,

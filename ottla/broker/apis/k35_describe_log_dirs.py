@@ -21,7 +21,7 @@ from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.describe_log_dirs import (
+from ottla.protocol.messages.replicas import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.quotas.client_quotas import MutationQuota
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.create_partitions import (
+from ottla.protocol.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,

@@ -20,7 +20,7 @@ from ottla.cluster.controller import elections
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.elect_leaders import (
+from ottla.protocol.messages.replicas import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,

@@ -20,11 +20,11 @@ from ottla.cluster.topics.config_changes import ConfigChange, changed
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.metadata.configs.broker_configs import broker_config_def
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
-from ottla.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResource,
+from ottla.protocol.messages.configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    IncrementalConfigsResource,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def handle(
     )
 
 
-def _alteration(resource: AlterConfigsResource) -> Alteration:
+def _alteration(resource: IncrementalConfigsResource) -> Alteration:
     changes = [ConfigChange(each.name, each.config_operation, each.value) for each in resource.configs]
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         return lambda before: changed_levels(before, changes)

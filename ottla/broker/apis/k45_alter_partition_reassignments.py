@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ottla.cluster.topics.new_assignments import check_manual_replicas
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.alter_partition_reassignments import (
+from ottla.protocol.messages.replicas import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.cluster.reassignment.reassignments import is_moving
-from ottla.protocol.messages.list_partition_reassignments import (
+from ottla.protocol.messages.replicas import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,

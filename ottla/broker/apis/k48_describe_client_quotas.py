@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.describe_client_quotas import (
+from ottla.protocol.messages.quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,

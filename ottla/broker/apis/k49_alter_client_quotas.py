@@ -18,10 +18,10 @@ from ottla.cluster.topics.quota_changes import alter_client_quotas, check_change
 from ottla.metadata.client_quotas import Entity, QuotaChange
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.alter_client_quotas import (
+from ottla.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
-    EntryData,
+    AlterEntryData,
     EntryDataInResponse,
 )
 
@@ -56,7 +56,7 @@ async def handle(
     return AlterClientQuotasResponse(entries=results)
 
 
-def _check(entry: EntryData) -> tuple[Entity | KafkaError, list[QuotaChange]]:
+def _check(entry: AlterEntryData) -> tuple[Entity | KafkaError, list[QuotaChange]]:
     changes = [QuotaChange(op.key, None if op.remove else op.value) for op in entry.ops]
     try:
         entity = check_entity((part.entity_type, part.entity_name) for part in entry.entity)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.features import FEATURES
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.update_features import (
+from ottla.protocol.messages.cluster import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,

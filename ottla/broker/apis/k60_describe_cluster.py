@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.describe_cluster import (
+from ottla.protocol.messages.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,

@@ -18,11 +18,8 @@ from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
 from ottla.coordinator.transactions.coordinator import states_named
 from ottla.coordinator.transactions.transaction import ONGOING, TransactionState
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages.list_transactions import (
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
-from ottla.protocol.messages.list_transactions import TransactionState as ListedTransaction
+from ottla.protocol.messages.transactions import ListedTransaction as ListedTransaction
+from ottla.protocol.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.consumer_group_heartbeat import (
+from ottla.protocol.messages.consumer_groups import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

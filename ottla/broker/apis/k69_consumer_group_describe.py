@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ottla.coordinator.groups.consumer.coordinator import ConsumerGroupDescription, NamedPartitions
-from ottla.protocol.messages.consumer_group_describe import (
-    Assignment,
+from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    DescribedAssignment,
     DescribedGroup,
+    DescribedTopicPartitions,
     Member,
-    TopicPartitions,
 )
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def _describe(group: ConsumerGroupDescription) -> DescribedGroup:
     )
 
 
-def _assignment(named: NamedPartitions) -> Assignment:
-    return Assignment(
+def _assignment(named: NamedPartitions) -> DescribedAssignment:
+    return DescribedAssignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
+            DescribedTopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
             for name, topic_id, partitions in named
         ]
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.config_resources import ResourceType
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.list_config_resources import (
+from ottla.protocol.messages.configs import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,

@@ -19,7 +19,7 @@ from ottla.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.describe_topic_partitions import (
+from ottla.protocol.messages.cluster import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.share_group_heartbeat import (
+from ottla.protocol.messages.share_groups import (
     Assignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,

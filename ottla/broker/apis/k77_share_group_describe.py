@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ottla.coordinator.share.group_coordinator import ShareGroupDescription
-from ottla.protocol.messages.share_group_describe import (
-    Assignment,
+from ottla.protocol.messages.share_groups import (
+    DescribedAssignment,
     DescribedGroup,
+    DescribedTopicPartitions,
     Member,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-    TopicPartitions,
 )
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def _describe(group: ShareGroupDescription) -> DescribedGroup:
                 client_id=member.client_id,
                 client_host=member.client_host,
                 subscribed_topic_names=sorted(member.topics),
-                assignment=Assignment(
+                assignment=DescribedAssignment(
                     topic_partitions=[
-                        TopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
+                        DescribedTopicPartitions(topic_id=topic_id, topic_name=name, partitions=partitions)
                         for name, topic_id, partitions in assigned
                     ]
                 ),

@@ -19,10 +19,10 @@ from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
 from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.share_acknowledge import (
+from ottla.protocol.messages.share_fetch import (
+    AcknowledgePartitionData,
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionData,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
@@ -68,7 +68,7 @@ def _respond(
     hints = LeaderHints(broker, context.listener)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), error in outcomes.items():
-        answer = PartitionData(partition_index=index)
+        answer = AcknowledgePartitionData(partition_index=index)
         if error is not None:
             answer.error_code, answer.error_message = error.code, error.message
             leader = hints.leader(topic_id, index, error.code)

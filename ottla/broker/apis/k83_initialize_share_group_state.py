@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.share.state_handlers import INITIALIZE, serve
-from ottla.protocol.messages.initialize_share_group_state import (
+from ottla.protocol.messages.share_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )

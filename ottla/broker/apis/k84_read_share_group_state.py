@@ -13,10 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.share.state_handlers import READ, serve
-from ottla.protocol.messages.read_share_group_state import (
-    ReadShareGroupStateRequest,
-    ReadShareGroupStateResponse,
-)
+from ottla.protocol.messages.share_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -14,10 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.share.state_handlers import WRITE, serve
-from ottla.protocol.messages.write_share_group_state import (
-    WriteShareGroupStateRequest,
-    WriteShareGroupStateResponse,
-)
+from ottla.protocol.messages.share_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -12,10 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.share.state_handlers import DELETE, serve
-from ottla.protocol.messages.delete_share_group_state import (
-    DeleteShareGroupStateRequest,
-    DeleteShareGroupStateResponse,
-)
+from ottla.protocol.messages.share_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

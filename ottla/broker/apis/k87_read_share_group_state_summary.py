@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.share.state_handlers import SUMMARIZE, serve
-from ottla.protocol.messages.read_share_group_state_summary import (
+from ottla.protocol.messages.share_state import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
 )

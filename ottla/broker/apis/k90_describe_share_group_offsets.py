@@ -19,7 +19,7 @@ from ottla.broker.requests.remote_offsets import end_offsets
 from ottla.broker.share.state_handlers import SUMMARIZE
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.describe_share_group_offsets import (
+from ottla.protocol.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
@@ -27,7 +27,7 @@ from ottla.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from ottla.protocol.messages.read_share_group_state_summary import PartitionData
+from ottla.protocol.messages.share_state import ReadSummaryPartitionData
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -85,7 +85,7 @@ async def _topic(
     keys = {
         index: ShareKey(group_id, topic.topic_id, index) for index in indexes if index in topic.partitions
     }
-    asked = {key: PartitionData(leader_epoch=-1) for key in keys.values() if key in shared}
+    asked = {key: ReadSummaryPartitionData(leader_epoch=-1) for key in keys.values() if key in shared}
     states = await broker.sharing.states.ask_all(SUMMARIZE, asked)
     ends = await end_offsets(broker, name, [key.partition for key in asked])
     for partition in answer.partitions:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.add_partitions_to_txn import (
+from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,

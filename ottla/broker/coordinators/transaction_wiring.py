@@ -12,7 +12,7 @@ from ottla.coordinator.transactions.coordinator import Marker, TransactionConfig
 from ottla.coordinator.transactions.transaction import TopicPartition
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.write_txn_markers import (
+from ottla.protocol.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.metadata.cluster_image import NO_LEADER
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from ottla.protocol.messages.fetch import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker

@@ -8,7 +8,7 @@ from ottla.broker.share.state_access import ShareStates
 from ottla.broker.share.state_handlers import DELETE, INITIALIZE
 from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages import delete_share_group_state, initialize_share_group_state
+from ottla.protocol.messages.share_state import DeleteStatePartitionData, InitializeStatePartitionData
 
 
 class ShareGroupStates:
@@ -19,13 +19,13 @@ class ShareGroupStates:
 
     async def initialize(self, state_epoch: int, starts: Mapping[ShareKey, int]) -> None:
         asked = {
-            key: initialize_share_group_state.PartitionData(state_epoch=state_epoch, start_offset=start)
+            key: InitializeStatePartitionData(state_epoch=state_epoch, start_offset=start)
             for key, start in starts.items()
         }
         _raise_first((await self._states.ask_all(INITIALIZE, asked)).values())
 
     async def delete(self, keys: Iterable[ShareKey]) -> None:
-        asked = {key: delete_share_group_state.PartitionData() for key in keys}
+        asked = {key: DeleteStatePartitionData() for key in keys}
         _raise_first((await self._states.ask_all(DELETE, asked)).values())
 
 

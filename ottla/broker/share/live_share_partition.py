@@ -33,7 +33,7 @@ from ottla.metadata.configs.group_configs import (
 )
 from ottla.protocol.batch_header import BatchHeader, read_header
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages import read_share_group_state, write_share_group_state
+from ottla.protocol.messages import share_state
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -99,7 +99,7 @@ class LiveSharePartition:
         states: ShareStates,
         key: ShareKey,
         partition: Partition,
-        found: read_share_group_state.PartitionResult,
+        found: share_state.ReadStatePartitionResult,
     ) -> None:
         self.key = key
         self.partition = partition
@@ -268,13 +268,13 @@ class LiveSharePartition:
         archived, self._archived = self._archived, []
         share = self.share
         batches = [batch for write in self._writing for batch in write.change.batches] + archived
-        asked = write_share_group_state.PartitionData(
+        asked = share_state.WriteStatePartitionData(
             state_epoch=self._state_epoch,
             leader_epoch=self._leader_epoch,
             start_offset=share.start_offset,
             delivery_complete_count=share.delivery_complete + sum(w.change.done for w in self._writing),
             state_batches=[
-                write_share_group_state.StateBatch(
+                share_state.StateBatch(
                     first_offset=first, last_offset=last, delivery_state=state, delivery_count=count
                 )
                 for first, last, state, count in sorted(batches)

@@ -13,7 +13,7 @@ from ottla.broker.share.state_handlers import READ
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.read_share_group_state import PartitionData
+from ottla.protocol.messages.share_state import ReadStatePartitionData
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -93,7 +93,7 @@ class SharePartitions:
             await live.written()
         epoch = partition.leader_epoch
         try:
-            found = self._states.ask(READ, key, PartitionData(leader_epoch=epoch))
+            found = self._states.ask(READ, key, ReadStatePartitionData(leader_epoch=epoch))
             if inspect.isawaitable(found):
                 found = await found
         except KafkaError as error:

@@ -11,11 +11,7 @@ from ottla.coordinator.share.share_coordinator import ShareStateStore, ShareUpda
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey, ShareState, state_batches
 from ottla.protocol.codec import Request, Response, Struct
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages import delete_share_group_state as delete_state
-from ottla.protocol.messages import initialize_share_group_state as initialize_state
-from ottla.protocol.messages import read_share_group_state as read_state
-from ottla.protocol.messages import read_share_group_state_summary as read_summary
-from ottla.protocol.messages import write_share_group_state as write_state
+from ottla.protocol.messages import share_state
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -36,22 +32,22 @@ class StateRpc(NamedTuple):
 
 
 def _initialize(
-    store: ShareStateStore, key: ShareKey, asked: initialize_state.PartitionData
+    store: ShareStateStore, key: ShareKey, asked: share_state.InitializeStatePartitionData
 ) -> Awaitable[None] | None:
     return store.initialize(key, asked.state_epoch, asked.start_offset)
 
 
-def _read(store: ShareStateStore, key: ShareKey, asked: read_state.PartitionData) -> Any:
+def _read(store: ShareStateStore, key: ShareKey, asked: share_state.ReadStatePartitionData) -> Any:
     found = store.read(key, asked.leader_epoch)
     return _read_result(found) if isinstance(found, ShareState) else _later(found, _read_result)
 
 
-def _read_result(state: ShareState) -> read_state.PartitionResult:
-    return read_state.PartitionResult(
+def _read_result(state: ShareState) -> share_state.ReadStatePartitionResult:
+    return share_state.ReadStatePartitionResult(
         state_epoch=state.state_epoch,
         start_offset=state.start_offset,
         state_batches=[
-            read_state.StateBatch(
+            share_state.StateBatch(
                 first_offset=first, last_offset=last, delivery_state=kind, delivery_count=count
             )
             for first, last, kind, count in state.batches()
@@ -59,7 +55,9 @@ def _read_result(state: ShareState) -> read_state.PartitionResult:
     )
 
 
-def _write(store: ShareStateStore, key: ShareKey, asked: write_state.PartitionData) -> Awaitable[None] | None:
+def _write(
+    store: ShareStateStore, key: ShareKey, asked: share_state.WriteStatePartitionData
+) -> Awaitable[None] | None:
     try:
         batches = list(state_batches(asked.state_batches))
     except ValueError as error:
@@ -71,22 +69,22 @@ def _write(store: ShareStateStore, key: ShareKey, asked: write_state.PartitionDa
 
 
 def _delete(
-    store: ShareStateStore, key: ShareKey, asked: delete_state.PartitionData
+    store: ShareStateStore, key: ShareKey, asked: share_state.DeleteStatePartitionData
 ) -> Awaitable[None] | None:
     return store.delete(key)
 
 
-def _summarize(store: ShareStateStore, key: ShareKey, asked: read_summary.PartitionData) -> Any:
+def _summarize(store: ShareStateStore, key: ShareKey, asked: share_state.ReadSummaryPartitionData) -> Any:
     found = store.summary(key, asked.leader_epoch)
     if found is None or isinstance(found, ShareState):
         return _summary_result(found)
     return _later(found, _summary_result)
 
 
-def _summary_result(state: ShareState | None) -> read_summary.PartitionResult:
+def _summary_result(state: ShareState | None) -> share_state.ReadSummaryPartitionResult:
     if state is None:
-        return read_summary.PartitionResult(start_offset=UNINITIALIZED)
-    return read_summary.PartitionResult(
+        return share_state.ReadSummaryPartitionResult(start_offset=UNINITIALIZED)
+    return share_state.ReadSummaryPartitionResult(
         state_epoch=state.state_epoch,
         leader_epoch=state.leader_epoch,
         start_offset=state.start_offset,
@@ -99,47 +97,47 @@ async def _later(pending: Awaitable[Any], convert: Callable[[Any], Struct]) -> S
 
 
 INITIALIZE = StateRpc(
-    initialize_state.InitializeShareGroupStateRequest,
-    initialize_state.InitializeShareGroupStateResponse,
-    initialize_state.InitializeStateData,
-    initialize_state.InitializeStateResult,
-    initialize_state.PartitionResult,
+    share_state.InitializeShareGroupStateRequest,
+    share_state.InitializeShareGroupStateResponse,
+    share_state.InitializeStateData,
+    share_state.InitializeStateResult,
+    share_state.PartitionResult,
     0,
     _initialize,
 )
 READ = StateRpc(
-    read_state.ReadShareGroupStateRequest,
-    read_state.ReadShareGroupStateResponse,
-    read_state.ReadStateData,
-    read_state.ReadStateResult,
-    read_state.PartitionResult,
+    share_state.ReadShareGroupStateRequest,
+    share_state.ReadShareGroupStateResponse,
+    share_state.ReadStateData,
+    share_state.ReadStateResult,
+    share_state.ReadStatePartitionResult,
     0,
     _read,
 )
 WRITE = StateRpc(
-    write_state.WriteShareGroupStateRequest,
-    write_state.WriteShareGroupStateResponse,
-    write_state.WriteStateData,
-    write_state.WriteStateResult,
-    write_state.PartitionResult,
+    share_state.WriteShareGroupStateRequest,
+    share_state.WriteShareGroupStateResponse,
+    share_state.WriteStateData,
+    share_state.WriteStateResult,
+    share_state.PartitionResult,
     1,
     _write,
 )
 DELETE = StateRpc(
-    delete_state.DeleteShareGroupStateRequest,
-    delete_state.DeleteShareGroupStateResponse,
-    delete_state.DeleteStateData,
-    delete_state.DeleteStateResult,
-    delete_state.PartitionResult,
+    share_state.DeleteShareGroupStateRequest,
+    share_state.DeleteShareGroupStateResponse,
+    share_state.DeleteStateData,
+    share_state.DeleteStateResult,
+    share_state.PartitionResult,
     0,
     _delete,
 )
 SUMMARIZE = StateRpc(
-    read_summary.ReadShareGroupStateSummaryRequest,
-    read_summary.ReadShareGroupStateSummaryResponse,
-    read_summary.ReadStateSummaryData,
-    read_summary.ReadStateSummaryResult,
-    read_summary.PartitionResult,
+    share_state.ReadShareGroupStateSummaryRequest,
+    share_state.ReadShareGroupStateSummaryResponse,
+    share_state.ReadStateSummaryData,
+    share_state.ReadStateSummaryResult,
+    share_state.ReadSummaryPartitionResult,
     1,
     _summarize,
 )

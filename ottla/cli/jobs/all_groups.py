@@ -25,7 +25,7 @@ class AnyGroup:
 
 def list_groups(client: Client, *, types: Iterable[str] = (), states: Iterable[str] = ()) -> list[AnyGroup]:
     """Of all coordinators, each once; only some types or states, if they are named."""
-    from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+    from ottla.protocol.messages.groups import ListGroupsRequest, ListGroupsResponse
 
     types, states = list(types), list(states)
 

@@ -68,10 +68,7 @@ class ConfigEntry:
 
 def resource_names(client: Client, kind: Kind) -> list[str]:
     """Those of a kind that have settings; older brokers know of client metrics only, or of none."""
-    from ottla.protocol.messages.list_config_resources import (
-        ListConfigResourcesRequest,
-        ListConfigResourcesResponse,
-    )
+    from ottla.protocol.messages.configs import ListConfigResourcesRequest, ListConfigResourcesResponse
 
     _, newest = client.brokers.any().versions.get(ListConfigResourcesRequest.api_key, (0, -1))
     if newest < (0 if kind == "client-metric" else 1):
@@ -91,7 +88,7 @@ def describe_many(
     client: Client, resources: Sequence[Resource], *, synonyms: bool = True
 ) -> dict[Resource, list[ConfigEntry]]:
     """In the order asked for; brokers are asked about themselves, the rest in one request."""
-    from ottla.protocol.messages.describe_configs import (
+    from ottla.protocol.messages.configs import (
         DescribeConfigsRequest,
         DescribeConfigsResource,
         DescribeConfigsResponse,
@@ -147,23 +144,24 @@ def alter_configs(
     client: Client, resource: Resource, *, set_: Mapping[str, str] | None = None, delete: Iterable[str] = ()
 ) -> None:
     """Change only what is named (incremental); the broker checks names and values."""
-    from ottla.protocol.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
+    from ottla.protocol.messages.configs import (
         IncrementalAlterConfigsRequest,
         IncrementalAlterConfigsResponse,
+        IncrementalConfig,
+        IncrementalConfigsResource,
     )
 
     _check_broker(client, resource)
     changes = [
-        AlterableConfig(name=name, config_operation=_SET, value=value) for name, value in (set_ or {}).items()
+        IncrementalConfig(name=name, config_operation=_SET, value=value)
+        for name, value in (set_ or {}).items()
     ]
-    changes += [AlterableConfig(name=name, config_operation=_DELETE, value=None) for name in delete]
+    changes += [IncrementalConfig(name=name, config_operation=_DELETE, value=None) for name in delete]
     if not changes:
         raise JobError("There is nothing to change.")
     request = IncrementalAlterConfigsRequest(
         resources=[
-            AlterConfigsResource(
+            IncrementalConfigsResource(
                 resource_type=_TYPES[resource.kind], resource_name=resource.name, configs=changes
             )
         ]

@@ -58,7 +58,7 @@ def ask_coordinator(
 
 def _find(client: Client, kind: Kind, key: str) -> Node:
     from ottla.cli.brokers import Node
-    from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+    from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 
     answer = client.brokers.request(
         FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]), FindCoordinatorResponse

@@ -43,7 +43,7 @@ class Feature:
 def describe_features(connection: Connection) -> tuple[list[Feature], int | None]:
     """By name, with the epoch in which they were finalized."""
     from ottla import __version__
-    from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+    from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 
     answer = connection.request(
         ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__),
@@ -61,7 +61,7 @@ def update_features(
     connection: Connection, levels: Mapping[str, int], kind: int, *, validate_only: bool
 ) -> dict[str, JobError | None]:
     """What came of each. `kind`: 1 to upgrade, 2 or 3 for a safe or an unsafe downgrade."""
-    from ottla.protocol.messages.update_features import (
+    from ottla.protocol.messages.cluster import (
         FeatureUpdateKey,
         UpdateFeaturesRequest,
         UpdateFeaturesResponse,

@@ -219,26 +219,26 @@ def delete_offsets(client: Client, group: str, partitions: Iterable[Partition]) 
     """Forget committed offsets. Members may be active, but not subscribed to these topics."""
     from ottla.cli.wire import Connection
     from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages import offset_delete
+    from ottla.protocol.messages import offsets as offset_messages
 
     described = describe_group(client, group)
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-    request = offset_delete.OffsetDeleteRequest(
+    request = offset_messages.OffsetDeleteRequest(
         group_id=group,
         topics=[
-            offset_delete.OffsetDeleteRequestTopic(
+            offset_messages.OffsetDeleteRequestTopic(
                 name=topic,
                 partitions=[
-                    offset_delete.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
+                    offset_messages.OffsetDeleteRequestPartition(partition_index=number) for number in numbers
                 ],
             )
             for topic, numbers in by_topic.items()
         ],
     )
     with Connection(client, described.coordinator_host, described.coordinator_port) as connection:
-        answer = connection.request(request, offset_delete.OffsetDeleteResponse)
+        answer = connection.request(request, offset_messages.OffsetDeleteResponse)
     codes = [
         answer.error_code,
         *(partition.error_code for topic in answer.topics for partition in topic.partitions),

@@ -21,10 +21,7 @@ from ottla.protocol.codec import (
     uuid,
 )
 from ottla.protocol.group_records import GROUPS, SHARE_STATES
-from ottla.protocol.messages.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-)
+from ottla.protocol.messages.consumer_groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.messages import ConsumedMessage

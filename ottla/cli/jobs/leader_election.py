@@ -17,11 +17,7 @@ def elect_leaders(
 ) -> dict[Partition, tuple[str, str | None]]:
     """What came of it for each partition: Kafka's name of the error and its explanation. None means all."""
     from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages.elect_leaders import (
-        ElectLeadersRequest,
-        ElectLeadersResponse,
-        TopicPartitions,
-    )
+    from ottla.protocol.messages.replicas import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 
     asked: dict[str, list[int]] = {}
     for topic, number in partitions or ():

@@ -34,7 +34,7 @@ def describe_log_dirs(client: Client, broker: int, topics: Iterable[str] = ()) -
     """The log directories of a broker with the replicas of topics in them; of all topics if none is named."""
     from ottla.cli.jobs.topics import describe_topics
     from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages.describe_log_dirs import (
+    from ottla.protocol.messages.replicas import (
         DescribableLogDirTopic,
         DescribeLogDirsRequest,
         DescribeLogDirsResponse,

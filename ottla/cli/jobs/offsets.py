@@ -78,7 +78,7 @@ def offsets_by_time(client: Client, partitions: Iterable[Partition], moment: int
     """The first offset at or after a timestamp, or Kafka's special moments (-1 latest, -2 earliest, -3 max
     timestamp, …), as the leaders answer: -1 where there is none."""
     from ottla.cli.errors import from_code
-    from ottla.protocol.messages.list_offsets import (
+    from ottla.protocol.messages.fetch import (
         ListOffsetsPartition,
         ListOffsetsRequest,
         ListOffsetsResponse,

@@ -26,7 +26,7 @@ class Quota:
 
 def describe_quotas(client: Client, entity: Mapping[str, object]) -> list[Quota]:
     """The quotas of exactly these kinds; ANY stands for every name of a kind."""
-    from ottla.protocol.messages.describe_client_quotas import (
+    from ottla.protocol.messages.quotas import (
         ComponentData,
         DescribeClientQuotasRequest,
         DescribeClientQuotasResponse,
@@ -56,11 +56,11 @@ def describe_quotas(client: Client, entity: Mapping[str, object]) -> list[Quota]
 def alter_quotas(
     client: Client, entity: Entity, *, set_: Mapping[str, float] | None = None, delete: Iterable[str] = ()
 ) -> None:
-    from ottla.protocol.messages.alter_client_quotas import (
+    from ottla.protocol.messages.quotas import (
         AlterClientQuotasRequest,
         AlterClientQuotasResponse,
+        AlterEntryData,
         EntityData,
-        EntryData,
         OpData,
     )
 
@@ -68,7 +68,7 @@ def alter_quotas(
     changes += [OpData(key=key, remove=True) for key in delete]
     request = AlterClientQuotasRequest(
         entries=[
-            EntryData(
+            AlterEntryData(
                 entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
                 ops=changes,
             )

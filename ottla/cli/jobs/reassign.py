@@ -55,7 +55,7 @@ class ReplicaPlace:
 
 
 def list_reassignments(client: Client) -> dict[Partition, Reassignment]:
-    from ottla.protocol.messages.list_partition_reassignments import (
+    from ottla.protocol.messages.replicas import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse,
     )
@@ -81,7 +81,7 @@ def reassign(
 ) -> dict[Partition, str]:
     """Start to move partitions, or stop it where None is wanted. What was refused, and why."""
     from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages.alter_partition_reassignments import (
+    from ottla.protocol.messages.replicas import (
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
         ReassignablePartition,
@@ -193,7 +193,7 @@ def places(client: Client, topics: Collection[str]) -> dict[Replica, ReplicaPlac
 def move_replicas(client: Client, wanted: Mapping[Replica, str]) -> set[Replica]:
     """Ask the brokers to move replicas into other log directories; those that they do not have yet are left out."""
     from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages.alter_replica_log_dirs import (
+    from ottla.protocol.messages.replicas import (
         AlterReplicaLogDir,
         AlterReplicaLogDirsRequest,
         AlterReplicaLogDirsResponse,

@@ -34,7 +34,7 @@ class Secret:
 def describe_credentials(client: Client, users: list[str] | None) -> list[Credential]:
     """None for all users; those without credentials are left out."""
     from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages.describe_user_scram_credentials import (
+    from ottla.protocol.messages.scram import (
         DescribeUserScramCredentialsRequest,
         DescribeUserScramCredentialsResponse,
         UserName,
@@ -61,7 +61,7 @@ def alter_credentials(
     client: Client, user: str, *, set_: Mapping[str, Secret], delete: Iterable[str] = ()
 ) -> None:
     """By mechanism."""
-    from ottla.protocol.messages.alter_user_scram_credentials import (
+    from ottla.protocol.messages.scram import (
         AlterUserScramCredentialsRequest,
         AlterUserScramCredentialsResponse,
         ScramCredentialDeletion,

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from ottla.cli.brokers import Node
     from ottla.cli.client import Client
     from ottla.cli.wire import Connection
-    from ottla.protocol.messages.describe_share_group_offsets import (
-        DescribeShareGroupOffsetsResponsePartition,
-    )
+    from ottla.protocol.messages.share_groups import DescribeShareGroupOffsetsResponsePartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +49,7 @@ class SharePosition:
 
 def describe_share_group(client: Client, group: str) -> ShareGroup:
     """Fails with GROUP_ID_NOT_FOUND for a group that is not there or of another type."""
-    from ottla.protocol.messages.share_group_describe import (
-        ShareGroupDescribeRequest,
-        ShareGroupDescribeResponse,
-    )
+    from ottla.protocol.messages.share_groups import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 
     def ask(connection: Connection, node: Node) -> ShareGroup:
         request = ShareGroupDescribeRequest(group_ids=[group])
@@ -81,7 +76,7 @@ def describe_share_group(client: Client, group: str) -> ShareGroup:
 
 
 def share_positions(client: Client, group: str) -> list[SharePosition]:
-    from ottla.protocol.messages.describe_share_group_offsets import (
+    from ottla.protocol.messages.share_groups import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
         DescribeShareGroupOffsetsResponse,
@@ -117,7 +112,7 @@ def _position(topic: str, found: DescribeShareGroupOffsetsResponsePartition) -> 
 
 def move_share_group(client: Client, group: str, offsets: Mapping[Partition, int]) -> None:
     """Let an empty group go on somewhere else."""
-    from ottla.protocol.messages.alter_share_group_offsets import (
+    from ottla.protocol.messages.share_groups import (
         AlterShareGroupOffsetsRequest,
         AlterShareGroupOffsetsRequestPartition,
         AlterShareGroupOffsetsRequestTopic,
@@ -146,7 +141,7 @@ def move_share_group(client: Client, group: str, offsets: Mapping[Partition, int
 
 def forget_topics(client: Client, group: str, topics: Collection[str]) -> dict[str, JobError | None]:
     """Delete where an empty group is in these topics; for each what came of it."""
-    from ottla.protocol.messages.delete_share_group_offsets import (
+    from ottla.protocol.messages.share_groups import (
         DeleteShareGroupOffsetsRequest,
         DeleteShareGroupOffsetsRequestTopic,
         DeleteShareGroupOffsetsResponse,
@@ -169,7 +164,7 @@ def forget_topics(client: Client, group: str, topics: Collection[str]) -> dict[s
 
 
 def delete_share_group(client: Client, group: str) -> None:
-    from ottla.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+    from ottla.protocol.messages.groups import DeleteGroupsRequest, DeleteGroupsResponse
 
     def ask(connection: Connection, _node: Node) -> None:
         [result] = connection.request(DeleteGroupsRequest(groups_names=[group]), DeleteGroupsResponse).results

@@ -29,7 +29,7 @@ def internal_topics(application: str, topics: Collection[str]) -> list[str]:
 
 def remove_members(client: Client, group: str, members: Collection[str]) -> None:
     """Let members that will not come back leave a classic group."""
-    from ottla.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+    from ottla.protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
     def ask(connection: Connection, _node: Node) -> None:
         request = LeaveGroupRequest(

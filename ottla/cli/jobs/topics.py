@@ -152,7 +152,7 @@ def describe_topics(
 
 def _describe(client: Client, names: list[str], at_once: int | None = None) -> list[Any]:
     """What the broker says about each name, errors included, in the order asked for."""
-    from ottla.protocol.messages.describe_topic_partitions import (
+    from ottla.protocol.messages.cluster import (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsResponse,
         TopicRequest,
@@ -260,7 +260,7 @@ def add_partitions(
     client: Client, name: str, total: int, assignment: Sequence[Sequence[int]] | None = None
 ) -> None:
     """`assignment` has the replicas of each partition that is added."""
-    from ottla.protocol.messages.create_partitions import (
+    from ottla.protocol.messages.topics import (
         CreatePartitionsAssignment,
         CreatePartitionsRequest,
         CreatePartitionsResponse,

@@ -62,7 +62,7 @@ def list_transactions(
     pattern: str | None = None,
 ) -> list[TransactionListing]:
     """Of all coordinators. `duration_ms`: only those that have been running for longer."""
-    from ottla.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+    from ottla.protocol.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
 
     found = []
     for node in client.brokers.nodes():
@@ -89,10 +89,7 @@ def list_transactions(
 
 def describe_transaction(client: Client, transactional_id: str) -> TransactionDescription | None:
     """None for an id that no producer uses."""
-    from ottla.protocol.messages.describe_transactions import (
-        DescribeTransactionsRequest,
-        DescribeTransactionsResponse,
-    )
+    from ottla.protocol.messages.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
     def ask(connection: Connection, node: Node) -> TransactionDescription:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
@@ -122,7 +119,7 @@ def describe_producers(
     client: Client, partitions: Collection[Partition], broker: int | None = None
 ) -> dict[Partition, list[Producer]]:
     """As their leaders know them, or as one broker does."""
-    from ottla.protocol.messages.describe_producers import (
+    from ottla.protocol.messages.transactions import (
         DescribeProducersRequest,
         DescribeProducersResponse,
         TopicRequest,
@@ -175,7 +172,7 @@ def abort_transaction(
     client: Client, partition: Partition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
     """End a producer's transaction in one partition, whatever its coordinator thinks."""
-    from ottla.protocol.messages.write_txn_markers import (
+    from ottla.protocol.messages.transactions import (
         WritableTxnMarker,
         WritableTxnMarkerTopic,
         WriteTxnMarkersRequest,
@@ -202,7 +199,7 @@ def abort_transaction(
 
 def force_terminate(client: Client, transactional_id: str) -> None:
     """Fence the producer that uses the id: its open transaction is aborted by the coordinator."""
-    from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+    from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 
     def ask(connection: Connection, _node: Node) -> None:
         request = InitProducerIdRequest(

@@ -68,7 +68,7 @@ def _parser() -> tool.Parser:
 
 
 def _unregister(client: Client, broker: int) -> None:
-    from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
     connection = client.brokers.controller()
     if UnregisterBrokerRequest.api_key not in connection.versions:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.peer import PeerConnection
 from ottla.metadata.stores.store import StoreError
-from ottla.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 
 logger = logging.getLogger(__name__)
 

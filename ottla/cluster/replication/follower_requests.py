@@ -14,12 +14,10 @@ from ottla.protocol.messages.fetch import (
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
-    ReplicaState,
-)
-from ottla.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+    ReplicaState,
 )
 
 FETCH_VERSION = 17

@@ -1,4 +1,4 @@
-"""Fetch, key 1."""
+"""Reading partitions: Fetch, ListOffsets, OffsetForLeaderEpoch; and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from ottla.protocol.codec import (
     struct,
     uuid,
 )
+
+# Fetch, key 1
 
 
 class ReplicaState(Struct):
@@ -116,3 +118,112 @@ class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
     session_id: int = int32("7+")
     responses: list[FetchableTopicResponse] = array(FetchableTopicResponse)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
+
+
+# ListOffsets, key 2
+
+
+class ListOffsetsPartition(Struct):
+    partition_index: int = int32()
+    current_leader_epoch: int = int32("4+", default=-1)
+    timestamp: int = int64()
+
+
+class ListOffsetsTopic(Struct):
+    name: str = string()
+    partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
+
+
+class ListOffsetsRequest(Request, key=2, versions="1-11", flexible="6+"):
+    replica_id: int = int32()
+    isolation_level: int = int8("2+")
+    topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
+    timeout_ms: int = int32("10+")
+
+
+class ListOffsetsPartitionResponse(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+    timestamp: int = int64(default=-1)
+    offset: int = int64(default=-1)
+    leader_epoch: int = int32("4+", default=-1)
+
+
+class ListOffsetsTopicResponse(Struct):
+    name: str = string()
+    partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
+
+
+class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
+    throttle_time_ms: int = int32("2+")
+    topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)
+
+
+# OffsetForLeaderEpoch, key 23
+
+
+class OffsetForLeaderPartition(Struct):
+    partition: int = int32()
+    current_leader_epoch: int = int32(default=-1)
+    leader_epoch: int = int32()
+
+
+class OffsetForLeaderTopic(Struct):
+    topic: str = string()
+    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
+
+
+class OffsetForLeaderEpochRequest(Request, key=23, versions="2-4", flexible="4+"):
+    replica_id: int = int32("3+", default=-2)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
+
+
+class OffsetForLeaderEpochResult(Struct):
+    error_code: int = int16()
+    partition: int = int32()
+    leader_epoch: int = int32(default=-1)
+    end_offset: int = int64(default=-1)
+
+
+class OffsetForLeaderTopicResult(Struct):
+    topic: str = string()
+    partitions: list[OffsetForLeaderEpochResult] = array(OffsetForLeaderEpochResult)
+
+
+class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", flexible="4+"):
+    throttle_time_ms: int = int32()
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)
+
+
+# DeleteRecords, key 21
+
+
+class DeleteRecordsPartition(Struct):
+    partition_index: int = int32()
+    offset: int = int64()
+
+
+class DeleteRecordsTopic(Struct):
+    name: str = string()
+    partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition)
+
+
+class DeleteRecordsRequest(Request, key=21, versions="0-2", flexible="2+"):
+    topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic)
+    timeout_ms: int = int32()
+
+
+class DeleteRecordsPartitionResult(Struct):
+    partition_index: int = int32()
+    low_watermark: int = int64()
+    error_code: int = int16()
+
+
+class DeleteRecordsTopicResult(Struct):
+    name: str = string()
+    partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
+
+
+class DeleteRecordsResponse(Response, key=21, versions="0-2", flexible="2+"):
+    throttle_time_ms: int = int32()
+    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

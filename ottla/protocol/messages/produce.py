@@ -1,4 +1,4 @@
-"""Produce, key 0."""
+"""Produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ShareFetch, key 78."""
+"""Share groups (KIP-932): fetching and acknowledging records."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from ottla.protocol.codec import (
     struct,
     uuid,
 )
+
+# ShareFetch, key 78
 
 
 class AcknowledgementBatch(Struct):
@@ -97,4 +99,46 @@ class ShareFetchResponse(Response, key=78, versions="1-2", flexible="0+"):
     error_message: str | None = string(nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = int32()
     responses: list[ShareFetchableTopicResponse] = array(ShareFetchableTopicResponse)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint)
+
+
+# ShareAcknowledge, key 79
+
+
+class AcknowledgePartition(Struct):
+    partition_index: int = int32()
+    acknowledgement_batches: list[AcknowledgementBatch] = array(AcknowledgementBatch)
+
+
+class AcknowledgeTopic(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[AcknowledgePartition] = array(AcknowledgePartition)
+
+
+class ShareAcknowledgeRequest(Request, key=79, versions="1-2", flexible="0+"):
+    group_id: str | None = string(nullable="0+", default=None)
+    member_id: str | None = string(nullable="0+")
+    share_session_epoch: int = int32()
+    is_renew_ack: bool = boolean("2+")
+    topics: list[AcknowledgeTopic] = array(AcknowledgeTopic)
+
+
+class AcknowledgePartitionData(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch)
+
+
+class ShareAcknowledgeTopicResponse(Struct):
+    topic_id: bytes = uuid()
+    partitions: list[AcknowledgePartitionData] = array(AcknowledgePartitionData)
+
+
+class ShareAcknowledgeResponse(Response, key=79, versions="1-2", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    acquisition_lock_timeout_ms: int = int32("2+")
+    responses: list[ShareAcknowledgeTopicResponse] = array(ShareAcknowledgeTopicResponse)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint)

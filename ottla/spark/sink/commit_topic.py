@@ -11,13 +11,7 @@ from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from ottla.protocol.messages.delete_records import (
+from ottla.protocol.messages.fetch import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -28,6 +22,12 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
+)
+from ottla.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
 )
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch, read_records

@@ -21,8 +21,7 @@ from ottla.client.errors import ClientError, error_code
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -30,6 +29,7 @@ from ottla.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 from ottla.spark.kernels import kernels
 from ottla.spark.kernels.kernels import Encoder, Seal
 from ottla.spark.kernels.sealing import restamp

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla.coordinator.groups.consumer.state import Assignment
 from ottla.coordinator.groups.topics import Topics
 from ottla.protocol.codec import MalformedMessage
-from ottla.protocol.messages.consumer_protocol import (
+from ottla.protocol.messages.consumer_groups import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartitionInAssignment,
