@@ -12,6 +12,7 @@ import pytest
 
 from ottla.protocol.codec import Request
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import configs as config_messages
 from ottla.protocol.messages import response_type, share_fetch, share_groups
 from ottla.protocol.messages.cluster import FindCoordinatorRequest
 from ottla.protocol.messages.consumer_groups import (
@@ -312,9 +313,9 @@ def test_a_share_group_has_limits_of_its_own(broker: Broker, client: Client) -> 
 
 
 def configure(client: Client, **configs: str) -> None:
-    entries = [configs.AlterableConfig(name=name, value=value) for name, value in configs.items()]
-    resource = configs.AlterConfigsResource(resource_type=32, resource_name="g", configs=entries)
-    [answer] = client(configs.AlterConfigsRequest(resources=[resource])).responses
+    entries = [config_messages.AlterableConfig(name=name, value=value) for name, value in configs.items()]
+    resource = config_messages.AlterConfigsResource(resource_type=32, resource_name="g", configs=entries)
+    [answer] = client(config_messages.AlterConfigsRequest(resources=[resource])).responses
     assert (answer.error_code, answer.error_message) == (NONE, None)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 from bench.apache_kafka import run_tool
 from ottla.testing import Broker
+from tests.installed import kafka_tool
 
 CLASSES = {
     "topics": "org.apache.kafka.tools.TopicCommand",
@@ -44,7 +44,7 @@ def command(broker: Broker | None, tool: str, *args: str) -> list[str]:
     servers = [] if broker is None else ["--bootstrap-server", broker.bootstrap_servers]
     if tool == "cluster":
         args, servers = (*args, *servers), []
-    return [sys.executable, "-m", f"ottla.cli.kafka.{tool.replace('-', '_')}", *servers, *args]
+    return [kafka_tool(tool), *servers, *args]
 
 
 def ours(broker: Broker | None, tool: str, *args: str, input: str = "") -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ import pytest
 
 from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars, run_tool
 from bench.wire import free_port
+from tests.installed import kafka_tool
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(400)]
 
@@ -59,9 +60,8 @@ def bootstrap() -> Iterator[str]:
 
 
 def ours(bootstrap: str, tool: str, *args: object, code: int = 0) -> str:
-    module = f"ottla.cli.kafka.{tool.replace('-', '_')}"
     done = subprocess.run(
-        [sys.executable, "-m", module, "--bootstrap-server", bootstrap, *map(str, args)],
+        [kafka_tool(tool), "--bootstrap-server", bootstrap, *map(str, args)],
         capture_output=True,
         text=True,
         timeout=60,

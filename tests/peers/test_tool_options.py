@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.apache_kafka import VERSION, ZOOKEEPER_VERSION, Unavailable, cache_directory, kafka_jars, run_tool
+from tests.installed import kafka_tool
 from tests.peers.kafka_tools import CLASSES, QUICK_JVM
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
@@ -65,12 +65,11 @@ def help_of_theirs(tool: str, version: str = VERSION) -> str:
 
 
 def help_of_ours(tool: str) -> str:
-    module = f"ottla.cli.kafka.{tool.replace('-', '_')}"
     texts = []
     for subcommand in SUBCOMMANDS.get(tool, [""]):
         args = [*([subcommand] if subcommand else []), "--help"]
         done = subprocess.run(
-            [sys.executable, "-m", module, *args], capture_output=True, text=True, timeout=60, check=True
+            [kafka_tool(tool), *args], capture_output=True, text=True, timeout=60, check=True
         )
         texts.append(done.stdout)
     return "\n".join(texts)
@@ -101,7 +100,7 @@ def test_every_option_of_the_older_tool_is_ours(tool):
     ("tool", "option"), [(tool, option) for tool, refused in REFUSED.items() for option in refused]
 )
 def test_an_option_that_makes_no_sense_here_says_so(tool, option):
-    command = [sys.executable, "-m", f"ottla.cli.kafka.{tool.replace('-', '_')}", option, "--files", "x.log"]
+    command = [kafka_tool(tool), option, "--files", "x.log"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

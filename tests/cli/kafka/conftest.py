@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.testing import Broker
+from tests.installed import kafka_tool
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class Tools:
 
     def command(self, tool: str, *args: object) -> list[str]:
         servers = [] if self.bootstrap is None else ["--bootstrap-server", self.bootstrap]
-        module = f"ottla.cli.kafka.{tool.replace('-', '_')}"
-        return [sys.executable, "-m", module, *servers, *map(str, args)]
+        return [kafka_tool(tool), *servers, *map(str, args)]
 
     def __call__(
         self, tool: str, *args: object, stdin: str = "", code: int | None = 0, **options: Any
