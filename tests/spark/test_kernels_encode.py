@@ -193,7 +193,7 @@ def test_without_numba_the_reference_does_it() -> None:
 import sys
 sys.modules["numba"] = None
 import pyarrow as pa
-from ottla.spark import kernels, reference
+from ottla.spark.kernels import kernels, reference
 assert kernels.encoding is reference
 [batch] = kernels.encode(pa.array([b"k"]), pa.array(["v"]), None, pa.array([1]))
 columns, next_offset = kernels.decode(batch, start=0, end=9, with_headers=True)
