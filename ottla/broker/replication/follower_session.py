@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.pending import PendingResponse
 from ottla.broker.replication.fetched_partition import UNKNOWN, ReplicaTarget
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.protocol.messages.fetch import (
@@ -23,6 +23,7 @@ from ottla.protocol.messages.fetch import (
 )
 
 if TYPE_CHECKING:
+    from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.replicas import Replicas
 
 Key = tuple[str | bytes, int]
@@ -44,7 +45,7 @@ class ReplicaSession:
         self.epoch = 0
         self._targets: dict[Key, ReplicaTarget] = {}
         self.due: dict[ReplicaTarget, None] = {}  # something may be said of these
-        self._waiting: Delayed | None = None
+        self._waiting: PendingResponse | None = None
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
@@ -52,7 +53,7 @@ class ReplicaSession:
         self._held: asyncio.TimerHandle | None = None  # until more may be sent to replicas that are throttled
         self._max_bytes = self._min_bytes = 0
 
-    def fetch(self, request: FetchRequest) -> FetchResponse | Delayed:
+    def fetch(self, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
         if self._waiting is not None:
             self._finish(self._waiting)  # the follower has news: it wants to be heard, and not to wait
         self.epoch += 1
@@ -71,13 +72,13 @@ class ReplicaSession:
             answers = self._answers()
             if answers is not None or request.max_wait_ms <= 0:
                 return self._respond(answers or [])
-        delayed = self._waiting = Delayed(self.connection)
+        pending = self._waiting = context.pending_response()
         self._deadline = self._loop.time() + request.max_wait_ms / 1000
         if self._timer is None:
             self._timer = self._loop.call_later(request.max_wait_ms / 1000, self._on_time)
         if cold:
             self._read_from_disk(cold)
-        return delayed
+        return pending
 
     @property
     def follows_something(self) -> bool:
@@ -236,7 +237,7 @@ class ReplicaSession:
         else:
             self._finish(waiting)
 
-    def _finish(self, waiting: Delayed) -> None:
+    def _finish(self, waiting: PendingResponse) -> None:
         """Say what there is, be it nothing."""
         self._waiting = None
         waiting.complete(self._respond([] if self._is_reading else self._answers(whatever=True) or []))

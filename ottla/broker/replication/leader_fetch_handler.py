@@ -10,7 +10,7 @@ import random
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.pending import PendingResponse
 from ottla.broker.replication.follower_session import ReplicaSession
 from ottla.broker.requests.fetch_sessions import INITIAL, SESSIONLESS
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -43,14 +43,14 @@ class ReplicaFetches:
 
     def handle(
         self, request: FetchRequest, context: RequestContext, replica_id: int
-    ) -> FetchResponse | Delayed:
+    ) -> FetchResponse | PendingResponse:
         context.cost = None  # quotas are for clients
         by_id = context.version >= _TOPIC_IDS
         try:
             session = self._session(request, context.connection, replica_id, by_id)
         except KafkaError as error:
             return FetchResponse(error_code=error.code)
-        return session.fetch(request)
+        return session.fetch(request, context)
 
     def _session(
         self, request: FetchRequest, connection: Connection, replica_id: int, by_id: bool
