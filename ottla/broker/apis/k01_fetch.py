@@ -55,7 +55,10 @@ _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as qu
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
     if replica_id >= 0:
-        return broker.replica_fetches.handle(request, context, replica_id)
+        context.cost = None  # quotas are for clients
+        return broker.replica_fetches.handle(
+            request, context.version, replica_id, context.connection, context.pending_response
+        )
     try:
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:

@@ -6,11 +6,10 @@ Partitions tell the session when something has happened to them, so that a fetch
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ottla.broker.network.connection import Connection
-from ottla.broker.network.pending import PendingResponse
 from ottla.broker.replication.fetched_partition import UNKNOWN, ReplicaTarget
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.protocol.messages.fetch import (
@@ -23,17 +22,38 @@ from ottla.protocol.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.replicas import Replicas
 
 Key = tuple[str | bytes, int]
+
+
+class FollowerConnection(Protocol):
+    """The connection that a follower fetches on; its session ends with it."""
+
+    closing: dict[object, Callable[[], None]]
+
+
+class PendingFetch(Protocol):
+    """The response to a fetch that waits, to be completed once."""
+
+    def complete(self, response: FetchResponse) -> None: ...
+
+    def complete_now(self, response: FetchResponse) -> None: ...
+
+
+PendingT = TypeVar("PendingT", bound=PendingFetch)
 
 
 class ReplicaSession:
     """What one follower fetches. Owner: the event loop."""
 
     def __init__(
-        self, replicas: Replicas, session_id: int, connection: Connection, replica_id: int, by_id: bool
+        self,
+        replicas: Replicas,
+        session_id: int,
+        connection: FollowerConnection,
+        replica_id: int,
+        by_id: bool,
     ) -> None:
         self._replicas = replicas
         self._id = session_id
@@ -45,7 +65,7 @@ class ReplicaSession:
         self.epoch = 0
         self._targets: dict[Key, ReplicaTarget] = {}
         self.due: dict[ReplicaTarget, None] = {}  # something may be said of these
-        self._waiting: PendingResponse | None = None
+        self._waiting: PendingFetch | None = None
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
@@ -53,7 +73,7 @@ class ReplicaSession:
         self._held: asyncio.TimerHandle | None = None  # until more may be sent to replicas that are throttled
         self._max_bytes = self._min_bytes = 0
 
-    def fetch(self, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
+    def fetch(self, request: FetchRequest, respond_later: Callable[[], PendingT]) -> FetchResponse | PendingT:
         if self._waiting is not None:
             self._finish(self._waiting)  # the follower has news: it wants to be heard, and not to wait
         self.epoch += 1
@@ -72,7 +92,7 @@ class ReplicaSession:
             answers = self._answers()
             if answers is not None or request.max_wait_ms <= 0:
                 return self._respond(answers or [])
-        pending = self._waiting = context.pending_response()
+        pending = self._waiting = respond_later()
         self._deadline = self._loop.time() + request.max_wait_ms / 1000
         if self._timer is None:
             self._timer = self._loop.call_later(request.max_wait_ms / 1000, self._on_time)
@@ -237,7 +257,7 @@ class ReplicaSession:
         else:
             self._finish(waiting)
 
-    def _finish(self, waiting: PendingResponse) -> None:
+    def _finish(self, waiting: PendingFetch) -> None:
         """Say what there is, be it nothing."""
         self._waiting = None
         waiting.complete(self._respond([] if self._is_reading else self._answers(whatever=True) or []))

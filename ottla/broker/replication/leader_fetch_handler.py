@@ -7,17 +7,14 @@ says which rule both sides keep.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.network.connection import Connection
-from ottla.broker.network.pending import PendingResponse
-from ottla.broker.replication.follower_session import ReplicaSession
-from ottla.broker.requests.fetch_sessions import INITIAL, SESSIONLESS
+from ottla.broker.replication.follower_session import FollowerConnection, PendingT, ReplicaSession
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.replicas import Replicas
 
 _TOPIC_IDS = 13
@@ -42,22 +39,25 @@ class ReplicaFetches:
         }
 
     def handle(
-        self, request: FetchRequest, context: RequestContext, replica_id: int
-    ) -> FetchResponse | PendingResponse:
-        context.cost = None  # quotas are for clients
-        by_id = context.version >= _TOPIC_IDS
+        self,
+        request: FetchRequest,
+        version: int,
+        replica_id: int,
+        connection: FollowerConnection,
+        respond_later: Callable[[], PendingT],
+    ) -> FetchResponse | PendingT:
         try:
-            session = self._session(request, context.connection, replica_id, by_id)
+            session = self._session(request, connection, replica_id, by_id=version >= _TOPIC_IDS)
         except KafkaError as error:
             return FetchResponse(error_code=error.code)
-        return session.fetch(request, context)
+        return session.fetch(request, respond_later)
 
     def _session(
-        self, request: FetchRequest, connection: Connection, replica_id: int, by_id: bool
+        self, request: FetchRequest, connection: FollowerConnection, replica_id: int, by_id: bool
     ) -> ReplicaSession:
-        if request.session_epoch == SESSIONLESS:
+        if request.session_epoch == FINAL_EPOCH:
             return ReplicaSession(self._replicas, 0, connection, replica_id, by_id)
-        if request.session_epoch == INITIAL:
+        if request.session_epoch == INITIAL_EPOCH:
             self._close(request.session_id)
             while (session_id := random.randint(1, 2**31 - 1)) in self._sessions:
                 pass
