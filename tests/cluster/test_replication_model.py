@@ -15,8 +15,8 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.replication.fetched_partition import ReplicaTarget
 from ottla.cluster.partition import Partition
+from ottla.cluster.replication.fetched_partition import ReplicaTarget
 from ottla.cluster.replication.leader_state import Surroundings
 from ottla.cluster.replication.truncation import truncation_offset
 from ottla.log.config import LogConfig

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.lifecycle.failed_disks import FailedDisks
 from ottla.broker.lifecycle.missing_logs import irreplaceable
-from ottla.broker.replication.leadership_backing import Backing
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.controller import Controller
@@ -19,6 +18,7 @@ from ottla.cluster.controller.partition_states import PartitionStates
 from ottla.cluster.controller.suspicions import Suspicions
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
+from ottla.cluster.replication.follower_confirmation import Backing
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage

@@ -9,9 +9,9 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
-    from ottla.broker.replication.follower_session import ReplicaSession
     from ottla.cluster.partition import Partition
     from ottla.cluster.replicas import Replicas
+    from ottla.cluster.replication.follower_session import ReplicaSession
 
 UNKNOWN = -1
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ottla.broker.replication.fetched_partition import UNKNOWN, ReplicaTarget
+from ottla.cluster.replication.fetched_partition import UNKNOWN, ReplicaTarget
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.replication.follower_session import FollowerConnection, PendingT, ReplicaSession
+from ottla.cluster.replication.follower_session import FollowerConnection, PendingT, ReplicaSession
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchRequest, FetchResponse
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from time import monotonic
 
-from ottla.broker.replication.leadership_backing import Backing
+from ottla.cluster.replication.follower_confirmation import Backing
 from tests.cluster.replicated import Brokers, brokers, until
 
 

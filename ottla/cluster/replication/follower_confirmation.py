@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.broker.replication.leader_fetch_handler import ReplicaFetches
     from ottla.cluster.replicas import Replicas
+    from ottla.cluster.replication.leader_fetch_handler import ReplicaFetches
 
 # A follower that has not fetched for so long may have another leader.
 _SILENCE_SECONDS = 2.0
