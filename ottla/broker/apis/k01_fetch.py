@@ -8,7 +8,7 @@ Behaviour
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
 - From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
-  in the consumer's rack (KIP-392). Fetches of followers themselves are handled in `replica_fetches`.
+  in the consumer's rack (KIP-392). Followers' own fetches are handled in `cluster.replication`.
 - read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
   what they get: they leave those records out themselves.
 
@@ -56,7 +56,7 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
     if replica_id >= 0:
         context.cost = None  # quotas are for clients
-        return broker.replica_fetches.handle(
+        return broker.leader_fetch_handler.handle(
             request, context.version, replica_id, context.connection, context.pending_response
         )
     try:

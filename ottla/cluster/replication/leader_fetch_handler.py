@@ -1,7 +1,7 @@
-"""The leader's side of replication: fetches of followers, which see the log to its very end.
+"""The leader's half of replication: answers the fetches of followers, which see the log to its very end.
 
-A follower has one session on one connection; `ottla.cluster.replication.follower_fetcher`
-says which rule both sides keep.
+A follower has one session on one connection. `follower_fetcher` is the follower's half, and describes the rule that
+both keep.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.cluster.replication.follower_session import FollowerConnection, PendingT, ReplicaSession
+from ottla.cluster.replication.follower_session import FollowerConnection, FollowerSession, PendingT
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchRequest, FetchResponse
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _TOPIC_IDS = 13
 
 
-class ReplicaFetches:
+class LeaderFetchHandler:
     """The sessions of followers with this broker. Owner: the event loop."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._sessions: dict[int, ReplicaSession] = {}
+        self._sessions: dict[int, FollowerSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def followers(self, since: float) -> set[int]:
-        """Brokers that follow something here, and have asked for it since then (of the monotonic clock)."""
+        """Brokers that follow a partition of this one and have fetched since then (of the monotonic clock)."""
         return {
             session.replica_id
             for session in self._sessions.values()
@@ -54,14 +54,14 @@ class ReplicaFetches:
 
     def _session(
         self, request: FetchRequest, connection: FollowerConnection, replica_id: int, by_id: bool
-    ) -> ReplicaSession:
+    ) -> FollowerSession:
         if request.session_epoch == FINAL_EPOCH:
-            return ReplicaSession(self._replicas, 0, connection, replica_id, by_id)
+            return FollowerSession(self._replicas, 0, connection, replica_id, by_id)
         if request.session_epoch == INITIAL_EPOCH:
             self._close(request.session_id)
             while (session_id := random.randint(1, 2**31 - 1)) in self._sessions:
                 pass
-            session = ReplicaSession(self._replicas, session_id, connection, replica_id, by_id)
+            session = FollowerSession(self._replicas, session_id, connection, replica_id, by_id)
             self._sessions[session_id] = session
             connection.closing[session] = lambda: self._close(session_id)
             return session
