@@ -1,40 +1,37 @@
-"""The leader's side of replication: fetches of followers, which see the log to its very end.
+"""The leader's half of replication: answers the fetches of followers, which see the log to its very end.
 
-A follower has one session on one connection; `ottla.cluster.replication.follower_fetcher`
-says which rule both sides keep.
+A follower has one session on one connection. `follower_fetcher` is the follower's half, and describes the rule that
+both keep.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.network.connection import Connection
-from ottla.broker.network.delayed import Delayed
-from ottla.broker.replication.follower_session import ReplicaSession
-from ottla.broker.requests.fetch_sessions import INITIAL, SESSIONLESS
+from ottla.cluster.replication.follower_session import FollowerConnection, FollowerSession, PendingT
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.fetch import FINAL_EPOCH, INITIAL_EPOCH, FetchRequest, FetchResponse
 
 if TYPE_CHECKING:
-    from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.replicas import Replicas
 
 _TOPIC_IDS = 13
 
 
-class ReplicaFetches:
+class LeaderFetchHandler:
     """The sessions of followers with this broker. Owner: the event loop."""
 
     def __init__(self, replicas: Replicas) -> None:
         self._replicas = replicas
-        self._sessions: dict[int, ReplicaSession] = {}
+        self._sessions: dict[int, FollowerSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def followers(self, since: float) -> set[int]:
-        """Brokers that follow something here, and have asked for it since then (of the monotonic clock)."""
+        """Brokers that follow a partition of this one and have fetched since then (of the monotonic clock)."""
         return {
             session.replica_id
             for session in self._sessions.values()
@@ -42,26 +39,29 @@ class ReplicaFetches:
         }
 
     def handle(
-        self, request: FetchRequest, context: RequestContext, replica_id: int
-    ) -> FetchResponse | Delayed:
-        context.cost = None  # quotas are for clients
-        by_id = context.version >= _TOPIC_IDS
+        self,
+        request: FetchRequest,
+        version: int,
+        replica_id: int,
+        connection: FollowerConnection,
+        respond_later: Callable[[], PendingT],
+    ) -> FetchResponse | PendingT:
         try:
-            session = self._session(request, context.connection, replica_id, by_id)
+            session = self._session(request, connection, replica_id, by_id=version >= _TOPIC_IDS)
         except KafkaError as error:
             return FetchResponse(error_code=error.code)
-        return session.fetch(request)
+        return session.fetch(request, respond_later)
 
     def _session(
-        self, request: FetchRequest, connection: Connection, replica_id: int, by_id: bool
-    ) -> ReplicaSession:
-        if request.session_epoch == SESSIONLESS:
-            return ReplicaSession(self._replicas, 0, connection, replica_id, by_id)
-        if request.session_epoch == INITIAL:
+        self, request: FetchRequest, connection: FollowerConnection, replica_id: int, by_id: bool
+    ) -> FollowerSession:
+        if request.session_epoch == FINAL_EPOCH:
+            return FollowerSession(self._replicas, 0, connection, replica_id, by_id)
+        if request.session_epoch == INITIAL_EPOCH:
             self._close(request.session_id)
             while (session_id := random.randint(1, 2**31 - 1)) in self._sessions:
                 pass
-            session = ReplicaSession(self._replicas, session_id, connection, replica_id, by_id)
+            session = FollowerSession(self._replicas, session_id, connection, replica_id, by_id)
             self._sessions[session_id] = session
             connection.closing[session] = lambda: self._close(session_id)
             return session

@@ -1,17 +1,16 @@
-"""One follower's fetches: what is due to it, and when it is told.
+"""One follower's fetch session: what is due to it, and when its fetch is answered.
 
-Partitions tell the session when something has happened to them, so that a fetch looks at those only.
+Partitions notify the session when something has happened to them, so that a fetch looks at those only.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ottla.broker.network.connection import Connection
-from ottla.broker.network.delayed import Delayed
-from ottla.broker.replication.fetched_partition import UNKNOWN, ReplicaTarget
+from ottla.cluster.replication.fetched_partition import UNKNOWN, FetchedPartition
 from ottla.log.cold_reads import ColdRange, cold_range
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -28,11 +27,33 @@ if TYPE_CHECKING:
 Key = tuple[str | bytes, int]
 
 
-class ReplicaSession:
+class FollowerConnection(Protocol):
+    """The connection that a follower fetches on; its session ends with it."""
+
+    closing: dict[object, Callable[[], None]]
+
+
+class PendingFetch(Protocol):
+    """The response to a fetch that waits, to be completed once."""
+
+    def complete(self, response: FetchResponse) -> None: ...
+
+    def complete_now(self, response: FetchResponse) -> None: ...
+
+
+PendingT = TypeVar("PendingT", bound=PendingFetch)
+
+
+class FollowerSession:
     """What one follower fetches. Owner: the event loop."""
 
     def __init__(
-        self, replicas: Replicas, session_id: int, connection: Connection, replica_id: int, by_id: bool
+        self,
+        replicas: Replicas,
+        session_id: int,
+        connection: FollowerConnection,
+        replica_id: int,
+        by_id: bool,
     ) -> None:
         self._replicas = replicas
         self._id = session_id
@@ -42,9 +63,9 @@ class ReplicaSession:
         self._loop = asyncio.get_running_loop()
         self.connection = connection
         self.epoch = 0
-        self._targets: dict[Key, ReplicaTarget] = {}
-        self.due: dict[ReplicaTarget, None] = {}  # something may be said of these
-        self._waiting: Delayed | None = None
+        self._targets: dict[Key, FetchedPartition] = {}
+        self.due: dict[FetchedPartition, None] = {}  # there may be something to say about these
+        self._waiting: PendingFetch | None = None
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._is_woken = False
@@ -52,9 +73,9 @@ class ReplicaSession:
         self._held: asyncio.TimerHandle | None = None  # until more may be sent to replicas that are throttled
         self._max_bytes = self._min_bytes = 0
 
-    def fetch(self, request: FetchRequest) -> FetchResponse | Delayed:
+    def fetch(self, request: FetchRequest, respond_later: Callable[[], PendingT]) -> FetchResponse | PendingT:
         if self._waiting is not None:
-            self._finish(self._waiting)  # the follower has news: it wants to be heard, and not to wait
+            self._finish(self._waiting)  # the follower has something new to ask, and would rather not wait
         self.epoch += 1
         self.asked_at = monotonic()
         for topic in request.topics:
@@ -71,13 +92,13 @@ class ReplicaSession:
             answers = self._answers()
             if answers is not None or request.max_wait_ms <= 0:
                 return self._respond(answers or [])
-        delayed = self._waiting = Delayed(self.connection)
+        pending = self._waiting = respond_later()
         self._deadline = self._loop.time() + request.max_wait_ms / 1000
         if self._timer is None:
             self._timer = self._loop.call_later(request.max_wait_ms / 1000, self._on_time)
         if cold:
             self._read_from_disk(cold)
-        return delayed
+        return pending
 
     @property
     def follows_something(self) -> bool:
@@ -101,7 +122,7 @@ class ReplicaSession:
         key = (name, asked.partition)
         target = self._targets.get(key)
         if target is None:
-            target = self._targets[key] = ReplicaTarget(self, name, asked.partition)
+            target = self._targets[key] = FetchedPartition(self, name, asked.partition)
         self.due[target] = None
         target.name(asked, self._replicas, self.replica_id)
 
@@ -111,10 +132,10 @@ class ReplicaSession:
             target.bind(None)
             self.due.pop(target, None)
 
-    # What it is told
+    # What the response says
 
     def _cold_ranges(self) -> list[ColdRange]:
-        """What would have to wait for the disk."""
+        """What has to be read from disk first."""
         found = []
         for target in self.due:
             partition = target.reads
@@ -126,10 +147,10 @@ class ReplicaSession:
                     found.append(cold)
         return found
 
-    def _answers(self, *, whatever: bool = False) -> list[tuple[ReplicaTarget, PartitionData]] | None:
-        """What there is to say now; None if that is less than was asked for, unless `whatever` will do."""
-        answers: list[tuple[ReplicaTarget, PartitionData]] = []
-        said: list[ReplicaTarget] = []
+    def _answers(self, *, whatever: bool = False) -> list[tuple[FetchedPartition, PartitionData]] | None:
+        """What there is to say now; None if that is less than min_bytes, unless `whatever` there is will do."""
+        answers: list[tuple[FetchedPartition, PartitionData]] = []
+        said: list[FetchedPartition] = []
         left, size, urgent = self._max_bytes, 0, whatever
         throttle, throttled_size, is_held = self._replicas.leader_throttle, 0, False
         for target in self.due:
@@ -170,8 +191,8 @@ class ReplicaSession:
             del self.due[target]
         return answers
 
-    def _is_throttled(self, target: ReplicaTarget) -> bool:
-        """Whether it is a replica to be held back, for which there are records."""
+    def _is_throttled(self, target: FetchedPartition) -> bool:
+        """Whether there are records for it that the replication throttle may hold back."""
         partition = target.reads
         return (
             partition is not None
@@ -183,7 +204,7 @@ class ReplicaSession:
         self._held = None
         self.wake()
 
-    def _respond(self, answers: list[tuple[ReplicaTarget, PartitionData]]) -> FetchResponse:
+    def _respond(self, answers: list[tuple[FetchedPartition, PartitionData]]) -> FetchResponse:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         for target, answer in answers:
             if answer.error_code or answer.records or answer.diverging_epoch is not None:
@@ -236,8 +257,8 @@ class ReplicaSession:
         else:
             self._finish(waiting)
 
-    def _finish(self, waiting: Delayed) -> None:
-        """Say what there is, be it nothing."""
+    def _finish(self, waiting: PendingFetch) -> None:
+        """Respond with what there is, even if that is nothing."""
         self._waiting = None
         waiting.complete(self._respond([] if self._is_reading else self._answers(whatever=True) or []))
 

@@ -1,17 +1,17 @@
-"""Who vouches for a leader while ZooKeeper cannot."""
+"""Followers confirm that a leader still leads while ZooKeeper cannot."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from time import monotonic
 
-from ottla.broker.replication.leadership_backing import Backing
+from ottla.cluster.replication.follower_confirmation import FollowerConfirmation
 from tests.cluster.replicated import Brokers, brokers, until
 
 
-def backing(cluster: Brokers) -> Backing:
+def confirmation(cluster: Brokers) -> FollowerConfirmation:
     broker = cluster.servers[0].broker
-    return Backing(0, broker.replicas, broker.replica_fetches)
+    return FollowerConfirmation(0, broker.replicas, broker.leader_fetch_handler)
 
 
 async def test_a_leader_is_certain_while_all_who_are_in_sync_follow(tmp_path: Path) -> None:
@@ -19,12 +19,12 @@ async def test_a_leader_is_certain_while_all_who_are_in_sync_follow(tmp_path: Pa
         await cluster.create("t")
         await cluster.produce(0, "a")
         now = monotonic()
-        assert now < backing(cluster).until(now) < now + 1
-        assert backing(cluster).until(now + 3) == 0, "they have been silent for too long"
+        assert now < confirmation(cluster).until(now) < now + 1
+        assert confirmation(cluster).until(now + 3) == 0, "they have been silent for too long"
         await cluster.kill(2)
-        fetches = cluster.servers[0].broker.replica_fetches
+        fetches = cluster.servers[0].broker.leader_fetch_handler
         await until(lambda: fetches.followers(0) == {1})
-        assert backing(cluster).until(now) == 0
+        assert confirmation(cluster).until(now) == 0
 
 
 async def test_who_may_have_joined_the_isr_could_be_elected(tmp_path: Path) -> None:
@@ -33,12 +33,12 @@ async def test_who_may_have_joined_the_isr_could_be_elected(tmp_path: Path) -> N
         await cluster.produce(0, "a")
         await cluster.kill(2)
         await cluster.change("t", isr=(0, 1))
-        fetches = cluster.servers[0].broker.replica_fetches
+        fetches = cluster.servers[0].broker.leader_fetch_handler
         await until(lambda: fetches.followers(0) == {1})
         now = monotonic()
-        assert backing(cluster).until(now) > now
+        assert confirmation(cluster).until(now) > now
         cluster.held(0).leading.in_sync.ask((0, 1, 2))
-        assert backing(cluster).until(now) == 0
+        assert confirmation(cluster).until(now) == 0
 
 
 async def test_both_answers_hold_for_a_little_while(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ async def test_both_answers_hold_for_a_little_while(tmp_path: Path) -> None:
         await cluster.create("t")
         await cluster.produce(0, "a")
         in_sync = cluster.held(0).leading.in_sync
-        vouched, now = backing(cluster), monotonic()
+        vouched, now = confirmation(cluster), monotonic()
         in_sync.ask((0, 1, 2, 3))
         assert vouched.until(now) < now
         assert in_sync.learn((0, 1, 2), 1)

@@ -1,4 +1,4 @@
-"""A partition as one follower sees it: what it has asked for, and what there is to say."""
+"""A partition in a follower's fetch session: what the follower has asked for, and what there is to answer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
-    from ottla.broker.replication.follower_session import ReplicaSession
     from ottla.cluster.partition import Partition
     from ottla.cluster.replicas import Replicas
+    from ottla.cluster.replication.follower_session import FollowerSession
 
 UNKNOWN = -1
 
 
-class ReplicaTarget:
-    """Watches the partition that it is bound to. Owner: the event loop."""
+class FetchedPartition:
+    """Watches the partition that it is bound to, and marks itself as due in its session when something happens.
+
+    Owner: the event loop.
+    """
 
     __slots__ = (
         "bound",
@@ -34,7 +37,7 @@ class ReplicaTarget:
         "topic",
     )
 
-    def __init__(self, session: ReplicaSession, topic: str | bytes, index: int) -> None:
+    def __init__(self, session: FollowerSession, topic: str | bytes, index: int) -> None:
         self.session = session
         self.topic = topic
         self.index = index
@@ -77,7 +80,7 @@ class ReplicaTarget:
         self.fetch_offset = asked.fetch_offset
         self.current_leader_epoch = asked.current_leader_epoch
         self.max_bytes = asked.partition_max_bytes
-        # An answer that crossed this request on its way was not for the follower any more: it may have heard nothing.
+        # The follower ignores a response that crossed this request, so it may have learned nothing from it.
         self.sent_high_watermark = UNKNOWN
         self.sent_log_start_offset = asked.log_start_offset
         try:
@@ -85,7 +88,7 @@ class ReplicaTarget:
             if self.diverges(partition, asked.last_fetched_epoch):
                 return
             if partition.leading is None:
-                # A replica that is new, and was quicker to hear of it: it is to ask again when it can be counted.
+                # A new replica that heard of it before we did: it asks again when we can count it.
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             partition.leading.fetched(replica_id, asked.fetch_offset, asked.log_start_offset)
         except KafkaError as error:
@@ -105,7 +108,7 @@ class ReplicaTarget:
         return partition
 
     def diverges(self, partition: Partition, last_fetched_epoch: int) -> bool:
-        """Whether the follower has what this log has not, as its last epoch tells; then it hears where to cut."""
+        """Whether the follower has, by its last epoch, what our log has not; then the answer says where to truncate."""
         log, offset = partition.log, self.fetch_offset
         if last_fetched_epoch >= 0:
             epoch, end_offset = log.epoch_end_offset(last_fetched_epoch)
@@ -118,11 +121,11 @@ class ReplicaTarget:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         return False
 
-    # What it is told
+    # What the response says
 
     @property
     def reads(self) -> Partition | None:
-        """What its records come from, unless it is to be told something else."""
+        """Where its records come from, unless the answer is an error or a divergence."""
         return None if self.error or self.diverging is not None else self.bound
 
     def answer(self, replicas: Replicas, left: int, *, min_one: bool) -> PartitionData | None:
