@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.formats.formats import Format, json, raw, text
 from ottla.spark.formats.json_times import time_zone
 from ottla.spark.formats.json_types import check_type
+from ottla.spark.formats.value_format import Format, json, raw, text
 from ottla.spark.source.option_names import OptionError
 
 if TYPE_CHECKING:
