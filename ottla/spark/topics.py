@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.spark import queries
 from ottla.spark.formats import value_format as formats
 from ottla.spark.formats.value_format import as_format
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

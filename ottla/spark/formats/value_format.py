@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 _WHOLE_TYPE = re.compile(r"(STRUCT|ARRAY|MAP)\s*<", re.IGNORECASE)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.spark import kernels
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 #: Rows without a key share a partition in runs of at least so many, because large batches are cheap ones.
 _RUN = 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.cluster import shared_cluster
 from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction, TransactionClient
+from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.batch_commit import (
     BatchCommit,
     abort_leftovers,
@@ -29,7 +30,6 @@ from ottla.spark.sink.exactly_once.task_transaction import Attempt
 from ottla.spark.sink.row_chunks import check_schema
 from ottla.spark.sink.sink_options import SinkOptions, parse_sink_options
 from ottla.spark.sink.task import prepare_rows, write_rows
-from ottla.spark.source.option_names import OptionError
 
 if TYPE_CHECKING:
     import pyarrow as pa

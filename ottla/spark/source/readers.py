@@ -16,9 +16,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.client.cluster import shared_cluster
+from ottla.spark.options import OptionError
 from ottla.spark.sink.writers import OttlaStreamWriter, OttlaWriter, batch_writer, stream_writer
 from ottla.spark.source.connector_columns import column_types
-from ottla.spark.source.option_names import OptionError
 from ottla.spark.source.partition_planning import plan_batch
 from ottla.spark.source.range_reader import current_range, read_range
 from ottla.spark.source.ranges import OffsetRange, offsets_from_json, offsets_to_json

@@ -1,4 +1,4 @@
-"""The options of the data source, with the names and meanings of Spark's Kafka connector, checked as a whole."""
+"""The options of reading, with the names and meanings of Spark's Kafka connector, checked as a whole."""
 
 from __future__ import annotations
 
@@ -11,13 +11,52 @@ from ottla.client.cluster import TopicPartition
 from ottla.client.fetch import FetchOptions
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.settings import Settings
-from ottla.spark.options import client_settings
-from ottla.spark.source.option_names import STRATEGIES, OptionError, check_names
+from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 from ottla.spark.source.positions import Position, parse_offsets, parse_timestamp, parse_timestamps
 from ottla.spark.source.typed_options import TypedOptions, parse_typed_options
 
+_STRATEGIES = ("assign", "subscribe", "subscribePattern")
+
+# fmt: off
+SOURCE_OPTIONS = (
+    *_STRATEGIES,
+    "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "failOnDataLoss", "includeHeaders", "groupIdPrefix", "ottla.commit.group",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
+    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "keyFormat", "keySchema", "valueFormat", "valueSchema", "badRows", "deadLetterTopic", "timeZone",
+)
+
+_KNOWN = KnownOptions(
+    SOURCE_OPTIONS,
+    kafka=(
+        *SECURITY_OPTIONS,
+        "bootstrap.servers", "client.id", "default.api.timeout.ms", "fetch.max.wait.ms", "fetch.min.bytes", "group.id",
+        "isolation.level", "max.partition.fetch.bytes", "request.timeout.ms", "retry.backoff.ms",
+    ),
+    # This consumer joins no group and keeps no buffers.
+    without_effect=(
+        "allow.auto.create.topics", "check.crcs", "client.dns.lookup", "client.rack", "connections.max.idle.ms",
+        "exclude.internal.topics", "fetch.max.bytes", "group.instance.id", "group.protocol", "heartbeat.interval.ms",
+        "max.poll.interval.ms", "max.poll.records", "metadata.max.age.ms", "partition.assignment.strategy",
+        "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retry.backoff.max.ms",
+        "send.buffer.bytes", "session.timeout.ms",
+    ),
+    refused={
+        "auto.offset.reset": "use startingOffsets",
+        "enable.auto.commit": "offsets are kept in the checkpoint; with kafka.group.id they are committed as well",
+        "interceptor.classes": "there are no interceptors",
+        "key.deserializer": "use keyFormat, or DataFrame functions on the column",
+        "value.deserializer": "use valueFormat, or DataFrame functions on the column",
+    },
+    no_path="load() takes no path: name the topic with .option('subscribe', …).",
+)
+# fmt: on
+
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
+_ISOLATION = {"read_committed": READ_COMMITTED, "read_uncommitted": READ_UNCOMMITTED}
+_MAX_TRIGGER_DELAY = 15 * 60.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +84,7 @@ class SourceOptions:
     include_headers: bool = False
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
-    max_trigger_delay: float = 15 * 60
+    max_trigger_delay: float = _MAX_TRIGGER_DELAY
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     poll_timeout: float = 120.0
@@ -66,174 +105,118 @@ class SourceOptions:
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:
     """Without `streaming`, what only one kind of query refuses is let through."""
-    return _Parser(options).parse(streaming)
+    given = Options(options, _KNOWN)
+    defaults = FetchOptions()
+    parsed = SourceOptions(
+        settings=_settings(given),
+        subscription=_subscription(given),
+        starting=_starting(given, streaming),
+        ending=_ending(given, streaming),
+        fetch=FetchOptions(
+            max_bytes=given.count("kafka.max.partition.fetch.bytes") or defaults.max_bytes,
+            min_bytes=given.count("kafka.fetch.min.bytes") or defaults.min_bytes,
+            max_wait_ms=given.count("kafka.fetch.max.wait.ms") or defaults.max_wait_ms,
+            isolation_level=given.choice("kafka.isolation.level", _ISOLATION, READ_UNCOMMITTED),
+        ),
+        fail_on_data_loss=given.flag("failOnDataLoss", True),
+        include_headers=given.flag("includeHeaders", False),
+        max_offsets_per_trigger=given.count("maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=given.count("minOffsetsPerTrigger"),
+        max_trigger_delay=_duration(given, "maxTriggerDelay", _MAX_TRIGGER_DELAY),
+        min_partitions=given.count("minPartitions"),
+        max_records_per_partition=given.count("maxRecordsPerPartition"),
+        poll_timeout=given.seconds("kafkaConsumer.pollTimeoutMs", 120_000),
+        commit_group=given.text("ottla.commit.group") or given.text("kafka.group.id"),
+        typed=parse_typed_options(given),
+        follow=_follows(given),
+    )
+    least, most = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"minOffsetsPerTrigger ({least}) is larger than maxOffsetsPerTrigger ({most}).")
+    if parsed.follow and (parsed.min_partitions or parsed.max_records_per_partition):
+        raise OptionError("endingOffsets=current cannot be used where partitions are split among tasks.")
+    return parsed
 
 
-def wants_headers(options: Mapping[str, str]) -> bool:
-    return _Parser(options).flag("includeHeaders", False)
+def _duration(given: Options, name: str, default: float) -> float:
+    text = given.text(name)
+    if text is None:
+        return default
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or (found[2] or "ms") not in _UNITS:
+        raise OptionError(f"{name} must be a time such as 500ms, 30s or 15m, not '{text}'.")
+    return int(found[1]) * _UNITS[found[2] or "ms"]
 
 
-class _Parser:
-    """Looks options up in any case, and says what is wrong with one in a sentence that names it."""
+def _settings(given: Options) -> Settings:
+    settings = given.client_settings()
+    retries = given.count("fetchOffset.numRetries")
+    interval = given.count("fetchOffset.retryIntervalMs")
+    if interval is not None:
+        settings = replace(settings, retry_backoff=interval / 1000)
+    if retries is not None:
+        settings = replace(settings, api_timeout=retries * settings.retry_backoff)
+    return settings
 
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = {name.lower(): value for name, value in options.items()}
 
-    def parse(self, streaming: bool | None) -> SourceOptions:
-        check_names(self._options)
-        parsed = SourceOptions(
-            settings=self._settings(),
-            subscription=self._subscription(),
-            starting=self._starting(streaming),
-            ending=self._ending(streaming),
-            fetch=FetchOptions(
-                max_bytes=self.count("kafka.max.partition.fetch.bytes") or FetchOptions().max_bytes,
-                min_bytes=self.count("kafka.fetch.min.bytes") or FetchOptions().min_bytes,
-                max_wait_ms=self.count("kafka.fetch.max.wait.ms") or FetchOptions().max_wait_ms,
-                isolation_level=self._isolation_level(),
-            ),
-            fail_on_data_loss=self.flag("failOnDataLoss", True),
-            include_headers=self.flag("includeHeaders", False),
-            max_offsets_per_trigger=self.count("maxOffsetsPerTrigger"),
-            min_offsets_per_trigger=self.count("minOffsetsPerTrigger"),
-            max_trigger_delay=self._duration("maxTriggerDelay", 15 * 60),
-            min_partitions=self.count("minPartitions"),
-            max_records_per_partition=self.count("maxRecordsPerPartition"),
-            poll_timeout=(self.count("kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
-            commit_group=self.text("ottla.commit.group") or self.text("kafka.group.id"),
-            typed=parse_typed_options(self._options),
-            follow=self._follows,
+def _subscription(given: Options) -> Subscription:
+    named = [name for name in _STRATEGIES if given.text(name) is not None]
+    if len(named) != 1:
+        raise OptionError(
+            f"Exactly one of {', '.join(_STRATEGIES)} must say what to read"
+            + (f", not {' and '.join(named)}." if named else ".")
         )
-        self._check_limits(parsed)
-        return parsed
+    text = given.text(named[0]) or ""
+    if named == ["subscribe"]:
+        topics = tuple(topic.strip() for topic in text.split(",") if topic.strip())
+        if not topics:
+            raise OptionError("subscribe must name at least one topic.")
+        return Subscription(topics=topics)
+    if named == ["subscribePattern"]:
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise OptionError(f"subscribePattern '{text}' is not a regular expression: {error}.") from None
+        return Subscription(pattern=text)
+    return Subscription(assigned=_parse_assign(text))
 
-    # Single options
 
-    def text(self, name: str) -> str | None:
-        return self._options.get(name.lower())
+def _starting(given: Options, streaming: bool | None) -> Position:
+    strategies = {"error": None, "latest": LATEST}
+    beyond = given.choice("startingOffsetsByTimestampStrategy", strategies, None)
+    position = _position(given, "starting", beyond, LATEST if streaming else EARLIEST)
+    if streaming is False and LATEST in position.bounds:
+        raise OptionError("startingOffsets cannot be latest in a batch query: nothing would be read.")
+    return position
 
-    def flag(self, name: str, default: bool) -> bool:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.strip().lower() not in ("true", "false"):
-            raise OptionError(f"{name} must be true or false, not '{text}'.")
-        return text.strip().lower() == "true"
 
-    def count(self, name: str) -> int | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        if not text.strip().isdigit() or int(text) == 0:
-            raise OptionError(f"{name} must be a whole number above 0, not '{text}'.")
-        return int(text)
+def _ending(given: Options, streaming: bool | None) -> Position:
+    if streaming:
+        for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"):
+            if given.text(name):
+                raise OptionError(f"{name} cannot be used in a streaming query, which has no end.")
+    position = _position(given, "ending", LATEST, LATEST)
+    if EARLIEST in position.bounds:
+        raise OptionError("endingOffsets cannot be earliest: nothing would be read.")
+    return position
 
-    def _duration(self, name: str, default: float) -> float:
-        text = self.text(name)
-        if text is None:
-            return default
-        found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
-        if found is None or (found[2] or "ms") not in _UNITS:
-            raise OptionError(f"{name} must be a time such as 500ms, 30s or 15m, not '{text}'.")
-        return int(found[1]) * _UNITS[found[2] or "ms"]
 
-    # What several options say together
+def _follows(given: Options) -> bool:
+    return (given.text("endingOffsets") or "").strip().lower() == "current"
 
-    def _settings(self) -> Settings:
-        properties = {
-            name.removeprefix("kafka."): value
-            for name, value in self._options.items()
-            if name.startswith("kafka.")
-        }
-        settings = client_settings(properties)
-        retries = self.count("fetchOffset.numRetries")
-        interval = self.count("fetchOffset.retryIntervalMs")
-        if interval is not None:
-            settings = replace(settings, retry_backoff=interval / 1000)
-        if retries is not None:
-            settings = replace(settings, api_timeout=retries * settings.retry_backoff)
-        return settings
 
-    def _subscription(self) -> Subscription:
-        given = [name for name in STRATEGIES if self.text(name) is not None]
-        if len(given) != 1:
-            raise OptionError(
-                f"Exactly one of {', '.join(STRATEGIES)} must say what to read"
-                + (f", not {' and '.join(given)}." if given else ".")
-            )
-        [name] = given
-        text = self.text(name) or ""
-        if name == "subscribe":
-            topics = tuple(topic.strip() for topic in text.split(",") if topic.strip())
-            if not topics:
-                raise OptionError("subscribe must name at least one topic.")
-            return Subscription(topics=topics)
-        if name == "subscribePattern":
-            try:
-                re.compile(text)
-            except re.error as error:
-                raise OptionError(
-                    f"subscribePattern '{text}' is not a regular expression: {error}."
-                ) from None
-            return Subscription(pattern=text)
-        return Subscription(assigned=_parse_assign(text))
-
-    def _starting(self, streaming: bool | None) -> Position:
-        strategy = (self.text("startingOffsetsByTimestampStrategy") or "error").lower()
-        if strategy not in ("error", "latest"):
-            raise OptionError(
-                f"startingOffsetsByTimestampStrategy must be error or latest, not '{strategy}'."
-            )
-        beyond = LATEST if strategy == "latest" else None
-        position = self._position("starting", beyond, LATEST if streaming else EARLIEST)
-        if streaming is False and LATEST in position.bounds:
-            raise OptionError("startingOffsets cannot be latest in a batch query: nothing would be read.")
-        return position
-
-    def _ending(self, streaming: bool | None) -> Position:
-        given = [
-            name
-            for name in ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-            if self.text(name)
-        ]
-        if streaming and given:
-            raise OptionError(f"{given[0]} cannot be used in a streaming query, which has no end.")
-        position = self._position("ending", LATEST, LATEST)
-        if EARLIEST in position.bounds:
-            raise OptionError("endingOffsets cannot be earliest: nothing would be read.")
-        return position
-
-    @property
-    def _follows(self) -> bool:
-        return (self.text("endingOffsets") or "").strip().lower() == "current"
-
-    def _position(self, which: str, beyond: int | None, default: int) -> Position:
-        """One timestamp goes before timestamps by partition, and those before offsets."""
-        timestamp = self.text(f"{which}Timestamp")
-        if timestamp is not None:
-            return parse_timestamp(f"{which}Timestamp", timestamp, beyond)
-        timestamps = self.text(f"{which}OffsetsByTimestamp")
-        if timestamps is not None:
-            return parse_timestamps(f"{which}OffsetsByTimestamp", timestamps, beyond)
-        offsets = self.text(f"{which}Offsets")
-        if offsets is not None and not (which == "ending" and self._follows):
-            return parse_offsets(f"{which}Offsets", offsets)
-        return Position(everywhere=default, option=f"{which}Offsets")
-
-    def _isolation_level(self) -> int:
-        text = (self.text("kafka.isolation.level") or "read_uncommitted").lower()
-        if text not in _ISOLATION:
-            raise OptionError(
-                f"kafka.isolation.level must be read_committed or read_uncommitted, not '{text}'."
-            )
-        return _ISOLATION[text]
-
-    def _check_limits(self, parsed: SourceOptions) -> None:
-        least, most = parsed.min_offsets_per_trigger, parsed.max_offsets_per_trigger
-        if least is not None and most is not None and least > most:
-            raise OptionError(f"minOffsetsPerTrigger ({least}) is larger than maxOffsetsPerTrigger ({most}).")
-        if parsed.follow and (parsed.min_partitions or parsed.max_records_per_partition):
-            raise OptionError("endingOffsets=current cannot be used where partitions are split among tasks.")
+def _position(given: Options, which: str, beyond: int | None, default: int) -> Position:
+    """One timestamp goes before timestamps by partition, and those before offsets."""
+    timestamp = given.text(f"{which}Timestamp")
+    if timestamp is not None:
+        return parse_timestamp(f"{which}Timestamp", timestamp, beyond)
+    timestamps = given.text(f"{which}OffsetsByTimestamp")
+    if timestamps is not None:
+        return parse_timestamps(f"{which}OffsetsByTimestamp", timestamps, beyond)
+    offsets = given.text(f"{which}Offsets")
+    if offsets is not None and not (which == "ending" and _follows(given)):
+        return parse_offsets(f"{which}Offsets", offsets)
+    return Position(everywhere=default, option=f"{which}Offsets")
 
 
 def _parse_assign(text: str) -> tuple[TopicPartition, ...]:

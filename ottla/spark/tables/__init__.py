@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
 from ottla.spark.formats import value_format as formats
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 from ottla.spark.tables.delta import Delta
 from ottla.spark.tables.jdbc import Jdbc
 from ottla.spark.topics import read_topic

@@ -12,10 +12,10 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 
 from ottla.protocol.compression import Codec
+from ottla.spark.options import OptionError
 from ottla.spark.sink.row_chunks import check_schema
 from ottla.spark.sink.sink_options import parse_sink_options
 from ottla.spark.sink.writers import batch_writer, stream_writer
-from ottla.spark.source.option_names import OptionError
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -87,12 +87,12 @@ def test_options_are_those_of_a_producer_in_any_case() -> None:
         ),
         (
             {"ottla.delivery": "exactly-once", "kafka.acks": "1"},
-            "kafka.acks=1 cannot be exactly-once, which is how streams are written: leave it away, or say "
+            "kafka.acks=1 cannot be exactly-once, which is how streams are written: omit it, or say "
             "ottla.delivery=at-least-once.",
         ),
         (
             {"ottla.delivery": "exactly-once", "kafka.enable.idempotence": "false"},
-            "kafka.enable.idempotence=false cannot be exactly-once, which is how streams are written: leave it away, "
+            "kafka.enable.idempotence=false cannot be exactly-once, which is how streams are written: omit it, "
             "or say ottla.delivery=at-least-once.",
         ),
         (
@@ -102,7 +102,7 @@ def test_options_are_those_of_a_producer_in_any_case() -> None:
         ({"path": "x"}, "save() and start() take no path: name the topic with .option('topic', …)."),
         (
             {"topic": ""},
-            "Option 'topic' is empty: name the topic, or leave it away and have a column 'topic'.",
+            "Option 'topic' is empty: name the topic, or omit it and have a column 'topic'.",
         ),
     ],
 )

@@ -19,9 +19,9 @@ from ottla.client import cluster
 from ottla.client.errors import ClientError
 from ottla.spark.kernels import reference
 from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.spark.options import OptionError
 from ottla.spark.sink.sink_options import parse_sink_options
 from ottla.spark.sink.task import write_rows
-from ottla.spark.source.option_names import OptionError
 from ottla.testing import Broker
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.client.cluster import TopicPartition
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED
-from ottla.spark.source.option_names import SOURCE_OPTIONS, OptionError
-from ottla.spark.source.source_options import SourceOptions, parse_options
+from ottla.spark.options import OptionError
+from ottla.spark.source.source_options import SOURCE_OPTIONS, SourceOptions, parse_options
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 

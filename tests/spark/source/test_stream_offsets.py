@@ -11,8 +11,8 @@ import pytest
 from ottla.client.cluster import TopicPartition
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
+from ottla.spark.options import OptionError
 from ottla.spark.source.data_loss import DataLoss
-from ottla.spark.source.option_names import OptionError
 from ottla.spark.source.partition_planning import NotThere, plan_batch
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.source_options import parse_options

@@ -355,9 +355,9 @@ def test_timestamps_without_a_zone_are_of_the_zone_that_is_named(
     [
         ({"valueFormat": "json"}, "valueFormat=json needs valueSchema"),
         ({"valueFormat": "xml"}, "valueFormat must be json, text or raw, not 'xml'"),
-        ({"valueSchema": "a INT"}, "valueSchema says nothing without valueFormat=json"),
-        ({"keyFormat": "text", "keySchema": "a INT"}, "keySchema says nothing without keyFormat=json"),
-        ({"badRows": "fail"}, "badRows says nothing without valueFormat=json"),
+        ({"valueSchema": "a INT"}, "valueSchema has no meaning without valueFormat=json"),
+        ({"keyFormat": "text", "keySchema": "a INT"}, "keySchema has no meaning without keyFormat=json"),
+        ({"badRows": "fail"}, "badRows has no meaning without valueFormat=json"),
         ({"valueFormat": "json", "valueSchema": "a INT", "badRows": "drop"}, "badRows must be keep or fail"),
         (
             {"valueFormat": "json", "valueSchema": "a INT", "badRows": "fail", "deadLetterTopic": "d"},
