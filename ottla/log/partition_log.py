@@ -35,8 +35,8 @@ from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metada
 from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
 from ottla.log.recovery import LoadedLog, load_log, rebuild_producers
 from ottla.log.retention import deletable_segments
+from ottla.log.segments.partition_segments import LogSegments
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.segments import LogSegments
 from ottla.log.segments.swap import decide_swap, finish_swap
 from ottla.log.segments.transaction_index import AbortedTransaction, CompletedTransaction
 from ottla.log.time_lookup import TimestampOffset

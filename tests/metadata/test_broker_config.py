@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError, embedded_defaults
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 from ottla.metadata.nodes import Endpoint
 
 RUNBOOK = """

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla.metadata.configs.broker_configs import (
+from ottla.metadata.configs.broker_config_table import (
     ALIASES,
     BROKER_CONFIGS,
     broker_config_def,

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.metadata.configs.broker_config import BrokerConfig, broken_requirements
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS, broker_config_def
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, broker_config_def
 from ottla.metadata.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from ottla.metadata.configs.config_defs import (
     ConfigDef,
