@@ -1,4 +1,4 @@
-"""What a walk over the records of a chunk can be asked, whoever does it: compiled code or plain Python."""
+"""The walk over the records of a chunk: what the compiled one and the one in plain Python both offer."""
 
 from __future__ import annotations
 
