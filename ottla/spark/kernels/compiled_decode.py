@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, copy_bytes
+from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 # The columns of the table of bodies.
 POSITION, END, BASE_OFFSET, BASE_TIMESTAMP, LAST_OFFSET_DELTA, COUNT, TIMESTAMP_TYPE, MAX_TIMESTAMP = range(8)
@@ -19,20 +19,13 @@ POSITION, END, BASE_OFFSET, BASE_TIMESTAMP, LAST_OFFSET_DELTA, COUNT, TIMESTAMP_
 # The totals that the loops carry on from one buffer to the next.
 ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = range(6)
 
-_0 = np.uint64(0)
-_1 = np.uint64(1)
-_2 = np.uint64(2)
-_3 = np.uint64(3)
-_7 = np.uint64(7)
-_32 = np.uint64(32)
-_63 = np.uint64(63)
-_127 = np.uint64(127)
-_128 = np.uint64(128)
+_0, _1, _2, _3, _7, _32, _63, _127, _128 = map(np.uint64, (0, 1, 2, 3, 7, 32, 63, 127, 128))
 _NOWHERE = np.uint64(1 << 63)
 _BITS_32 = np.uint64(35)
 _BITS_64 = np.uint64(70)
 
 
+@compiled
 def _long_varint(data: Any, pos: Any, end: Any, bits: Any) -> Any:
     result = _0
     shift = _0
@@ -52,9 +45,7 @@ def _long_varint(data: Any, pos: Any, end: Any, bits: Any) -> Any:
     return _0, _NOWHERE
 
 
-_long_varint = compiled(_long_varint)
-
-
+@compiled_inline
 def _varint(data: Any, pos: Any, end: Any) -> Any:
     """A varint of at most 32 bits, still zigzag, and the position after it."""
     if pos >= end:
@@ -69,9 +60,7 @@ def _varint(data: Any, pos: Any, end: Any) -> Any:
     return _long_varint(data, pos, end, _BITS_32)
 
 
-_varint = compiled(_varint, inline=True)
-
-
+@compiled_inline
 def _bytes(data: Any, pos: Any, end: Any) -> Any:
     """Where a nullable string starts and ends, and whether it is null."""
     n, pos = _varint(data, pos, end)
@@ -82,9 +71,7 @@ def _bytes(data: Any, pos: Any, end: Any) -> Any:
     return pos, pos + (n >> _1), False
 
 
-_bytes = compiled(_bytes, inline=True)
-
-
+@compiled
 def _skip_headers(data: Any, pos: Any, end: Any) -> Any:
     """The position after the headers, their number, and the bytes of their keys and values."""
     n, pos = _varint(data, pos, end)
@@ -104,10 +91,8 @@ def _skip_headers(data: Any, pos: Any, end: Any) -> Any:
     return pos, count, key_bytes, value_bytes
 
 
-_skip_headers = compiled(_skip_headers)
-
-
-def _fill_records(
+@compiled
+def fill_records(
     data: Any,
     table: Any,
     first_offset: Any,
@@ -219,10 +204,8 @@ def _fill_records(
     return -1
 
 
-fill_records = compiled(_fill_records)
-
-
-def _fill_headers(
+@compiled
+def fill_headers(
     data: Any,
     first_row: Any,
     last_row: Any,
@@ -259,6 +242,3 @@ def _fill_headers(
     totals[HEADERS] = at
     totals[HEADER_KEY_BYTES] = key_at
     totals[HEADER_VALUE_BYTES] = value_at
-
-
-fill_headers = compiled(_fill_headers)

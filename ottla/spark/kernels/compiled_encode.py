@@ -11,22 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, copy_bytes
+from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
-_0 = np.uint64(0)
-_1 = np.uint64(1)
-_2 = np.uint64(2)
-_3 = np.uint64(3)
-_4 = np.uint64(4)
-_7 = np.uint64(7)
-_8 = np.uint64(8)
-_13 = np.uint64(13)
-_15 = np.uint64(15)
-_16 = np.uint64(16)
-_24 = np.uint64(24)
-_127 = np.uint64(127)
-_128 = np.uint64(128)
-_16384 = np.uint64(16384)
+_0, _1, _2, _3, _4, _7, _8, _13, _15, _16, _24 = map(np.uint64, (0, 1, 2, 3, 4, 7, 8, 13, 15, 16, 24))
+_127, _128, _16384 = map(np.uint64, (127, 128, 16384))
 _63 = np.int64(63)
 _SIGNED_1 = np.int64(1)
 
@@ -36,6 +24,7 @@ _UINT32 = np.uint64(0xFFFFFFFF)
 _POSITIVE = np.uint64(0x7FFFFFFF)
 
 
+@compiled_inline
 def _size_of_varint(n: Any) -> Any:
     if n < _128:
         return _1
@@ -49,9 +38,7 @@ def _size_of_varint(n: Any) -> Any:
     return size
 
 
-_size_of_varint = compiled(_size_of_varint, inline=True)
-
-
+@compiled_inline
 def _write_varint(out: Any, at: Any, n: Any) -> Any:
     while n > _127:
         out[at] = np.uint8(n & _127 | _128)
@@ -61,9 +48,7 @@ def _write_varint(out: Any, at: Any, n: Any) -> Any:
     return at + _1
 
 
-_write_varint = compiled(_write_varint, inline=True)
-
-
+@compiled_inline
 def _string(ends: Any, nulls: Any, row: Any) -> Any:
     """Where a string starts, how long it is, and its length as it is written: -1 for null, in zigzag."""
     start = np.uint64(ends[row])
@@ -73,9 +58,7 @@ def _string(ends: Any, nulls: Any, row: Any) -> Any:
     return start, size, size << _1
 
 
-_string = compiled(_string, inline=True)
-
-
+@compiled
 def _size_of_headers(
     first: Any, last: Any, key_ends: Any, value_ends: Any, value_nulls: Any, no_nulls: Any
 ) -> Any:
@@ -88,10 +71,8 @@ def _size_of_headers(
     return size
 
 
-_size_of_headers = compiled(_size_of_headers)
-
-
-def _fill_batch(
+@compiled
+def fill_batch(
     out: Any,
     start: Any,
     rows: Any,
@@ -174,9 +155,7 @@ def _fill_batch(
     return count, at, max_timestamp, _0
 
 
-fill_batch = compiled(_fill_batch)
-
-
+@compiled_inline
 def _murmur2(data: Any, start: Any, size: Any) -> Any:
     """The hash of Kafka's Java client, by which every client places keys; a uint32."""
     hashed = _SEED ^ size
@@ -203,10 +182,8 @@ def _murmur2(data: Any, start: Any, size: Any) -> Any:
     return hashed ^ hashed >> _15
 
 
-_murmur2 = compiled(_murmur2, inline=True)
-
-
-def _fill_partitions(ends: Any, data: Any, nulls: Any, count: Any, partitions: Any) -> None:
+@compiled
+def fill_partitions(ends: Any, data: Any, nulls: Any, count: Any, partitions: Any) -> None:
     """The partition of each key as Kafka's default partitioner has it, and -1 for a null."""
     for row in range(np.uint64(partitions.size)):
         start, size, written = _string(ends, nulls, row)
@@ -216,10 +193,8 @@ def _fill_partitions(ends: Any, data: Any, nulls: Any, count: Any, partitions: A
             partitions[row] = np.int32((_murmur2(data, start, size) & _POSITIVE) % count)
 
 
-fill_partitions = compiled(_fill_partitions)
-
-
-def _group_rows(partitions: Any, ends: Any, rows: Any) -> None:
+@compiled
+def group_rows(partitions: Any, ends: Any, rows: Any) -> None:
     """Sort the rows by partition, in their order within each; `ends` starts as zeros, one per partition."""
     for row in range(np.uint64(partitions.size)):
         ends[np.uint64(partitions[row])] += _1
@@ -232,6 +207,3 @@ def _group_rows(partitions: Any, ends: Any, rows: Any) -> None:
         mine = np.uint64(partitions[row])
         rows[ends[mine]] = row
         ends[mine] += _1
-
-
-group_rows = compiled(_group_rows)
