@@ -1,8 +1,6 @@
 """The loops over single rows, compiled: Arrow columns to record batches, and keys to partitions.
 
-A column of strings comes as three arrays: where each string ends (with where the first one starts before
-them), the bytes, and whether each is null; the last is empty when none is. Indexes are unsigned, as in
-`compiled_decode`.
+Columns come as `input_columns` describes them. Indexes are unsigned, as in `compiled_decode`.
 """
 
 from __future__ import annotations
@@ -49,54 +47,35 @@ def _write_varint(out: Any, at: Any, n: Any) -> Any:
 
 
 @compiled_inline
-def _string(ends: Any, nulls: Any, row: Any) -> Any:
+def _string(column: Any, row: Any) -> Any:
     """Where a string starts, how long it is, and its length as it is written: -1 for null, in zigzag."""
-    start = np.uint64(ends[row])
-    if nulls.size != 0 and nulls[row]:
+    start = np.uint64(column.ends[row])
+    if column.nulls.size != 0 and column.nulls[row]:
         return start, _0, _1
-    size = np.uint64(ends[row + _1]) - start
+    size = np.uint64(column.ends[row + _1]) - start
     return start, size, size << _1
 
 
 @compiled
-def _size_of_headers(
-    first: Any, last: Any, key_ends: Any, value_ends: Any, value_nulls: Any, no_nulls: Any
-) -> Any:
+def _size_of_headers(first: Any, last: Any, headers: Any) -> Any:
     size = _size_of_varint((last - first) << _1)
     for header in range(first, last):
-        _, length, written = _string(key_ends, no_nulls, header)
+        _, length, written = _string(headers.keys, header)
         size += _size_of_varint(written) + length
-        _, length, written = _string(value_ends, value_nulls, header)
+        _, length, written = _string(headers.values, header)
         size += _size_of_varint(written) + length
     return size
 
 
 @compiled
 def fill_batch(
-    out: Any,
-    start: Any,
-    rows: Any,
-    first: Any,
-    timestamps: Any,
-    key_ends: Any,
-    keys: Any,
-    key_nulls: Any,
-    value_ends: Any,
-    values: Any,
-    value_nulls: Any,
-    header_ends: Any,
-    header_key_ends: Any,
-    header_keys: Any,
-    header_value_ends: Any,
-    header_values: Any,
-    header_value_nulls: Any,
+    out: Any, start: Any, rows: Any, first: Any, timestamps: Any, keys: Any, values: Any, headers: Any
 ) -> Any:
     """Write the records of rows[first:] to `out` from `start` on, as many as it has room for.
 
-    Gives how many they are, where they end, their largest timestamp, and the size of the one that had no room.
-    A table of ends that is empty stands for a column that is not there.
+    Returns how many they are, where they end, their largest timestamp, and the size of the one that had no room.
+    A column whose `ends` is empty is missing.
     """
-    no_nulls = value_nulls[:0]
     at = start
     room = np.uint64(out.size)
     base_timestamp = timestamps[rows[first]]
@@ -105,17 +84,15 @@ def fill_batch(
     for index in range(first, np.uint64(rows.size)):
         row = rows[index]
         key_start, key_size, key_written, value_start, value_size, value_written = _0, _0, _1, _0, _0, _1
-        if key_ends.size != 0:
-            key_start, key_size, key_written = _string(key_ends, key_nulls, row)
-        if value_ends.size != 0:
-            value_start, value_size, value_written = _string(value_ends, value_nulls, row)
+        if keys.ends.size != 0:
+            key_start, key_size, key_written = _string(keys, row)
+        if values.ends.size != 0:
+            value_start, value_size, value_written = _string(values, row)
         first_header = last_header = _0
         headers_size = _1
-        if header_ends.size != 0:
-            first_header, last_header = np.uint64(header_ends[row]), np.uint64(header_ends[row + _1])
-            headers_size = _size_of_headers(
-                first_header, last_header, header_key_ends, header_value_ends, header_value_nulls, no_nulls
-            )
+        if headers.ends.size != 0:
+            first_header, last_header = np.uint64(headers.ends[row]), np.uint64(headers.ends[row + _1])
+            headers_size = _size_of_headers(first_header, last_header, headers)
         timestamp = timestamps[row]
         since = timestamp - base_timestamp
         since_written = np.uint64((since << _SIGNED_1) ^ (since >> _63))
@@ -137,18 +114,18 @@ def fill_batch(
         at = _write_varint(out, at + _1, since_written)
         at = _write_varint(out, at, count << _1)
         at = _write_varint(out, at, key_written)
-        copy_bytes(out, at, keys, key_start, key_size)
+        copy_bytes(out, at, keys.data, key_start, key_size)
         at = _write_varint(out, at + key_size, value_written)
-        copy_bytes(out, at, values, value_start, value_size)
+        copy_bytes(out, at, values.data, value_start, value_size)
         at = _write_varint(out, at + value_size, (last_header - first_header) << _1)
         for header in range(first_header, last_header):
-            text_start, text_size, written = _string(header_key_ends, no_nulls, header)
+            text_start, text_size, written = _string(headers.keys, header)
             at = _write_varint(out, at, written)
-            copy_bytes(out, at, header_keys, text_start, text_size)
+            copy_bytes(out, at, headers.keys.data, text_start, text_size)
             at += text_size
-            text_start, text_size, written = _string(header_value_ends, header_value_nulls, header)
+            text_start, text_size, written = _string(headers.values, header)
             at = _write_varint(out, at, written)
-            copy_bytes(out, at, header_values, text_start, text_size)
+            copy_bytes(out, at, headers.values.data, text_start, text_size)
             at += text_size
         max_timestamp = max(max_timestamp, timestamp)
         count += _1
@@ -183,14 +160,14 @@ def _murmur2(data: Any, start: Any, size: Any) -> Any:
 
 
 @compiled
-def fill_partitions(ends: Any, data: Any, nulls: Any, count: Any, partitions: Any) -> None:
+def fill_partitions(keys: Any, count: Any, partitions: Any) -> None:
     """The partition of each key as Kafka's default partitioner has it, and -1 for a null."""
     for row in range(np.uint64(partitions.size)):
-        start, size, written = _string(ends, nulls, row)
+        start, size, written = _string(keys, row)
         if written == _1:
             partitions[row] = -1
         else:
-            partitions[row] = np.int32((_murmur2(data, start, size) & _POSITIVE) % count)
+            partitions[row] = np.int32((_murmur2(keys.data, start, size) & _POSITIVE) % count)
 
 
 @compiled
