@@ -1,4 +1,4 @@
-"""`format("ottla")`: what Spark calls, in the driver and in its workers. The work is done in the modules beside it."""
+"""`format("ottla")`: what Spark calls, in the driver and in its workers. `source/` reads, `sink/` writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ottla.spark.source.partition_planning import plan_batch
 from ottla.spark.source.range_reader import current_range, read_range
 from ottla.spark.source.ranges import OffsetRange, offsets_from_json, offsets_to_json
 from ottla.spark.source.source_options import SourceOptions, parse_options
-from ottla.spark.source.stream_offsets import Progress
+from ottla.spark.source.stream_offsets import StreamOffsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,23 +84,23 @@ class OttlaReader(DataSourceReader):
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Made twice by Spark: once to be asked for offsets, and once to be pickled for the tasks' `read`."""
+    """Spark makes two: one plans the micro-batches in the driver, the other is pickled for the tasks' `read`."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._held: Progress | None = None
+        self._held: StreamOffsets | None = None
 
     @property
-    def _progress(self) -> Progress:
+    def _offsets(self) -> StreamOffsets:
         if self._held is None:
-            self._held = Progress(self._options)
+            self._held = StreamOffsets(self._options)
         return self._held
 
     def initialOffset(self) -> JsonOffsets:
-        return offsets_to_json(self._progress.initial())
+        return offsets_to_json(self._offsets.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        # Only one limit can be said; that there is one is enough, because `latestOffset` knows both.
+        # Spark takes one limit. That there is any is enough, because `latestOffset` knows both.
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -109,24 +109,24 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:
         limited = not isinstance(limit, ReadAllAvailable)
-        return offsets_to_json(self._progress.next_end(offsets_from_json(start), limited=limited))
+        return offsets_to_json(self._offsets.next_end(offsets_from_json(start), limited=limited))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._progress.stop_at_latest()
+        self._offsets.stop_at_latest()
 
     def reportLatestOffset(self) -> JsonOffsets | None:
-        latest = self._progress.latest
+        latest = self._offsets.latest
         return None if latest is None else offsets_to_json(latest)
 
     def partitions(self, start: JsonOffsets, end: JsonOffsets) -> Sequence[InputPartition]:
-        ranges = self._progress.ranges(offsets_from_json(start), offsets_from_json(end))
+        ranges = self._offsets.ranges(offsets_from_json(start), offsets_from_json(end))
         return [RangePartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_range(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Comes a batch late, and never for the last one: progress is committed with `latestOffset` instead."""
+        """Spark calls it one batch late, and never for the last: `latestOffset` commits to the group instead."""
 
     def stop(self) -> None:
         if self._held is not None:
@@ -134,8 +134,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _with_types(options: SourceOptions, schema: StructType) -> SourceOptions:
-    """A schema given with .schema(…) cannot change what the columns are; the types of JSON are Spark's to parse."""
+    """Refuse a .schema(…) that changes the columns, and keep the types that Spark has parsed from the options."""
     expected = list(column_types(options))
     if schema.fieldNames() != expected:
-        raise OptionError(f"The columns are always {', '.join(expected)}: leave .schema(…) away.")
+        raise OptionError(f"The columns are always {', '.join(expected)}: omit .schema(…).")
     return replace(options, typed=options.typed.with_types(schema))
