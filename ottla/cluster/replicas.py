@@ -43,7 +43,7 @@ class Replicas:
         self.on_leaving: list[Callable[[Partition], None]] = []
         # Called with one sentence when no directory is left.
         self.on_all_failed: Callable[[str], None] | None = None
-        # In a cluster: called for each partition whose data is out of reach, so that others lead it.
+        # Called for each partition whose data is out of reach, so that others lead it.
         self.on_offline: Callable[[str, int], None] | None = None
         # And for each that could not be written because its disk is full, so that others write it meanwhile.
         self.on_full: Callable[[str, int], None] | None = None
@@ -337,8 +337,9 @@ class Replicas:
             for topic, index in list(directory.future_logs):
                 if topic == name:
                     directory.delete_future(topic, index)
-        # In a cluster that is all: what is found in the directory when it is back is known to be nobody's.
-        if away and self.on_offline is None:
+        # In a cluster that is all: a log without a topic is deleted when its directory is back. A broker on its own
+        # would take the topic over.
+        if away and not self._config.zookeeper_connect:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{away[0].path} is offline and may hold a part of {name}: it will be deleted when the "
@@ -434,13 +435,9 @@ class Replicas:
             self._stop(partition)
         if self.on_offline is not None:
             self.on_offline(topic, index)
-            return
-        known = self._image.partitions.get((topic, index))
-        if known is not None and known.leader == self._broker_id:
-            self._image.put_partition(known._replace(leader=NO_LEADER))
 
     def keep_offline(self, names: Iterable[tuple[str, int]]) -> None:
-        """The same at the start of a member of a cluster, which sees to it itself that others lead."""
+        """The same at the start, when the broker sees to it itself that others lead."""
         self._offline.update(names)
 
     def forget_offline(self, topic: str) -> None:
