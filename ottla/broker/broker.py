@@ -22,7 +22,7 @@ from ottla.broker.replication.leader_fetch_handler import ReplicaFetches
 from ottla.broker.requests.delayed_produce import DelayedProduces
 from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.share.sharing import Sharing
-from ottla.cluster.peers import Peers
+from ottla.cluster.peers import PeerDialer, Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.cluster.replication.replica_selector import selects_by_rack
@@ -68,6 +68,7 @@ class Broker:
         replicas: Replicas,
         topic_admin: TopicAdmin,
         producer_ids: ProducerIds,
+        dialer: PeerDialer,
     ) -> None:
         self.config = config
         self.store = store
@@ -78,12 +79,8 @@ class Broker:
         self.groups = GroupCoordinator(
             group_config(config, image), PartitionStateLog(replicas), topics=ImageTopics(image)
         )
-        self.peers = Peers(
-            config.broker_id,
-            config.inter_broker_listener_name,
-            image,
-            config.get_int("request.timeout.ms") / 1000,
-        )
+        self.dialer = dialer
+        self.peers = Peers(dialer, config.get_int("request.timeout.ms") / 1000)
         self.markers = PartitionMarkers(
             replicas, self.groups, self.now_ms, config.broker_id, image, self.peers
         )

@@ -89,11 +89,13 @@ class Membership:
         while True:
             try:
                 await self._store.create(path, nodes.encode_broker(registration), ephemeral=True)
-                break
             except NodeExists:
                 await self._make_way(path, registration, deadline)
-        stat = await self._store.exists(path)
-        self.epoch = -1 if stat is None else stat.czxid
+                continue
+            stat = await self._store.exists(path)
+            if stat is not None:  # else it has gone again already, with the session
+                self.epoch = stat.czxid
+                return
 
     async def _make_way(self, path: str, registration: BrokerRegistration, deadline: float) -> None:
         try:

@@ -11,6 +11,7 @@ from time import monotonic
 from ottla.cluster.log_config import log_config
 from ottla.cluster.log_dir_moves import LogDirMoves
 from ottla.cluster.partition import NO_LEADER, Partition
+from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.fetcher_pool import ReplicaFetchers
 from ottla.cluster.replication.leader_state import Surroundings
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
@@ -30,8 +31,9 @@ class Replicas:
     """Every partition with a log here, opened. Owner: the event loop; logs are created and deleted in threads."""
 
     def __init__(
-        self, broker_id: int, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory]
+        self, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory], dialer: PeerDialer
     ) -> None:
+        broker_id = config.broker_id
         self.log_directories = directories
         self._broker_id = broker_id
         self._config = config
@@ -52,7 +54,7 @@ class Replicas:
         # Until when this broker certainly leads what it believes to lead; None where nobody else could.
         self.lease: Callable[[], float] | None = None
         self.surroundings = Surroundings(config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow)
-        self.fetchers = ReplicaFetchers(broker_id, config, image, directories)
+        self.fetchers = ReplicaFetchers(config, image, directories, dialer)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time

@@ -18,11 +18,12 @@ from ottla.broker.replication.leadership_backing import Backing
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Target, probe
+from ottla.cluster.controller.failure_detection import FailureDetector, Presence, probe
 from ottla.cluster.controller.partition_states import PartitionStates
 from ottla.cluster.controller.suspicions import Suspicions
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
+from ottla.cluster.peers import PeerAddress
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import PartitionImage, TopicImage
 from ottla.metadata.nodes import BrokerRegistration, Endpoint
@@ -68,8 +69,9 @@ class ClusterMember:
             self._registration,
             broker.config.get_int("zookeeper.session.timeout.ms") / 1000,
         )
-        self._suspicions = Suspicions(store, self._id, lambda: self._targets(set(self._image.brokers)))
+        self._suspicions = Suspicions(store, self._id, broker.dialer)
         self._detector = FailureDetector(
+            broker.dialer,
             self._suspicions.is_gone,
             lambda target: self.controller.broker_gone(target.broker_id, target.epoch),
             lambda target: self.controller.broker_back(target.broker_id),
@@ -80,7 +82,7 @@ class ClusterMember:
         self._lost_sessions = 0
         self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
         self._lost = frozenset(lost)
-        self._gone: list[Target] = []  # who is registered and not there, if nobody else would notice
+        self._gone: list[PeerAddress] = []  # who is registered and not there, if nobody else would notice
         self._disks = FailedDisks(
             broker,
             store,
@@ -140,7 +142,7 @@ class ClusterMember:
         undone = (name for name in self._image.deleting if self.feed.failure(name) is None)
         return self.controller.is_active and not any(undone)
 
-    async def _begin_again(self) -> list[Target]:
+    async def _begin_again(self) -> list[PeerAddress]:
         """Nothing is led in the epoch of a life before: what was not on disk may be lost.
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
@@ -164,7 +166,7 @@ class ClusterMember:
         self._disks.keep_offline(irreplaceable(self._lost, self._image, self._broker.config, self._id))
         return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
-    async def _find_out(self, target: Target) -> None:
+    async def _find_out(self, target: PeerAddress) -> None:
         """Nobody else has answered either. But it may be this broker that is cut off."""
         try:
             if await self._suspicions.is_gone(target):
@@ -172,17 +174,18 @@ class ClusterMember:
         except StoreError as error:
             logger.warning("Whether broker %d is gone could not be found out: %s", target.broker_id, error)
 
-    async def _peers(self) -> dict[Target, Presence]:
+    async def _peers(self) -> dict[PeerAddress, Presence]:
         """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
-        targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*map(probe, targets.values()))
-        for target, (_, apis) in zip(targets.values(), answers, strict=True):
+        dialer = self._broker.dialer
+        targets = dialer.addresses(set(self._image.brokers) - {self._id}).values()
+        answers = await asyncio.gather(*(probe(dialer, target) for target in targets))
+        for target, (_, apis) in zip(targets, answers, strict=True):
             if _LEADER_AND_ISR in apis:
                 raise StoreError(
                     f"Broker {target.broker_id} at {target.host}:{target.port} is Apache Kafka, and the two cannot "
                     "share a cluster: stop all brokers of Kafka before the first of Ottla starts"
                 )
-        return {target: found for target, (found, _) in zip(targets.values(), answers, strict=True)}
+        return {target: found for target, (found, _) in zip(targets, answers, strict=True)}
 
     def _mine(self) -> list[PartitionKey]:
         return [
@@ -236,18 +239,7 @@ class ClusterMember:
     def _peers_changed(self) -> None:
         """The controller watches everybody, and everybody watches the controller."""
         watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}
-        self._detector.watch(self._targets(watched - {self._id}))
-
-    def _targets(self, brokers: set[int]) -> dict[int, Target]:
-        """Where those of them that are registered listen for other brokers."""
-        listener = self._broker.config.inter_broker_listener_name
-        targets = {}
-        for broker_id in brokers & self._image.brokers.keys():
-            broker = self._image.brokers[broker_id]
-            endpoint = broker.endpoints.get(listener)
-            if endpoint is not None:
-                targets[broker_id] = Target(broker_id, broker.epoch, endpoint.host, endpoint.port)
-        return targets
+        self._detector.watch(self._broker.dialer.addresses(watched - {self._id}))
 
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._broker.replicas.forget_offline(topic.name)

@@ -21,6 +21,7 @@ from ottla.broker.network.listener import Listener
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
 from ottla.cluster.membership import generate_broker_id, join_cluster
+from ottla.cluster.peers import PeerDialer
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.cluster.topics.topic_admin import TopicAdmin
@@ -238,13 +239,15 @@ class Server:
 
     def _make_broker(self, store: NodeStore, feed: ImageFeed, lost: list[PartitionKey]) -> Broker:
         config, image = self.config, feed.image
-        replicas = Replicas(config.broker_id, config, image, self._directories)
+        dialer = PeerDialer(config, image)
+        replicas = Replicas(config, image, self._directories, dialer)
         replicas.on_all_failed = self._fail
         if lacking := out_of_reach(self._directories, image, config.broker_id):
             logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
             replicas.keep_offline(lacking)
         topic_admin = TopicAdmin(store, image, config, config.broker_id, feed)
-        broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
+        producer_ids = ProducerIds(store, config.broker_id)
+        broker = Broker(config, store, image, replicas, topic_admin, producer_ids, dialer)
         endpoints = config.advertised_listeners({each.name: each.port for each in self._listeners})
         broker.member = self._member = ClusterMember(broker, store, feed, endpoints, lost)
         return broker
