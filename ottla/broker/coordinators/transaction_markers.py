@@ -1,4 +1,4 @@
-"""Connects the transaction coordinator to partitions and groups, here and at other brokers, and to settings."""
+"""The markers that end transactions: written to partitions here and at other brokers, and applied to groups."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.coordinator import GroupCoordinator
-from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC
-from ottla.coordinator.transactions.coordinator import Marker, TransactionConfig
+from ottla.coordinator.transactions.coordinator import Marker
 from ottla.coordinator.transactions.transaction import TopicPartition
-from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import (
     WritableTxnMarker,
@@ -28,20 +27,6 @@ if TYPE_CHECKING:
 _VERSION = 2
 _COMMIT_SECONDS = 5.0
 _NO_LEADER = -1
-
-
-def transaction_config(config: BrokerConfig) -> TransactionConfig:
-    return TransactionConfig(
-        max_timeout_ms=config.get_int("transaction.max.timeout.ms"),
-        state_log_num_partitions=config.get_int("transaction.state.log.num.partitions"),
-        abort_timed_out_interval_ms=config.get_int(
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-        ),
-        id_expiration_ms=config.get_int("transactional.id.expiration.ms"),
-        remove_expired_interval_ms=config.get_int(
-            "transaction.remove.expired.transaction.cleanup.interval.ms"
-        ),
-    )
 
 
 class PartitionMarkers:
@@ -133,8 +118,8 @@ class PartitionMarkers:
     def _write_one(self, marker: Marker, topic: str, index: int) -> ErrorCode | Awaitable[ErrorCode]:
         try:
             partition = self._replicas.leader(topic, index)
-            if topic == CONSUMER_OFFSETS_TOPIC:
-                self._groups.check_marker(index)
+            if topic == GROUP_METADATA_TOPIC:
+                self._groups.offsets.check_marker(index)
             partition.check_min_isr()
             info = partition.append_marker(
                 marker.producer_id,
@@ -166,8 +151,8 @@ class PartitionMarkers:
         return ErrorCode.NONE
 
     def _written(self, marker: Marker, topic: str, index: int) -> None:
-        if topic == CONSUMER_OFFSETS_TOPIC:
-            self._groups.end_transaction(index, marker.producer_id, marker.commit)
+        if topic == GROUP_METADATA_TOPIC:
+            self._groups.offsets.end_transaction(index, marker.producer_id, marker.commit)
 
 
 async def _all_of(results: list[ErrorCode | Awaitable[ErrorCode]]) -> list[ErrorCode]:

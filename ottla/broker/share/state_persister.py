@@ -1,17 +1,19 @@
-"""The way to the state of share-partitions, wherever their share coordinators are: here, or at other brokers."""
+"""Asks share coordinators, here or at other brokers: for the leaders of share-partitions and for group coordinators."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.share.state_handlers import StateRpc
-from ottla.coordinator.share.share_coordinator import ShareStateStore, partition_of
-from ottla.coordinator.share.state_records import SHARE_STATE_TOPIC, ShareKey
+from ottla.broker.share.state_handlers import DELETE, INITIALIZE, StateRpc
+from ottla.coordinator.share.share_coordinator import ShareCoordinator, partition_of
+from ottla.coordinator.share.state_records import ShareKey
 from ottla.metadata.cluster_image import NO_LEADER
+from ottla.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages import share_state
 
 if TYPE_CHECKING:
     from ottla.cluster.peers import Peers
@@ -26,21 +28,26 @@ _RETRIED = (
 )
 
 
-class ShareStates:
+class StatePersister:
     """Asks the coordinator of a share-partition, and asks again while there is none, until a deadline.
 
     All five requests may be repeated: the second has the outcome of the first. Owner: the event loop.
     """
 
     def __init__(
-        self, broker_id: int, store: ShareStateStore, image: ClusterImage, peers: Peers, patience: float
+        self,
+        broker_id: int,
+        coordinator: ShareCoordinator,
+        image: ClusterImage,
+        peers: Peers,
+        patience: float,
     ) -> None:
         self._broker_id = broker_id
-        self._store = store
+        self._local = coordinator
         self._image = image
         self._peers = peers
         self._patience = patience
-        self._lanes: dict[tuple[int, int, str], _Lane] = {}
+        self._queues: dict[tuple[int, int, str], _RequestQueue] = {}
 
     def ask(self, rpc: StateRpc, key: ShareKey, asked: Any) -> Any | Awaitable[Any]:
         """The coordinator's result for one partition, or an awaitable of it. Raises KafkaError, or the awaitable does.
@@ -51,7 +58,7 @@ class ShareStates:
         first = None
         if self._coordinator(key) == self._broker_id:
             try:
-                first = rpc.ask(self._store, key, asked)
+                first = rpc.ask(self._local, key, asked)
             except KafkaError as error:
                 if error.code not in _RETRIED:
                     raise
@@ -73,13 +80,28 @@ class ShareStates:
         results = await asyncio.gather(*map(one, asked))
         return dict(zip(asked, results, strict=True))
 
+    async def initialize(self, state_epoch: int, starts: Mapping[ShareKey, int]) -> None:
+        """For a group coordinator. Raises KafkaError where one of several fails; the others may have happened, and all
+        can be asked again.
+        """
+        asked = {
+            key: share_state.InitializeStatePartitionData(state_epoch=state_epoch, start_offset=start)
+            for key, start in starts.items()
+        }
+        _raise_first((await self.ask_all(INITIALIZE, asked)).values())
+
+    async def delete(self, keys: Iterable[ShareKey]) -> None:
+        """For a group coordinator, as `initialize`."""
+        asked = {key: share_state.DeleteStatePartitionData() for key in keys}
+        _raise_first((await self.ask_all(DELETE, asked)).values())
+
     def close(self) -> None:
         self._peers.close()
 
     # Steps
 
     def _coordinator(self, key: ShareKey) -> int:
-        topic = self._image.topics.get(SHARE_STATE_TOPIC)
+        topic = self._image.topics.get(SHARE_GROUP_STATE_TOPIC)
         if topic is None or not topic.partitions:
             return NO_LEADER
         return topic.partitions[partition_of(key, len(topic.partitions))].leader
@@ -103,21 +125,21 @@ class ShareStates:
         if coordinator == NO_LEADER:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if coordinator == self._broker_id:
-            answer = rpc.ask(self._store, key, asked)
+            answer = rpc.ask(self._local, key, asked)
             return await answer if inspect.isawaitable(answer) else answer
         name = (coordinator, rpc.request.api_key, key.group_id)
-        lane = self._lanes.get(name)
-        if lane is None:
-            lane = self._lanes[name] = _Lane(self._peers, coordinator, rpc, key.group_id)
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = _RequestQueue(self._peers, coordinator, rpc, key.group_id)
         try:
-            return await lane.ask(key, asked)
+            return await queue.ask(key, asked)
         finally:
-            if lane.is_idle and self._lanes.get(name) is lane:
-                del self._lanes[name]
+            if queue.is_idle and self._queues.get(name) is queue:
+                del self._queues[name]
 
 
-class _Lane:
-    """Questions of one kind, about one group, to one broker: while some are under way the next ones gather."""
+class _RequestQueue:
+    """Requests of one kind, about one group, to one broker: while one is under way, the next ones become one."""
 
     def __init__(self, peers: Peers, broker_id: int, rpc: StateRpc, group_id: str) -> None:
         self._peers = peers
@@ -178,3 +200,9 @@ def _fail(future: asyncio.Future[Any], error: KafkaError) -> None:
     if not future.done():
         future.set_exception(error)
         future.exception()  # who asked may have gone
+
+
+def _raise_first(results: Iterable[object]) -> None:
+    for result in results:
+        if isinstance(result, KafkaError):
+            raise result

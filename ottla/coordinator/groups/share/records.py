@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from ottla.coordinator.groups.consumer.state import Assignment, ConsumerMember, ConsumerState, partitions_of
 from ottla.coordinator.runtime.record_codec import (
@@ -45,7 +46,7 @@ class ShareGroupState(ConsumerState):
     # Topic id → its name and the partitions whose state is kept.
     initialized: dict[bytes, tuple[str, frozenset[int]]] = field(default_factory=dict)
 
-    def copy(self) -> ShareGroupState:
+    def copy(self) -> Self:
         return replace(
             self,
             members=dict(self.members),

@@ -1,16 +1,14 @@
-"""The share group of KIP-932: a pure state machine. Partitions are shared, so nobody has to give anything up first:
-a member holds its target as soon as it hears of it.
+"""The share group of KIP-932. Partitions are shared, so nobody has to give anything up first: a member holds its target
+as soon as it hears of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.consumer.assignors import Subscriber, assign_simple
-from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.groups.consumer.group_core import ConsumerGroupCore
 from ottla.coordinator.groups.consumer.state import (
     FIRST_EPOCH,
     JOIN_EPOCH,
@@ -19,29 +17,29 @@ from ottla.coordinator.groups.consumer.state import (
     Assignment,
     ConsumerGroupState,
     ConsumerMember,
-    ConsumerState,
     MemberState,
     partitions_of,
 )
 from ottla.coordinator.groups.effects import Effect
+from ottla.coordinator.groups.group import Decision
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroup
+from ottla.coordinator.groups.share.records import ShareGroupState, share_difference, share_tombstones
 from ottla.coordinator.groups.topics import Topic, Topics
 from ottla.coordinator.runtime.state_log import KeyValue
-from ottla.coordinator.share.group_records import ShareGroupState, share_difference
 from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
-class ShareGroup(ConsumerGroupCore):
-    """Invariant: the target epoch never passes the group epoch, a member epoch never passes the target epoch."""
+class ShareGroup(ModernGroup[ShareGroupState]):
+    """Invariant: that of `ModernGroup`."""
 
     group_type = "share"
-    protocol_type = "share"
     uses_consumer_protocol = False
+    # What it has read is kept by share coordinators: it goes when the group is deleted.
+    expires = False
 
     def __init__(self, group_id: str, config: GroupConfig, topics: Topics) -> None:
-        super().__init__(group_id, config, topics)
-        self.state_now: ShareGroupState = ShareGroupState(epoch=FIRST_EPOCH)
-        self._max_size = config.share_max_size
+        super().__init__(group_id, ShareGroupState(epoch=FIRST_EPOCH), config, config.share_max_size, topics)
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -53,7 +51,7 @@ class ShareGroup(ConsumerGroupCore):
     def assignor(self) -> str:
         return "simple"
 
-    def heartbeat(
+    def share_heartbeat(
         self, request: HeartbeatRequest, now_ms: int
     ) -> tuple[HeartbeatResult, list[KeyValue], list[Effect]]:
         """Raises KafkaError, with nothing changed."""
@@ -61,33 +59,37 @@ class ShareGroup(ConsumerGroupCore):
             if request.member_epoch == LEAVE_EPOCH:
                 member = self.members.get(request.member_id)
                 if member is None:
-                    self._no_member(request.member_id)
-                self._remove(member)
+                    self.no_member(request.member_id)
+                self.remove(member)
                 result = HeartbeatResult(request.member_id, LEAVE_EPOCH)
             else:
                 result = self._join_or_stay(request, now_ms)
         except KafkaError:
             self.rollback()
             raise
-        return (result, *self._drain())
+        return (result, *self.drain())
 
-    def set_initialized(
-        self, topic_id: bytes, name: str, partitions: frozenset[int]
-    ) -> tuple[list[KeyValue], list[Effect]]:
+    def set_initialized(self, topic_id: bytes, name: str, partitions: frozenset[int]) -> Decision:
         """The state of these partitions was begun anew; without partitions, none is kept."""
-        initialized = self._share_state().initialized
+        initialized = self.change().initialized
         if partitions:
-            self._bump()
+            self.bump_epoch()
             _, known = initialized.get(topic_id, ("", frozenset[int]()))
             initialized[topic_id] = (name, known | partitions)
         else:
             initialized.pop(topic_id, None)
-        return self._drain()
+        return self.drain()
 
     def commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: Callable[[], Assignment] | None = None,
+        *,
+        knows_epochs: bool = True,
     ) -> tuple[ErrorCode, list[Effect]]:
-        """As `ClassicGroup.commit`: a share group has no offsets to commit."""
+        """A share group has no offsets to commit."""
         return ErrorCode.GROUP_ID_NOT_FOUND, []
 
     def check_transactional_commit(
@@ -95,22 +97,21 @@ class ShareGroup(ConsumerGroupCore):
     ) -> ErrorCode:
         return ErrorCode.ILLEGAL_GENERATION
 
-    def shared(self) -> list[ShareKey]:
-        """The share-partitions whose state is kept."""
+    def share_keys(self) -> list[ShareKey]:
         return [
             ShareKey(self.group_id, topic_id, partition)
             for topic_id, (_, partitions) in sorted(self.state_now.initialized.items())
             for partition in sorted(partitions)
         ]
 
-    def unshared(self, request: HeartbeatRequest) -> list[tuple[bytes, int]]:
-        """What members subscribe to, this one too, and whose state is not kept yet: before the heartbeat it must be."""
+    def uninitialized(self, request: HeartbeatRequest) -> list[tuple[bytes, int]]:
+        """The partitions that members subscribe to, this one too, whose state has yet to be initialized."""
         member = self.members.get(request.member_id)
         says_nothing_new = member is not None and (
             request.topics is None or set(request.topics) == set(member.topics)
         )
         if request.member_epoch == LEAVE_EPOCH or (
-            says_nothing_new and self._looked_at == self._topics.version
+            says_nothing_new and self._topics_version == self.topics.version
         ):
             return []
         found = []
@@ -121,37 +122,33 @@ class ShareGroup(ConsumerGroupCore):
 
     def check(self, request: HeartbeatRequest, now_ms: int) -> None:
         """Raises the KafkaError that the heartbeat would."""
-        self.heartbeat(request, now_ms)
+        self.share_heartbeat(request, now_ms)
         self.rollback()
-        self._looked_at = None
+        self._topics_version = None
 
     # Steps
 
     def _subscribed(self, names: Iterable[str] = ()) -> Iterator[Topic]:
         all_names = set(names).union(*(member.topics for member in self.members.values()))
-        return filter(None, map(self._topics.by_name, sorted(all_names)))
+        return filter(None, map(self.topics.by_name, sorted(all_names)))
 
-    def _share(self) -> None:
+    def _record_initialized(self) -> None:
         """The state of what members subscribe to is kept by now."""
         for topic_id in list(self.state_now.initialized):
-            if self._topics.by_id(topic_id) is None:
-                del self._share_state().initialized[topic_id]
+            if self.topics.by_id(topic_id) is None:
+                del self.change().initialized[topic_id]
         for topic in self._subscribed():
             entry = (topic.name, frozenset(range(topic.partitions)))
             _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
             if not known >= entry[1]:
-                self._share_state().initialized[topic.topic_id] = entry
-
-    def _share_state(self) -> ShareGroupState:
-        self._change()
-        return self.state_now
+                self.change().initialized[topic.topic_id] = entry
 
     def _join_or_stay(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResult:
         known = self.members.get(request.member_id)
         if known is None:
             if request.member_epoch != JOIN_EPOCH:
-                self._no_member(request.member_id)
-            self._check_room()
+                self.no_member(request.member_id)
+            self.check_room()
         else:
             self._check_epoch(known, request.member_epoch)
         member = known or ConsumerMember(request.member_id)
@@ -163,42 +160,38 @@ class ShareGroup(ConsumerGroupCore):
             client_host=request.client_host,
         )
         if updated != member or known is None:
-            self._put(updated)
-        self._refresh(now_ms, changed=known is None or set(updated.topics) != set(member.topics))
-        if self._before is not None:
-            self._share()
-        current = self._reconcile(self.members[request.member_id], None)
-        self._keep_session(current)
-        result = HeartbeatResult(current.member_id, current.epoch, self._pace.heartbeat_interval_ms)
+            self.put(updated)
+        self.refresh(now_ms, changed=known is None or set(updated.topics) != set(member.topics))
+        if self.has_changed:
+            self._record_initialized()
+        current = self._reconcile(self.members[request.member_id])
+        self.keep_session(current)
+        result = HeartbeatResult(current.member_id, current.epoch, self.pace.heartbeat_interval_ms)
         if request.member_epoch == JOIN_EPOCH or current.assigned != member.assigned:
             result.assignment = partitions_of(current.assigned)
         return result
 
     def _check_epoch(self, member: ConsumerMember, epoch: int) -> None:
-        if epoch in (member.epoch, member.previous_epoch, JOIN_EPOCH):
-            return
-        word = "greater" if epoch > member.epoch else "smaller"
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The share group member has a {word} member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-        )
+        if epoch not in (member.epoch, member.previous_epoch, JOIN_EPOCH):
+            self.wrong_epoch(member, epoch)
 
-    def _reconcile(self, member: ConsumerMember, owned: Assignment | None) -> ConsumerMember:
+    def _reconcile(self, member: ConsumerMember) -> ConsumerMember:
         state = self.state_now
         if member.epoch == state.target_epoch:
             return member
         target = state.targets.get(member.member_id, NOTHING)
         held = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in target.items()}
         updated = member.at(state.target_epoch, MemberState.STABLE, held)
-        self._put(updated)
+        self.put(updated)
         return updated
 
-    def _run_assignor(
-        self, subscribers: dict[str, Subscriber], counts: dict[bytes, int]
+    def assign(
+        self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
     ) -> dict[str, Assignment]:
-        return assign_simple(subscribers, counts)
+        return assign_simple(subscribers, partition_counts)
 
-    def _difference(self, before: ConsumerState) -> list[KeyValue]:
-        old = before if isinstance(before, ShareGroupState) else ShareGroupState()
-        return list(share_difference(self.group_id, old, self.state_now))
+    def difference(self, before: ShareGroupState | None) -> list[KeyValue]:
+        return list(share_difference(self.group_id, before or ShareGroupState(), self.state_now))
+
+    def tombstones(self) -> list[KeyValue]:
+        return share_tombstones(self.group_id, self.state_now)
