@@ -71,17 +71,20 @@ class Settings:
 
     @property
     def servers(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+        """`host:port`, with commas between them."""
+        return ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap
+        )
 
 
 def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
-    """`a:9092, b` as addresses; a port may be left out."""
+    """`a:9092; b` as addresses: separated by commas, semicolons or blanks, and a port may be omitted."""
     servers = []
     for server in re.split(r"[,;\s]+", text):
         if not server:
             continue
         name, colon, port = server.rpartition(":")
-        if colon and port.isdigit():
+        if colon and port.isdigit() and not name.endswith(":"):
             servers.append((name.strip("[]"), int(port)))
         else:
             servers.append((server.strip("[]"), DEFAULT_PORT))
