@@ -119,7 +119,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except JobError as error:
         output.fail(error.message)
-        return error.exit_code
+        return 1
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -209,6 +209,12 @@ class Cluster:
         self._topics.update(found)
         return found
 
+    def look_up(self, names: Iterable[str]) -> None:
+        """Learn in one request of those topics that are not known yet."""
+        unknown = [name for name in names if name not in self._topics]
+        if unknown:
+            self.topics(unknown)
+
     # Retries
 
     def retrying(self, call: Callable[[], T], topics: Iterable[str] = (), seconds: float | None = None) -> T:

@@ -36,6 +36,10 @@ class BadAddress(Unreachable):
     """The host name is unknown, or TLS cannot be negotiated: the message says which."""
 
 
+class Unsupported(ClientError):
+    """What this client cannot do though another may: Kerberos, Java's key stores."""
+
+
 class TopicNotFound(ClientError):
     def __init__(self, topic: str, hint: str = "") -> None:
         super().__init__(f"Topic '{topic}' does not exist.{hint}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -66,15 +70,15 @@ def error_code(number: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-# {subject} is the topic, group, … that the request was about.
+# {subject} is the topic, group, … that the request was about; {object} is the same inside a sentence.
 _SENTENCES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "{subject} does not exist.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "{subject} already exists.",
     ErrorCode.GROUP_ID_NOT_FOUND: "{subject} does not exist.",
     ErrorCode.NON_EMPTY_GROUP: "{subject} has active members; stop its consumers first.",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access {subject}.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Not authorized to access {subject}.",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to access {subject}.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access {object}.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Not authorized to access {object}.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to access {object}.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Not authorized to do this on the cluster.",
     ErrorCode.TOPIC_DELETION_DISABLED: "The broker does not allow topics to be deleted (delete.topic.enable=false).",
     ErrorCode.MESSAGE_TOO_LARGE: "The message is larger than the broker accepts (max.message.bytes of the topic).",
@@ -85,7 +89,8 @@ def refusal(number: int, broker_message: str | None, subject: str) -> ClientErro
     """What a broker refused, as a sentence about `subject`; its own explanation where we have no better one."""
     code = error_code(number)
     if code in _SENTENCES:
-        return ClientError(_SENTENCES[code].format(subject=subject), code, broker_message)
+        sentence = _SENTENCES[code].format(subject=subject, object=subject[0].lower() + subject[1:])
+        return ClientError(sentence, code, broker_message)
     name = code.name if code == number else f"error {number}"
     text = broker_message or f"{subject}: {name}"
     text = text[0].upper() + text[1:]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.client.cluster import Cluster, CoordinatorType, TopicPartition
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, error_code
+from ottla.client.errors import ClientError, error_code, refusal
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
@@ -51,6 +51,7 @@ def list_offsets(
     found: dict[TopicPartition, FoundOffset] = {}
 
     def ask_leaders() -> None:
+        cluster.look_up({partition.topic for partition in timestamps})
         by_leader: dict[Connection, list[TopicPartition]] = {}
         for partition in timestamps:
             if partition not in found:
@@ -84,9 +85,8 @@ def _ask(
     for topic in leader.request(request, ListOffsetsResponse).topics:
         for answer in topic.partitions:
             partition = TopicPartition(topic.name, answer.partition_index)
-            code = error_code(answer.error_code)
-            if code != ErrorCode.NONE:
-                raise ClientError(f"The offsets of {partition} cannot be had: {code.name}.", code)
+            if answer.error_code:
+                raise refusal(answer.error_code, None, f"Partition {partition}")
             found[partition] = FoundOffset(answer.offset, answer.timestamp)
     return found
 

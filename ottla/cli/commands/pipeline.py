@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli import output
-from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, Client, split_servers
+from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, Client
 from ottla.cli.errors import BrokerUnreachable, JobError
 from ottla.cli.options import json_option, key_value_pairs
 
@@ -146,7 +146,7 @@ def run(
             file=file,
             name=name,
             master=master or default_master(),
-            bootstrap_servers=split_servers(bootstrap_server),
+            bootstrap_servers=Client(bootstrap_server).bootstrap_servers,
             checkpoints=f"{checkpoints or pipelines.default_checkpoints()}/{name}",
             trigger=AVAILABLE_NOW if available_now else trigger,
             conf=conf,

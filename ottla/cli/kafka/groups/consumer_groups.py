@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
 from ottla.cli.kafka import tool
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -151,17 +152,17 @@ def _together(one: str, other: str) -> tool.UsageError:
 
 
 def _groups(client: Client, args: argparse.Namespace) -> list[str]:
-    from ottla.cli.jobs.groups import list_groups
+    from ottla.client.admin.groups import list_consumer_groups
 
     if args.all_groups:
-        return [listing.group for listing in list_groups(client)]
+        return [listing.group for listing in list_consumer_groups(client.cluster)]
     return list(dict.fromkeys(args.group))
 
 
 def _list(client: Client, args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.groups import list_groups
+    from ottla.client.admin.groups import list_consumer_groups
 
-    listings = list_groups(client)
+    listings = list_consumer_groups(client.cluster)
     states = _wanted(args.state, _STATES, "state")
     types = _wanted(args.type, _TYPES, "types")
     if args.state is None and args.type is None:
@@ -199,12 +200,12 @@ def _wanted(text: str | None, known: tuple[str, ...], what: str) -> set[str]:
 
 
 def _delete(client: Client, groups: list[str]) -> int:
-    from ottla.cli.jobs.groups import delete_groups
+    from ottla.client.admin.groups import delete_groups
 
     failed: dict[str, str] = {}
     for group in groups:
         try:
-            delete_groups(client, [group])
+            delete_groups(client.cluster, [group])
         except (GroupNotFound, GroupNotEmpty) as error:
             failed[group] = error_text(error)
     done = [group for group in groups if group not in failed]
@@ -227,7 +228,7 @@ def error_text(error: JobError) -> str:
         return "org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not exist."
     if isinstance(error, GroupNotEmpty):
         return "org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty."
-    if error.code == "GROUP_SUBSCRIBED_TO_TOPIC":
+    if error.code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
         return (
             "org.apache.kafka.common.errors.GroupSubscribedToTopicException: Deleting offsets of a topic is "
             "forbidden while the consumer group is actively subscribed to it."
@@ -236,16 +237,16 @@ def error_text(error: JobError) -> str:
 
 
 def _delete_offsets(client: Client, args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.groups import delete_offsets
-    from ottla.cli.jobs.reset import select_partitions
+    from ottla.client.admin.groups import delete_offsets
+    from ottla.client.admin.reset import select_partitions
 
     if len(args.group) != 1:
         raise tool.UsageError("Found multiple arguments for option group, but you asked for only one")
     [group] = args.group
-    partitions = select_partitions(client, args.topic)
+    partitions = select_partitions(client.cluster, args.topic)
     status = "Successful"
     try:
-        delete_offsets(client, group, partitions)
+        delete_offsets(client.cluster, group, partitions)
         print(f"Request succeeded for deleting offsets from group {group}.")
     except JobError as error:
         text = error_text(error)

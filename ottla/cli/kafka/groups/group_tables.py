@@ -12,16 +12,16 @@ from ottla.cli.errors import GroupNotFound
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.jobs.groups import GroupDescription, Member
+    from ottla.client.admin.groups import GroupDescription, Member
 
 
 def describe(client: Client, groups: list[str], args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.groups import describe_group
+    from ottla.client.admin.groups import describe_group
 
     described = []
     for group in groups:
         try:
-            described.append(describe_group(client, group))
+            described.append(describe_group(client.cluster, group))
         except GroupNotFound:
             print(
                 "\nError: Executing consumer group command failed due to "
@@ -62,9 +62,9 @@ def _width(values: Sequence[str | None], least: int = 15) -> int:
 
 
 def _offsets(client: Client, group: GroupDescription, verbose: bool) -> None:
-    from ottla.cli.jobs.groups import group_lag
+    from ottla.client.admin.groups import group_lag
 
-    lags = group_lag(client, group)
+    lags = group_lag(client.cluster, group)
     idle = [member for member in group.members if not member.partitions]
     _say_state(group)
     if not lags and not idle:

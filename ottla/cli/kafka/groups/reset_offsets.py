@@ -14,8 +14,8 @@ from ottla.cli.kafka import tool
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.jobs.offsets import Partition
-    from ottla.cli.jobs.reset import OffsetChange, Target
+    from ottla.client.admin.offsets import Partition
+    from ottla.client.admin.reset import OffsetChange, Target
 
 # The order in which Kafka's tool looks for two that exclude each other.
 _SCENARIOS = (
@@ -36,7 +36,7 @@ _NO_ACTION = (
 
 
 def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.reset import execute_reset
+    from ottla.client.admin.reset import execute_reset
 
     chosen = [name for name in _SCENARIOS if getattr(args, name) not in (None, False)]
     if not chosen:
@@ -59,7 +59,7 @@ def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
     if args.execute:
         for of_group in planned.values():
             if of_group:
-                execute_reset(client, of_group)
+                execute_reset(client.cluster, of_group)
     if args.export:
         with_group = len(planned) > 1
         for change in changes:
@@ -90,7 +90,7 @@ def _check_topics(topics: list[str]) -> None:
 
 def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[str, list[OffsetChange]]:
     """What changes for each group; nothing for one at work, which is said."""
-    from ottla.cli.jobs.reset import plan_offsets, plan_reset
+    from ottla.client.admin.reset import plan_offsets, plan_reset
 
     from_file = _read(args.from_file, groups) if args.from_file else None
     try:
@@ -101,11 +101,11 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
     for group in groups if from_file is None else from_file:
         try:
             if from_file is not None:
-                planned[group] = plan_offsets(client, group, from_file[group])
+                planned[group] = plan_offsets(client.cluster, group, from_file[group])
             else:
                 assert target is not None
                 planned[group] = plan_reset(
-                    client, group, target, topics=args.topic, all_topics=args.all_topics
+                    client.cluster, group, target, topics=args.topic, all_topics=args.all_topics
                 )
         except GroupNotEmpty as error:
             planned[group] = []
@@ -118,8 +118,8 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
 
 def target_of(args: argparse.Namespace) -> Target:
     """Where the options say that offsets are to be. ValueError if they name no moment."""
-    from ottla.cli.jobs.reset import Target
     from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+    from ottla.client.admin.reset import Target
 
     if args.to_latest:
         return Target("latest")

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.jobs.offsets import Partition
+    from ottla.client.admin.offsets import Partition
 
 
 def reset(client: Client, group: str, args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.share_groups import describe_share_group, move_share_group
+    from ottla.client.admin.share_groups import describe_share_group, move_share_group
 
     moment = None if args.to_datetime is None else _moment(args.to_datetime)
     try:
-        state = describe_share_group(client, group).state
+        state = describe_share_group(client.cluster, group).state
     except JobError as error:
-        if error.code != "GROUP_ID_NOT_FOUND":
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         state = "Empty"  # the reset makes it
     if state not in ("Empty", "Dead"):
@@ -28,7 +29,7 @@ def reset(client: Client, group: str, args: argparse.Namespace) -> int:
     partitions = _partitions(client, group, args)
     offsets = _new_offsets(client, partitions, args, moment)
     if args.execute and offsets:
-        move_share_group(client, group, offsets)
+        move_share_group(client.cluster, group, offsets)
     rows = [(group, topic, number, offset) for (topic, number), offset in offsets.items()]
     group_width = max([15, *(len(row[0]) for row in rows)])
     topic_width = max([15, *(len(row[1]) for row in rows)])
@@ -49,15 +50,15 @@ def _moment(text: str) -> int:
 
 
 def _partitions(client: Client, group: str, args: argparse.Namespace) -> list[Partition]:
-    from ottla.cli.jobs.reset import select_partitions
-    from ottla.cli.jobs.share_groups import share_positions
+    from ottla.client.admin.reset import select_partitions
+    from ottla.client.admin.share_groups import share_positions
 
     if args.topic:
-        return select_partitions(client, args.topic)
+        return select_partitions(client.cluster, args.topic)
     try:
-        return [(each.topic, each.partition) for each in share_positions(client, group)]
+        return [(each.topic, each.partition) for each in share_positions(client.cluster, group)]
     except JobError as error:
-        if error.code != "GROUP_ID_NOT_FOUND":
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return []
 
@@ -65,14 +66,14 @@ def _partitions(client: Client, group: str, args: argparse.Namespace) -> list[Pa
 def _new_offsets(
     client: Client, partitions: list[Partition], args: argparse.Namespace, moment: int | None
 ) -> dict[Partition, int]:
-    from ottla.cli.jobs.offsets import earliest_offsets, latest_offsets, offsets_by_time
+    from ottla.client.admin.offsets import earliest_offsets, latest_offsets, offsets_by_time
 
     if args.to_earliest:
-        return earliest_offsets(client, partitions)
-    ends = latest_offsets(client, partitions)
+        return earliest_offsets(client.cluster, partitions)
+    ends = latest_offsets(client.cluster, partitions)
     if moment is None:
         return ends
-    found = offsets_by_time(client, partitions, max(moment, 0))
+    found = offsets_by_time(client.cluster, partitions, max(moment, 0))
     for topic, number in partitions:
         if found[topic, number] < 0:
             print(

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.jobs.share_groups import ShareGroup, ShareMember, SharePosition
+    from ottla.client.admin.share_groups import ShareGroup, ShareMember, SharePosition
 
 
 def describe(client: Client, groups: list[str], args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.share_groups import describe_share_group, share_positions
+    from ottla.client.admin.share_groups import describe_share_group, share_positions
 
-    for found in [describe_share_group(client, group) for group in groups]:
+    for found in [describe_share_group(client.cluster, group) for group in groups]:
         if args.members:
             _members(found, args.verbose)
         elif args.state is not None:
             _state(found, args.verbose)
         else:
-            _offsets(found.group, share_positions(client, found.group), args.verbose)
+            _offsets(found.group, share_positions(client.cluster, found.group), args.verbose)
     return 0
 
 

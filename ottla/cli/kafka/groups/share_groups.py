@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.java_order import hash_map_order
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -52,7 +53,7 @@ def run(argv: list[str]) -> int | None:
 
         return reset(client, args.group[0], args)
     except JobError as error:
-        if error.code != "GROUP_ID_NOT_FOUND":
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         name = "org.apache.kafka.common.errors.GroupIdNotFoundException: " if action == "describe" else ""
         print(f"{_FAILED}{name}{error.message}")
@@ -142,17 +143,17 @@ def _states(text: str | None) -> list[str]:
 
 
 def _groups(client: Client, args: argparse.Namespace) -> list[str]:
-    from ottla.cli.jobs.all_groups import list_groups
+    from ottla.client.admin.groups import list_groups
 
     if not args.all_groups:
         return sorted(set(args.group))
-    return sorted(each.group for each in list_groups(client, types=["share"]))
+    return sorted(each.group for each in list_groups(client.cluster, types=["share"]))
 
 
 def _list(client: Client, args: argparse.Namespace, states: list[str]) -> int:
-    from ottla.cli.jobs.all_groups import list_groups
+    from ottla.client.admin.groups import list_groups
 
-    found = {each.group: each.state for each in list_groups(client, types=["share"], states=states)}
+    found = {each.group: each.state for each in list_groups(client.cluster, types=["share"], states=states)}
     if args.state is None:
         for name in hash_map_order(found):
             print(name)
@@ -164,10 +165,10 @@ def _list(client: Client, args: argparse.Namespace, states: list[str]) -> int:
 
 
 def _delete(client: Client, args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.all_groups import list_groups
-    from ottla.cli.jobs.share_groups import delete_share_group
+    from ottla.client.admin.groups import list_groups
+    from ottla.client.admin.share_groups import delete_share_group
 
-    states = {each.group: each.state for each in list_groups(client, types=["share"])}
+    states = {each.group: each.state for each in list_groups(client.cluster, types=["share"])}
     failed: dict[str, str] = {}
     done: list[str] = []
     for group in states if args.all_groups else dict.fromkeys(args.group):
@@ -179,7 +180,7 @@ def _delete(client: Client, args: argparse.Namespace) -> int:
             )
         else:
             try:
-                delete_share_group(client, group)
+                delete_share_group(client.cluster, group)
                 done.append(group)
             except JobError as error:
                 failed[group] = error.message
@@ -196,13 +197,13 @@ def _delete(client: Client, args: argparse.Namespace) -> int:
 
 
 def _delete_offsets(client: Client, group: str, topics: list[str]) -> int:
-    from ottla.cli.jobs.share_groups import forget_topics
+    from ottla.client.admin.share_groups import forget_topics
 
     said: dict[str, JobError | None]
     try:
-        said = forget_topics(client, group, topics)
+        said = forget_topics(client.cluster, group, topics)
     except JobError as error:
-        if error.code not in ("GROUP_ID_NOT_FOUND", "NON_EMPTY_GROUP"):
+        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP):
             raise
         print(f"\nError: {error.message}")
         said = dict.fromkeys(topics, error)
