@@ -40,7 +40,7 @@ def open_client(
     args.command_config = None  # read here
     reaching = {key: value for key, value in properties.items() if key.startswith(_REACHING)}
     client = tool.connect(args, client_id=properties.pop("client.id", client_id), extra=reaching)
-    client.brokers.any()  # fail early and clearly
+    client.cluster.any_connection()  # fail early and clearly
     return client, properties
 
 

@@ -317,7 +317,7 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[
     except UsageError as error:
         return _say(str(error), sys.stderr)
     except JobError as error:
-        said = error.said or error.message
+        said = error.broker_message or error.message
         return _say(prefix + said, stream() if stream is not None else sys.stderr)
     except KeyboardInterrupt:
         return 130

@@ -112,7 +112,7 @@ def _topics(client: Client, args: argparse.Namespace) -> list[str]:
 
         ensure_topic(client, args.topic, "Consumer clientId=console-consumer")
         return [args.topic]
-    from ottla.cli.jobs.topics import topic_names
+    from ottla.client.admin.topics import topic_names
 
     try:
         pattern = re.compile(args.include.replace(",", "|"))
@@ -121,7 +121,7 @@ def _topics(client: Client, args: argparse.Namespace) -> list[str]:
     # Topics may be created yet; Kafka's tool waits for them, too.
     deadline = time.monotonic() + args.timeout_ms / 1000
     while True:
-        topics = [name for name in topic_names(client) if pattern.fullmatch(name)]
+        topics = [name for name in topic_names(client.cluster) if pattern.fullmatch(name)]
         if topics or (args.timeout_ms >= 0 and time.monotonic() > deadline):
             return topics
         time.sleep(_LOOK_AGAIN)

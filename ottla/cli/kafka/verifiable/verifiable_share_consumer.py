@@ -50,10 +50,10 @@ def run(argv: list[str]) -> int | None:
     consumer = client.share_consumer({**properties, "group.id": args.group_id})
     say("startup_complete")
     if args.offset_reset_strategy:
-        from ottla.cli.jobs.configs import Resource, alter_configs
+        from ottla.client.admin.configs import Resource, alter_configs
 
         resource = Resource("group", args.group_id)
-        alter_configs(client, resource, set_={"share.auto.offset.reset": args.offset_reset_strategy})
+        alter_configs(client.cluster, resource, set_={"share.auto.offset.reset": args.offset_reset_strategy})
         say("offset_reset_strategy_set", offsetResetStrategy=args.offset_reset_strategy)
     _Run(consumer, args).run()
     return 0

@@ -15,7 +15,7 @@ from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings
 
 from ottla.cli import output
-from ottla.cli.commands.sql_output import print_result
+from ottla.cli.commands.sql.rows import print_result
 from ottla.spark.sql import SqlError
 from ottla.spark.sql.parsing.parser import is_complete
 from ottla.spark.sql.planning.functions import names

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ottla.cli.commands.start import parse_listen
+from ottla.cli.commands.servers.start import parse_listen
 from ottla.cli.errors import JobError
 
 DEFAULT_LISTEN = "127.0.0.1:2181"

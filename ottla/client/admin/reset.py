@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
-from ottla.cli.jobs import groups
-from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
-from ottla.cli.jobs.topics import partitions_of
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.groups import committed_offsets, describe_group
+from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
+from ottla.client.admin.topics import partitions_of
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError, GroupNotEmpty, GroupNotFound
+from ottla.client.offsets import commit_offsets
+from ottla.protocol.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +48,34 @@ def parse_topic_selection(text: str) -> tuple[str, list[int] | None]:
     try:
         return topic, [int(number) for number in numbers.split(",")]
     except ValueError:
-        raise JobError(f"'{text}' does not name partitions: write TOPIC:0,1,2.") from None
+        raise ClientError(f"'{text}' does not name partitions: write TOPIC:0,1,2.") from None
 
 
-def select_partitions(client: Client, selections: Sequence[str]) -> list[Partition]:
+def select_partitions(cluster: Cluster, selections: Sequence[str]) -> list[Partition]:
     chosen: list[Partition] = []
     for selection in selections:
         topic, numbers = parse_topic_selection(selection)
-        there = partitions_of(client, [topic])
+        there = partitions_of(cluster, [topic])
         for number in numbers or []:
             if (topic, number) not in there:
-                raise JobError(f"Topic '{topic}' has no partition {number}.", "UNKNOWN_TOPIC_OR_PART")
+                raise ClientError(
+                    f"Topic '{topic}' has no partition {number}.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
         chosen += there if numbers is None else [(topic, number) for number in numbers]
     return sorted(set(chosen))
 
 
 def plan_reset(
-    client: Client, group: str, target: Target, *, topics: Sequence[str] = (), all_topics: bool = False
+    cluster: Cluster, group: str, target: Target, *, topics: Sequence[str] = (), all_topics: bool = False
 ) -> list[OffsetChange]:
     """What a reset would do. The group must have no members; it need not exist if topics are named."""
-    committed = _committed_by_idle(client, group, must_exist=all_topics)
-    partitions = sorted(committed) if all_topics else select_partitions(client, topics)
+    committed = _committed_by_idle(cluster, group, must_exist=all_topics)
+    partitions = sorted(committed) if all_topics else select_partitions(cluster, topics)
     if not partitions:
-        raise JobError(f"Consumer group '{group}' has no committed offsets: name topics with --topic.")
-    starts = earliest_offsets(client, partitions)
-    ends = latest_offsets(client, partitions)
-    at = offsets_by_time(client, partitions, max(target.value, 0)) if target.kind == "timestamp" else {}
+        raise ClientError(f"Consumer group '{group}' has no committed offsets: name topics with --topic.")
+    starts = earliest_offsets(cluster, partitions)
+    ends = latest_offsets(cluster, partitions)
+    at = offsets_by_time(cluster, partitions, max(target.value, 0)) if target.kind == "timestamp" else {}
     wanted: dict[Partition, int] = {}
     for partition in partitions:
         current = committed.get(partition)
@@ -88,7 +90,7 @@ def plan_reset(
         elif target.kind == "current":
             wanted[partition] = ends[partition] if current is None else current
         elif current is None:
-            raise JobError(
+            raise ClientError(
                 f"Cannot shift partition {partition[1]} of topic '{partition[0]}': "
                 f"group '{group}' has not committed an offset there."
             )
@@ -98,29 +100,31 @@ def plan_reset(
     return [replace(c, nothing_since=at.get((c.topic, c.partition), 0) < 0) for c in changes]
 
 
-def plan_offsets(client: Client, group: str, wanted: Mapping[Partition, int]) -> list[OffsetChange]:
+def plan_offsets(cluster: Cluster, group: str, wanted: Mapping[Partition, int]) -> list[OffsetChange]:
     """A reset to offsets that were written down for each partition."""
-    committed = _committed_by_idle(client, group)
+    committed = _committed_by_idle(cluster, group)
     partitions = sorted(wanted)
-    there = set(partitions_of(client, [topic for topic, _ in partitions]))
+    there = set(partitions_of(cluster, [topic for topic, _ in partitions]))
     for topic, number in partitions:
         if (topic, number) not in there:
-            raise JobError(f"Topic '{topic}' has no partition {number}.", "UNKNOWN_TOPIC_OR_PART")
-    starts, ends = earliest_offsets(client, partitions), latest_offsets(client, partitions)
+            raise ClientError(
+                f"Topic '{topic}' has no partition {number}.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+    starts, ends = earliest_offsets(cluster, partitions), latest_offsets(cluster, partitions)
     return _changes(group, {key: wanted[key] for key in partitions}, committed, starts, ends)
 
 
-def _committed_by_idle(client: Client, group: str, *, must_exist: bool = False) -> dict[Partition, int]:
+def _committed_by_idle(cluster: Cluster, group: str, *, must_exist: bool = False) -> dict[Partition, int]:
     """What the group has committed; GroupNotEmpty while it has members."""
     try:
-        described = groups.describe_group(client, group)
+        described = describe_group(cluster, group)
     except GroupNotFound:
         if must_exist:
             raise
         return {}
     if described.active:
         raise GroupNotEmpty(group, described.state)
-    return groups.committed_offsets(client, group)
+    return committed_offsets(cluster, group)
 
 
 def _changes(
@@ -138,9 +142,7 @@ def _changes(
     return changes
 
 
-def execute_reset(client: Client, changes: Iterable[OffsetChange]) -> None:
+def execute_reset(cluster: Cluster, changes: Iterable[OffsetChange]) -> None:
     planned = list(changes)
-    group = planned[0].group
-    groups.commit_offsets(
-        client, group, [((change.topic, change.partition), change.new_offset) for change in planned]
-    )
+    wanted = {TopicPartition(change.topic, change.partition): change.new_offset for change in planned}
+    commit_offsets(cluster, planned[0].group, wanted)

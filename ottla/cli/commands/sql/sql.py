@@ -77,7 +77,7 @@ def sql(
     )
     try:
         if statements is None and file is None and sys.stdin.isatty():
-            from ottla.cli.commands.sql_shell import Shell
+            from ottla.cli.commands.sql.shell import Shell
 
             Shell(session, as_json).run()
             return
@@ -117,7 +117,7 @@ def _sentences(file: Path | None) -> Iterator[None]:
 
 
 def _run(session: SqlSession, script: str, as_json: bool, *, resume: bool) -> None:
-    from ottla.cli.commands.sql_output import print_result
+    from ottla.cli.commands.sql.rows import print_result
 
     for result in session.results(script, resume=resume):
         try:

@@ -5,18 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ottla.cli.errors import JobError, in_kafkas_words
-from ottla.cli.jobs.coordinators import Kind, ask_coordinator
-from ottla.cli.jobs.offsets import Partition
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.routing import ask_coordinator
+from ottla.client.cluster import Cluster, CoordinatorType, Node
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError, in_kafkas_words
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.transactions import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TopicRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
-if TYPE_CHECKING:
-    from ottla.cli.brokers import Node
-    from ottla.cli.client import Client
-    from ottla.cli.wire import Connection
-
-_LIST_TRANSACTIONS = 66
 # As Kafka's client does by default: the new timeout of a transactional id that is fenced.
 _FENCE_TIMEOUT_MS = 30_000
 _PARTITIONS_AT_ONCE = 500
@@ -55,21 +66,19 @@ class Producer:
 
 
 def list_transactions(
-    client: Client,
+    cluster: Cluster,
     *,
     producer_ids: Iterable[int] = (),
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> list[TransactionListing]:
     """Of all coordinators. `duration_ms`: only those that have been running for longer."""
-    from ottla.protocol.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
-
     found = []
-    for node in client.brokers.nodes():
-        connection = client.brokers.node(node)
-        _, newest = connection.versions.get(_LIST_TRANSACTIONS, (0, -1))
+    for node in list(cluster.nodes()):
+        connection = cluster.node(node)
+        _, newest = connection.versions.get(ListTransactionsRequest.api_key, (0, -1))
         if (duration_ms >= 0 and newest < 1) or (pattern is not None and newest < 2):
-            raise JobError(f"Broker {node} is too old to filter transactions in this way.")
+            raise ClientError(f"Broker {node} is too old to filter transactions in this way.")
         answer = connection.request(
             ListTransactionsRequest(
                 producer_id_filters=list(producer_ids),
@@ -79,7 +88,7 @@ def list_transactions(
             ListTransactionsResponse,
         )
         if answer.error_code:
-            raise in_kafkas_words(answer.error_code, None)
+            raise in_kafkas_words(answer.error_code)
         found += [
             TransactionListing(node, each.transactional_id, each.producer_id, each.transaction_state)
             for each in answer.transaction_states
@@ -87,15 +96,14 @@ def list_transactions(
     return found
 
 
-def describe_transaction(client: Client, transactional_id: str) -> TransactionDescription | None:
+def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription | None:
     """None for an id that no producer uses."""
-    from ottla.protocol.messages.transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 
     def ask(connection: Connection, node: Node) -> TransactionDescription:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         [state] = connection.request(request, DescribeTransactionsResponse).transaction_states
         if state.error_code:
-            raise in_kafkas_words(state.error_code, None)
+            raise in_kafkas_words(state.error_code)
         return TransactionDescription(
             node.id,
             transactional_id,
@@ -108,29 +116,23 @@ def describe_transaction(client: Client, transactional_id: str) -> TransactionDe
         )
 
     try:
-        return ask_coordinator(client, Kind.TRANSACTION, transactional_id, ask)
-    except JobError as error:
-        if error.code == "TRANSACTIONAL_ID_NOT_FOUND":
+        return ask_coordinator(cluster, CoordinatorType.TRANSACTION, transactional_id, ask)
+    except ClientError as error:
+        if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return None
         raise
 
 
 def describe_producers(
-    client: Client, partitions: Collection[Partition], broker: int | None = None
+    cluster: Cluster, partitions: Collection[Partition], broker: int | None = None
 ) -> dict[Partition, list[Producer]]:
     """As their leaders know them, or as one broker does."""
-    from ottla.protocol.messages.transactions import (
-        DescribeProducersRequest,
-        DescribeProducersResponse,
-        TopicRequest,
-    )
-
     found: dict[Partition, list[Producer]] = {}
-    for node, topics in _by_broker(client, partitions, broker).items():
+    for node, topics in _by_broker(cluster, partitions, broker).items():
         request = DescribeProducersRequest(
             topics=[TopicRequest(name=topic, partition_indexes=numbers) for topic, numbers in topics.items()]
         )
-        for topic in client.brokers.node(node).request(request, DescribeProducersResponse).topics:
+        for topic in cluster.node(node).request(request, DescribeProducersResponse).topics:
             for partition in topic.partitions:
                 if partition.error_code:
                     raise in_kafkas_words(partition.error_code, partition.error_message)
@@ -149,12 +151,12 @@ def describe_producers(
 
 
 def _by_broker(
-    client: Client, partitions: Collection[Partition], broker: int | None
+    cluster: Cluster, partitions: Collection[Partition], broker: int | None
 ) -> dict[int, dict[str, list[int]]]:
-    """Whom to ask about what: broker → topic → partitions."""
+    """Which broker to ask about which partitions: broker → topic → partitions."""
     wanted = set(partitions)
     asked: dict[int, dict[str, list[int]]] = {}
-    for topic in client.brokers.metadata(sorted({name for name, _ in wanted})).topics:
+    for topic in cluster.metadata(sorted({name for name, _ in wanted})).topics:
         name = topic.name or ""
         for partition in topic.partitions:
             if (name, partition.partition_index) in wanted:
@@ -162,24 +164,17 @@ def _by_broker(
                 of_broker = asked.setdefault(partition.leader_id if broker is None else broker, {})
                 of_broker.setdefault(name, []).append(partition.partition_index)
     if wanted:
-        raise JobError("This server does not host this topic-partition.", "UNKNOWN_TOPIC_OR_PART")
+        raise in_kafkas_words(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if -1 in asked:
-        raise JobError("There is no leader for this topic-partition.", "LEADER_NOT_AVAILABLE")
+        raise in_kafkas_words(ErrorCode.LEADER_NOT_AVAILABLE)
     return asked
 
 
 def abort_transaction(
-    client: Client, partition: Partition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    cluster: Cluster, partition: Partition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
     """End a producer's transaction in one partition, whatever its coordinator thinks."""
-    from ottla.protocol.messages.transactions import (
-        WritableTxnMarker,
-        WritableTxnMarkerTopic,
-        WriteTxnMarkersRequest,
-        WriteTxnMarkersResponse,
-    )
-
-    [leader] = _by_broker(client, [partition], None)
+    [leader] = _by_broker(cluster, [partition], None)
     marker = WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -187,19 +182,16 @@ def abort_transaction(
         transaction_result=False,
         topics=[WritableTxnMarkerTopic(name=partition[0], partition_indexes=[partition[1]])],
     )
-    answer = client.brokers.node(leader).request(
-        WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse
-    )
+    answer = cluster.node(leader).request(WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse)
     for written in answer.markers:
         for topic in written.topics:
             for result in topic.partitions:
                 if result.error_code:
-                    raise in_kafkas_words(result.error_code, None)
+                    raise in_kafkas_words(result.error_code)
 
 
-def force_terminate(client: Client, transactional_id: str) -> None:
+def force_terminate(cluster: Cluster, transactional_id: str) -> None:
     """Fence the producer that uses the id: its open transaction is aborted by the coordinator."""
-    from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
 
     def ask(connection: Connection, _node: Node) -> None:
         request = InitProducerIdRequest(
@@ -207,20 +199,20 @@ def force_terminate(client: Client, transactional_id: str) -> None:
         )
         answer = connection.request(request, InitProducerIdResponse)
         if answer.error_code:
-            raise in_kafkas_words(answer.error_code, None)
+            raise in_kafkas_words(answer.error_code)
 
     # The open transaction is aborted first, and until then the answer is that there is one.
     ask_coordinator(
-        client,
-        Kind.TRANSACTION,
+        cluster,
+        CoordinatorType.TRANSACTION,
         transactional_id,
         ask,
-        again_on=frozenset({"CONCURRENT_TRANSACTIONS", "PRODUCER_FENCED"}),
+        again_on=frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED}),
     )
 
 
 def find_hanging(
-    client: Client, partitions: Collection[Partition], *, broker: int | None, longer_than_ms: int
+    cluster: Cluster, partitions: Collection[Partition], *, broker: int | None, longer_than_ms: int
 ) -> list[tuple[Partition, Producer]]:
     """Open transactions whose coordinator does not know of them, hence never ends them."""
     now = round(time.time() * 1000)
@@ -229,7 +221,7 @@ def find_hanging(
         (partition, producer)
         for start in range(0, len(chosen), _PARTITIONS_AT_ONCE)
         for partition, producers in describe_producers(
-            client, chosen[start : start + _PARTITIONS_AT_ONCE], broker
+            cluster, chosen[start : start + _PARTITIONS_AT_ONCE], broker
         ).items()
         for producer in producers
         if producer.transaction_start is not None and now - producer.last_timestamp > longer_than_ms
@@ -237,8 +229,8 @@ def find_hanging(
     if not candidates:
         return []
     ids = {producer.producer_id for _, producer in candidates}
-    names = {each.producer_id: each.transactional_id for each in list_transactions(client, producer_ids=ids)}
-    known = {name: describe_transaction(client, name) for name in set(names.values())}
+    names = {each.producer_id: each.transactional_id for each in list_transactions(cluster, producer_ids=ids)}
+    known = {name: describe_transaction(cluster, name) for name in set(names.values())}
 
     def hangs(partition: Partition, producer: Producer) -> bool:
         described = known.get(names.get(producer.producer_id, ""))

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ottla.cli.errors import from_code
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.routing import ask_controller
+from ottla.client.cluster import Cluster
+from ottla.client.errors import refusal
+from ottla.protocol.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    OpData,
+)
 
 # Who a quota is for: user, client-id, ip → a name, or None for the default of all that have no quota of their own.
 Entity = Mapping[str, str | None]
@@ -24,14 +32,8 @@ class Quota:
     values: dict[str, float]
 
 
-def describe_quotas(client: Client, entity: Mapping[str, object]) -> list[Quota]:
+def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quota]:
     """The quotas of exactly these kinds; ANY stands for every name of a kind."""
-    from ottla.protocol.messages.quotas import (
-        ComponentData,
-        DescribeClientQuotasRequest,
-        DescribeClientQuotasResponse,
-    )
-
     components = []
     for kind, name in entity.items():
         if name is ANY:
@@ -41,9 +43,9 @@ def describe_quotas(client: Client, entity: Mapping[str, object]) -> list[Quota]
         else:
             components.append(ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
     request = DescribeClientQuotasRequest(components=components, strict=True)
-    answer = client.brokers.request(request, DescribeClientQuotasResponse)
+    answer = cluster.any_connection().request(request, DescribeClientQuotasResponse)
     if answer.error_code:
-        raise from_code(answer.error_code, answer.error_message, "The quota")
+        raise refusal(answer.error_code, answer.error_message, "The quota")
     return [
         Quota(
             {part.entity_type: part.entity_name for part in entry.entity},
@@ -54,15 +56,8 @@ def describe_quotas(client: Client, entity: Mapping[str, object]) -> list[Quota]
 
 
 def alter_quotas(
-    client: Client, entity: Entity, *, set_: Mapping[str, float] | None = None, delete: Iterable[str] = ()
+    cluster: Cluster, entity: Entity, *, set_: Mapping[str, float] | None = None, delete: Iterable[str] = ()
 ) -> None:
-    from ottla.protocol.messages.quotas import (
-        AlterClientQuotasRequest,
-        AlterClientQuotasResponse,
-        AlterEntryData,
-        EntityData,
-        OpData,
-    )
 
     changes = [OpData(key=key, value=value) for key, value in (set_ or {}).items()]
     changes += [OpData(key=key, remove=True) for key in delete]
@@ -74,6 +69,10 @@ def alter_quotas(
             )
         ]
     )
-    for entry in client.brokers.controller().request(request, AlterClientQuotasResponse).entries:
-        if entry.error_code:
-            raise from_code(entry.error_code, entry.error_message, "The quota")
+
+    def check(answer: AlterClientQuotasResponse) -> None:
+        for entry in answer.entries:
+            if entry.error_code:
+                raise refusal(entry.error_code, entry.error_message, "The quota")
+
+    ask_controller(cluster, request, AlterClientQuotasResponse, check)

@@ -106,7 +106,7 @@ def _start_cluster(
     quiet: bool,
     log_level: str,
 ) -> None:
-    from ottla.cli.commands.start_cluster import LocalCluster, run_cluster
+    from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
 
     def announce(cluster: LocalCluster) -> None:
         _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.commands.demo_processes import Child, Children
-from ottla.cli.commands.pipeline import require_spark
-from ottla.cli.commands.start import DEFAULT_LISTEN
+from ottla.cli.commands.demo.processes import Child, Children
+from ottla.cli.commands.pipeline.pipeline import require_spark
+from ottla.cli.commands.servers.start import DEFAULT_LISTEN
 from ottla.cli.errors import JobError
 
 if TYPE_CHECKING:
-    from ottla.cli.commands.demo_view import Trending
+    from ottla.cli.commands.demo.view import Trending
 
 PIPELINE = "demo"
 
@@ -83,7 +83,7 @@ def demo(listen: str, data: Path | None, rate: float, master: str | None, second
         pipeline_file = str(examples / "tweets" / "pipeline.py")
         children.start("pipeline", "-m", "ottla", "pipeline", "run", pipeline_file, *options)
 
-        from ottla.cli.commands.demo_view import Trending
+        from ottla.cli.commands.demo.view import Trending
 
         trending = Trending(address)
         try:
@@ -96,7 +96,7 @@ def demo(listen: str, data: Path | None, rate: float, master: str | None, second
 
 def examples_folder() -> Path:
     """Beside the package in a checkout, inside of it when it was installed."""
-    package = Path(__file__).parents[2]
+    package = Path(__file__).parents[3]
     for folder in (package.parent / "examples", package / "examples"):
         if (folder / "feed.py").is_file():
             return folder
@@ -166,7 +166,7 @@ def _print_welcome(address: str) -> None:
 
 
 def _show(trending: Trending, children: Children, stop: threading.Event, seconds: float | None) -> None:
-    from ottla.cli.commands.demo_view import screen
+    from ottla.cli.commands.demo.view import screen
     from ottla.spark.pipelines.state import Pipelines
 
     pipelines = Pipelines()

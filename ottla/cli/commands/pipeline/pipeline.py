@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli import output
-from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, Client, split_servers
+from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, Client
 from ottla.cli.errors import BrokerUnreachable, JobError
 from ottla.cli.options import json_option, key_value_pairs
 
@@ -136,7 +136,7 @@ def run(
         load(file)
         name = check_name(name or default_name(file))
 
-        from ottla.cli.commands.pipeline_view import progress_printer
+        from ottla.cli.commands.pipeline.view import progress_printer
         from ottla.spark.pipelines.runner import Plan
         from ottla.spark.pipelines.runner import run as run_here
         from ottla.spark.session import default_master
@@ -146,7 +146,7 @@ def run(
             file=file,
             name=name,
             master=master or default_master(),
-            bootstrap_servers=split_servers(bootstrap_server),
+            bootstrap_servers=Client(bootstrap_server).bootstrap_servers,
             checkpoints=f"{checkpoints or pipelines.default_checkpoints()}/{name}",
             trigger=AVAILABLE_NOW if available_now else trigger,
             conf=conf,
@@ -218,7 +218,7 @@ def list_(as_json: bool) -> None:
     if as_json:
         output.print_json(states)
         return
-    from ottla.cli.commands.pipeline_view import LIST_COLUMNS, list_row
+    from ottla.cli.commands.pipeline.view import LIST_COLUMNS, list_row
 
     output.print_table(LIST_COLUMNS, map(list_row, states))
 
@@ -234,13 +234,13 @@ def status(name: str, watch: bool, as_json: bool) -> None:
         state = pipelines.get(name)
         show = _json_line if watch and as_json else output.print_json if as_json else None
         if not watch:
-            from ottla.cli.commands.pipeline_view import print_status
+            from ottla.cli.commands.pipeline.view import print_status
 
             (show or print_status)(state)
         elif show is not None:
             _watch(pipelines, state, show)
         else:
-            from ottla.cli.commands.pipeline_view import progress_printer
+            from ottla.cli.commands.pipeline.view import progress_printer
 
             with progress_printer() as report:
                 _watch(pipelines, state, report)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from ottla.cli.errors import JobError, from_code
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.routing import ask_controller
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, refusal
+from ottla.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    IncrementalConfig,
+    IncrementalConfigsResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 Kind = Literal["topic", "broker", "broker-logger", "client-metric", "group"]
 
@@ -36,6 +46,12 @@ class Resource:
     kind: Kind
     name: str
 
+    @property
+    def broker(self) -> int | None:
+        """The broker that has these settings, if they are one broker's own."""
+        own = self.kind in ("broker", "broker-logger") and self.name
+        return int(self.name) if own else None
+
     def __str__(self) -> str:
         if self.kind == "broker":
             return f"Broker {self.name}" if self.name else "The default of all brokers"
@@ -56,7 +72,7 @@ class ConfigEntry:
     name: str
     value: str | None
     source: str  # Kafka's words: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
-    default: str | None  # None where the broker does not tell
+    default: str | None  # None where the broker does not say
     read_only: bool
     sensitive: bool
     synonyms: list[Synonym] = field(default_factory=list)
@@ -66,36 +82,28 @@ class ConfigEntry:
         return self.source == "DEFAULT_CONFIG"
 
 
-def resource_names(client: Client, kind: Kind) -> list[str]:
+def resource_names(cluster: Cluster, kind: Kind) -> list[str]:
     """Those of a kind that have settings; older brokers know of client metrics only, or of none."""
-    from ottla.protocol.messages.configs import ListConfigResourcesRequest, ListConfigResourcesResponse
-
-    _, newest = client.brokers.any().versions.get(ListConfigResourcesRequest.api_key, (0, -1))
+    _, newest = cluster.any_connection().versions.get(ListConfigResourcesRequest.api_key, (0, -1))
     if newest < (0 if kind == "client-metric" else 1):
         return []
     request = ListConfigResourcesRequest(resource_types=[_TYPES[kind]] if newest else [])
-    answer = client.brokers.request(request, ListConfigResourcesResponse)
+    answer = cluster.any_connection().request(request, ListConfigResourcesResponse)
     if answer.error_code:
-        raise from_code(answer.error_code, None, "The list of resources")
+        raise refusal(answer.error_code, None, "The list of resources")
     return [each.resource_name for each in answer.config_resources]
 
 
-def describe_configs(client: Client, resource: Resource, *, synonyms: bool = True) -> list[ConfigEntry]:
-    return describe_many(client, [resource], synonyms=synonyms)[resource]
+def describe_configs(cluster: Cluster, resource: Resource, *, synonyms: bool = True) -> list[ConfigEntry]:
+    return describe_many(cluster, [resource], synonyms=synonyms)[resource]
 
 
 def describe_many(
-    client: Client, resources: Sequence[Resource], *, synonyms: bool = True
+    cluster: Cluster, resources: Sequence[Resource], *, synonyms: bool = True
 ) -> dict[Resource, list[ConfigEntry]]:
     """In the order asked for; brokers are asked about themselves, the rest in one request."""
-    from ottla.protocol.messages.configs import (
-        DescribeConfigsRequest,
-        DescribeConfigsResource,
-        DescribeConfigsResponse,
-    )
-
     found: dict[Resource, list[ConfigEntry]] = {}
-    for node, asked in _by_broker(client, resources):
+    for node, asked in _by_broker(cluster, resources):
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -105,23 +113,22 @@ def describe_many(
             ],
             include_synonyms=synonyms,
         )
-        connection = client.brokers.any() if node is None else client.brokers.node(node)
+        connection = cluster.any_connection() if node is None else cluster.node(node)
         answer = connection.request(request, DescribeConfigsResponse)
         kinds = {number: kind for kind, number in _TYPES.items()}
         for result in answer.results:
             resource = Resource(kinds[result.resource_type], result.resource_name)
             if result.error_code:
-                raise from_code(result.error_code, result.error_message, str(resource))
+                raise refusal(result.error_code, result.error_message, str(resource))
             found[resource] = [_entry(entry) for entry in sorted(result.configs, key=lambda c: c.name)]
     return {resource: found[resource] for resource in resources}
 
 
-def _by_broker(client: Client, resources: Sequence[Resource]) -> list[tuple[int | None, list[Resource]]]:
+def _by_broker(cluster: Cluster, resources: Sequence[Resource]) -> list[tuple[int | None, list[Resource]]]:
     groups: dict[int | None, list[Resource]] = {}
     for resource in resources:
-        _check_broker(client, resource)
-        own = resource.kind in ("broker", "broker-logger") and resource.name
-        groups.setdefault(int(resource.name) if own else None, []).append(resource)
+        _check_broker(cluster, resource)
+        groups.setdefault(resource.broker, []).append(resource)
     return list(groups.items())
 
 
@@ -141,24 +148,17 @@ def _entry(entry: Any) -> ConfigEntry:
 
 
 def alter_configs(
-    client: Client, resource: Resource, *, set_: Mapping[str, str] | None = None, delete: Iterable[str] = ()
+    cluster: Cluster, resource: Resource, *, set_: Mapping[str, str] | None = None, delete: Iterable[str] = ()
 ) -> None:
     """Change only what is named (incremental); the broker checks names and values."""
-    from ottla.protocol.messages.configs import (
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsResponse,
-        IncrementalConfig,
-        IncrementalConfigsResource,
-    )
-
-    _check_broker(client, resource)
+    _check_broker(cluster, resource)
     changes = [
         IncrementalConfig(name=name, config_operation=_SET, value=value)
         for name, value in (set_ or {}).items()
     ]
     changes += [IncrementalConfig(name=name, config_operation=_DELETE, value=None) for name in delete]
     if not changes:
-        raise JobError("There is nothing to change.")
+        raise ClientError("There is nothing to change.")
     request = IncrementalAlterConfigsRequest(
         resources=[
             IncrementalConfigsResource(
@@ -166,20 +166,19 @@ def alter_configs(
             )
         ]
     )
-    own = resource.kind in ("broker", "broker-logger") and resource.name
-    connection = client.brokers.node(int(resource.name)) if own else client.brokers.controller()
-    for result in connection.request(request, IncrementalAlterConfigsResponse).responses:
-        if result.error_code:
-            raise from_code(result.error_code, result.error_message, str(resource))
+
+    def check(answer: IncrementalAlterConfigsResponse) -> None:
+        for result in answer.responses:
+            if result.error_code:
+                raise refusal(result.error_code, result.error_message, str(resource))
+
+    if resource.broker is None:
+        ask_controller(cluster, request, IncrementalAlterConfigsResponse, check)
+    else:
+        check(cluster.node(resource.broker).request(request, IncrementalAlterConfigsResponse))
 
 
-def _check_broker(client: Client, resource: Resource) -> None:
-    """A request to a broker that is not there would wait for it until its timeout."""
-    if resource.kind in ("broker", "broker-logger") and resource.name:
-        known = list(map(str, client.brokers.nodes()))
-        if resource.name not in known:
-            raise JobError(f"There is no broker {resource.name}; the cluster has {', '.join(known)}.")
-
-
-def broker_ids(client: Client) -> list[int]:
-    return list(client.brokers.nodes())
+def _check_broker(cluster: Cluster, resource: Resource) -> None:
+    if resource.broker is not None and resource.broker not in cluster.nodes():
+        known = ", ".join(map(str, cluster.nodes()))
+        raise ClientError(f"There is no broker {resource.name}; the cluster has {known}.")

@@ -6,12 +6,20 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from ottla.cli.errors import JobError, from_code
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.routing import ask_controller
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, refusal
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
 
 # The mechanisms by the numbers of the protocol, and their hashes.
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
@@ -31,43 +39,29 @@ class Secret:
     iterations: int = DEFAULT_ITERATIONS
 
 
-def describe_credentials(client: Client, users: list[str] | None) -> list[Credential]:
+def describe_credentials(cluster: Cluster, users: list[str] | None) -> list[Credential]:
     """None for all users; those without credentials are left out."""
-    from ottla.protocol.errors import ErrorCode
-    from ottla.protocol.messages.scram import (
-        DescribeUserScramCredentialsRequest,
-        DescribeUserScramCredentialsResponse,
-        UserName,
-    )
-
     asked = None if users is None else [UserName(name=user) for user in users]
     request = DescribeUserScramCredentialsRequest(users=asked)
-    answer = client.brokers.request(request, DescribeUserScramCredentialsResponse)
+    answer = cluster.any_connection().request(request, DescribeUserScramCredentialsResponse)
     if answer.error_code:
-        raise from_code(answer.error_code, answer.error_message, "The credentials")
+        raise refusal(answer.error_code, answer.error_message, "The credentials")
     names = {number: name for name, (number, _) in MECHANISMS.items()}
     found = []
     for result in answer.results:
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             continue
         if result.error_code:
-            raise from_code(result.error_code, result.error_message, f"User '{result.user}'")
+            raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
         infos = {names.get(each.mechanism, "UNKNOWN"): each.iterations for each in result.credential_infos}
         found.append(Credential(result.user, infos))
     return found
 
 
 def alter_credentials(
-    client: Client, user: str, *, set_: Mapping[str, Secret], delete: Iterable[str] = ()
+    cluster: Cluster, user: str, *, set_: Mapping[str, Secret], delete: Iterable[str] = ()
 ) -> None:
     """By mechanism."""
-    from ottla.protocol.messages.scram import (
-        AlterUserScramCredentialsRequest,
-        AlterUserScramCredentialsResponse,
-        ScramCredentialDeletion,
-        ScramCredentialUpsertion,
-    )
-
     upsertions = []
     for mechanism, secret in set_.items():
         number, digest = MECHANISMS[mechanism]
@@ -86,11 +80,14 @@ def alter_credentials(
         deletions=[ScramCredentialDeletion(name=user, mechanism=MECHANISMS[each][0]) for each in delete],
         upsertions=upsertions,
     )
-    controller = client.brokers.controller()
-    if request.api_key not in controller.versions:
-        raise JobError(
+    if request.api_key not in cluster.any_connection().versions:
+        raise ClientError(
             "The cluster keeps no credentials of users: its brokers do not support SASL/SCRAM yet."
         )
-    for result in controller.request(request, AlterUserScramCredentialsResponse).results:
-        if result.error_code:
-            raise from_code(result.error_code, result.error_message, f"User '{result.user}'")
+
+    def check(answer: AlterUserScramCredentialsResponse) -> None:
+        for result in answer.results:
+            if result.error_code:
+                raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
+
+    ask_controller(cluster, request, AlterUserScramCredentialsResponse, check)
