@@ -34,7 +34,7 @@ COMMANDS = {
 # Kafka's tools whose job has no command of our own, with Kafka's options: `ottla get-offsets` is `kafka-get-offsets`.
 KAFKA_TOOLS = {
     "broker-api-versions": "ottla.cli.kafka.broker_api_versions",
-    "console-share-consumer": "ottla.cli.kafka.console.console_share_consumer",
+    "console-share-consumer": "ottla.cli.kafka.console.console_consumer:main_share",
     "consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test",
     "delete-records": "ottla.cli.kafka.partitions.delete_records",
     "dump-log": "ottla.cli.kafka.dump.dump_log",

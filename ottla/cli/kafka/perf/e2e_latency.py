@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.client_properties import open_client
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message

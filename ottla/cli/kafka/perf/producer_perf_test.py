@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.client_properties import open_client
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

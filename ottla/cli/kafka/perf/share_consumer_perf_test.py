@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.date_format import DATE_FORMAT, date_format
-from ottla.cli.kafka.properties_options import open_client
 
 if TYPE_CHECKING:
     from confluent_kafka import ShareConsumer

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.verifiable.events import say, stop_on_signals
 
 if TYPE_CHECKING:

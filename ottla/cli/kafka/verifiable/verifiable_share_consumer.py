@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.verifiable.events import say
 
 if TYPE_CHECKING:
