@@ -46,7 +46,7 @@ KAFKA_TOOLS = {
     "preferred-replica-election": "ottla.cli.kafka.partitions.preferred_replica_election",
     "producer-perf-test": "ottla.cli.kafka.perf.producer_perf_test",
     "reassign-partitions": "ottla.cli.kafka.partitions.reassign_partitions",
-    "share-consumer-perf-test": "ottla.cli.kafka.perf.share_consumer_perf_test",
+    "share-consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test:main_share",
     "share-groups": "ottla.cli.kafka.groups.group_commands:main_share",
     "streams-application-reset": "ottla.cli.kafka.groups.streams_application_reset",
     "transactions": "ottla.cli.kafka.transactions",
