@@ -52,7 +52,7 @@ KAFKA_TOOLS = {
     "transactions": "ottla.cli.kafka.transactions",
     "verifiable-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer",
     "verifiable-producer": "ottla.cli.kafka.verifiable.verifiable_producer",
-    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_share_consumer",
+    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer:main_share",
 }
 
 
