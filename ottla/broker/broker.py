@@ -18,13 +18,13 @@ from ottla.broker.coordinators.transaction_wiring import PartitionMarkers, trans
 from ottla.broker.faults import Faults
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.replication.leader_fetch_handler import ReplicaFetches
 from ottla.broker.requests.delayed_produce import DelayedProduces
 from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.share.sharing import Sharing
 from ottla.cluster.peers import Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
+from ottla.cluster.replication.leader_fetch_handler import LeaderFetchHandler
 from ottla.cluster.replication.replica_selector import selects_by_rack
 from ottla.cluster.topics.topic_admin import Charge, TopicAdmin, free
 from ottla.coordinator.groups.coordinator import GroupCoordinator
@@ -109,7 +109,7 @@ class Broker:
         self.selects_replicas = selects_by_rack(config)
         self.fetch_max_bytes = config.get_int("fetch.max.bytes")
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
-        self.replica_fetches = ReplicaFetches(replicas)
+        self.leader_fetch_handler = LeaderFetchHandler(replicas)
         self.delayed_produces = DelayedProduces()
         self.faults: Faults | None = None
         self.cleaner: LogCleaner | None = None

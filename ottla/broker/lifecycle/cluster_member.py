@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.lifecycle.failed_disks import FailedDisks
 from ottla.broker.lifecycle.missing_logs import irreplaceable
-from ottla.broker.replication.leadership_backing import Backing
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.controller import Controller
@@ -19,6 +18,7 @@ from ottla.cluster.controller.partition_states import PartitionStates
 from ottla.cluster.controller.suspicions import Suspicions
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
+from ottla.cluster.replication.follower_confirmation import FollowerConfirmation
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
@@ -104,7 +104,9 @@ class ClusterMember:
         self._tasks: set[asyncio.Task[None]] = set()
         # Sessions that have ended, and what was decided without this broker since is not known yet.
         self._lost_sessions = 0
-        self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
+        self._follower_confirmation = FollowerConfirmation(
+            self._id, broker.replicas, broker.leader_fetch_handler
+        )
         self._lost = frozenset(lost)
         self._gone: list[Target] = []  # who is registered and not there, if nobody else would notice
         self._disks = FailedDisks(
@@ -219,7 +221,7 @@ class ClusterMember:
         until, now = self._store.lease_until, monotonic()
         if now <= until:
             return until
-        return self._backing.until(now)
+        return self._follower_confirmation.until(now)
 
     async def _watch_lease(self) -> None:
         """New requests are refused when the lease is over; those that wait must not wait until they time out."""

@@ -4,8 +4,8 @@ Requests of a connection are handled one after another, as Kafka does: while one
 its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
 read what it was answered. Several requests that arrive together are answered with one write.
 
-What is written and waits only for the other replicas is `Delayed`: the requests that follow are handled meanwhile, and
-their responses wait for their turn.
+A `PendingResponse` need not hold up its connection: what is written and waits only for the other replicas lets the
+requests that follow be handled meanwhile, and their responses wait for their turn.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct as Packer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.pending import PendingResponse
 from ottla.log.files.file_region import FileRegion
 from ottla.log.files.page_cache import is_in_memory, read_now, read_through
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatcher
 
 logger = logging.getLogger(__name__)
+
+# What a response is sent from, in wire order.
+Part: TypeAlias = bytes | memoryview | FileRegion
 
 _LENGTH = Packer(">i").unpack_from
 _NOTHING = memoryview(b"")
@@ -39,8 +42,8 @@ _READ_AHEAD = 64 * 1024
 _BYTES_PER_TURN = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
-# Requests that wait for replicas: beyond it nothing more is handled for that client.
-_MAX_DELAYED = 2000
+# Responses that are pending, or follow one that is: beyond it nothing more is handled for that client.
+_MAX_PENDING = 2000
 # Below this a read and one joint write are cheaper than a sendfile of its own.
 _SENDFILE_FROM = 32 * 1024
 
@@ -49,8 +52,8 @@ class Connection:
     """A socket and the bytes in flight on it. Owned by the event loop; never used after `close`."""
 
     __slots__ = (
+        "_blocked_by",
         "_busy",
-        "_delayed",
         "_dispatcher",
         "_filled",
         "_loop",
@@ -76,7 +79,6 @@ class Connection:
         "fd",
         "idle_since",
         "listener",
-        "waiting",
     )
 
     def __init__(
@@ -96,23 +98,22 @@ class Connection:
         self.client_id_raw = b""
         self.closed = False
         self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
-        self.waiting: Any = None  # the dispatcher's note of the request that waits
         self._dispatcher = dispatcher
         self._max_request_bytes = max_request_bytes
         self._on_close = on_close
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
         self._filled = 0
-        self._pending: asyncio.Future[Any] | None = None
+        self._blocked_by: PendingResponse | None = None
         self._muted: asyncio.TimerHandle | None = None
-        # No request is handled: one is pending, the client is throttled, or it does not read its responses.
+        # No request is handled: a response blocks, the client is throttled, or it does not read its responses.
         self._busy = False
         self._queued = 0  # bytes in `_out`
-        # Delayed answers, and the responses that have to follow them.
-        self._delayed: deque[Delayed | tuple[list[Any], int]] = deque()
+        # Responses that are pending, and those that have to follow them.
+        self._pending: deque[PendingResponse | tuple[list[Part], int]] = deque()
         self._settling = False
         self.active = True  # since the listener last looked for idle connections
         self.idle_since = 0.0
-        self._out: deque[Any] = deque()  # bytes and file regions still to be sent
+        self._out: deque[Part] = deque()  # still to be sent
         self._writing = False
         self._warming = False
         self._warmed = False
@@ -132,15 +133,12 @@ class Connection:
         self._socket.close()
         self._out.clear()
         self._stash = _NOTHING
-        if self._pending is not None:
-            self._pending.cancel()
-            self._pending = None
         if self._muted is not None:
             self._muted.cancel()
             self._muted = None
-        delayed, self._delayed = self._delayed, deque()
-        for entry in delayed:
-            if isinstance(entry, Delayed) and not entry.is_complete:
+        pending, self._pending = self._pending, deque()
+        for entry in pending:
+            if isinstance(entry, PendingResponse) and not entry.is_complete:
                 entry.abandon()
         for callback in list(self.closing.values()):
             callback()
@@ -149,7 +147,7 @@ class Connection:
     @property
     def is_served(self) -> bool:
         """It is the broker and not the client that keeps the connection silent."""
-        return self._pending is not None or self._muted is not None or bool(self._delayed)
+        return self._muted is not None or bool(self._pending)
 
     # Receiving
 
@@ -205,21 +203,16 @@ class Connection:
             stop = position + 4 + size
             if stop > end:
                 break
-            pending = handle(self, view[position + 4 : stop])
+            handle(self, view[position + 4 : stop])
             position = stop
             if self.closed:
                 return
-            if pending is not None:
-                self._pending = pending
-                self._busy = True
-                pending.add_done_callback(self._on_answered)
-                break
             if self._queued > _MAX_QUEUED:
                 self._send()
                 if self.closed:
                     return
                 self._busy = self._busy or self._queued > _MAX_QUEUED
-            if len(self._delayed) >= _MAX_DELAYED:
+            if len(self._pending) >= _MAX_PENDING:
                 self._busy = True
             if self._busy:
                 break
@@ -252,18 +245,8 @@ class Connection:
         self._paused = True
         self._loop.remove_reader(self.fd)
 
-    def _on_answered(self, pending: asyncio.Future[Any]) -> None:
-        """The waiting request has its response: go on with what came meanwhile."""
-        if self.closed:
-            return
-        self._pending = None
-        self._dispatcher.finish(self, pending)
-        if not self.closed:
-            self._go_on()
-            self._send()
-
     def mute(self, seconds: float) -> None:
-        """Handle nothing more of this client for so long; what it is owed is sent."""
+        """Handle no further request of this client for so long; its responses are still sent."""
         if self.closed:
             return
         self._busy = True
@@ -277,12 +260,12 @@ class Connection:
         self._send()
 
     def _go_on(self) -> None:
-        """Take up what came meanwhile, unless something else still stands in the way."""
+        """Handle what arrived meanwhile, unless something else still stands in the way."""
         if (
-            self._pending is not None
+            self._blocked_by is not None
             or self._muted is not None
             or self._queued > _MAX_QUEUED
-            or len(self._delayed) >= _MAX_DELAYED
+            or len(self._pending) >= _MAX_PENDING
         ):
             return
         self._busy = False
@@ -292,14 +275,17 @@ class Connection:
         if self._filled:
             self._take_stashed_frames()
 
-    # Delayed answers
+    # Pending responses
 
-    def delay(self, delayed: Delayed) -> None:
-        """Answer this one when it is complete, and before all that is asked after it."""
-        self._delayed.append(delayed)
+    def await_response(self, pending: PendingResponse) -> None:
+        """Send this one when it is complete, and before those of all later requests."""
+        self._pending.append(pending)
+        if pending.blocks:
+            self._blocked_by = pending
+            self._busy = True
 
     def settle_soon(self) -> None:
-        """One commit may complete many: they are answered together after this turn."""
+        """One commit may complete many responses: they are sent together after this turn."""
         if not self._settling and not self.closed:
             self._settling = True
             self._loop.call_soon(self._settle)
@@ -309,17 +295,19 @@ class Connection:
         self.settle()
 
     def settle(self) -> None:
-        """Answer what is complete, in order."""
-        delayed = self._delayed
-        while delayed and not self.closed:
-            head = delayed[0]
-            if isinstance(head, Delayed):
+        """Send the responses that are complete, in order."""
+        if self._blocked_by is not None and self._blocked_by.is_complete:
+            self._blocked_by = None
+        pending = self._pending
+        while pending and not self.closed:
+            head = pending[0]
+            if isinstance(head, PendingResponse):
                 if not head.is_complete:
                     break
-                delayed.popleft()
-                self._dispatcher.respond_delayed(head)
+                pending.popleft()
+                self._dispatcher.finish(head)
             else:
-                delayed.popleft()
+                pending.popleft()
                 self.queue(*head)
         if not self.closed:
             if self._busy:
@@ -329,14 +317,14 @@ class Connection:
     # Sending: `_out` drains in order; at most one of `_writing` (the socket is full) and `_warming` (a region is
     # not in memory and is being read by a thread) holds it up.
 
-    def write(self, parts: list[Any], size: int) -> None:
+    def write(self, parts: list[Part], size: int) -> None:
         """Queue one response of so many bytes; `_send` follows at the end of the turn."""
-        if self._delayed:
-            self._delayed.append((parts, size))
+        if self._pending:
+            self._pending.append((parts, size))
         else:
             self.queue(parts, size)
 
-    def queue(self, parts: list[Any], size: int) -> None:
+    def queue(self, parts: list[Part], size: int) -> None:
         """Queue a response whose turn it is."""
         self._out.extend(parts)
         self._queued += size
@@ -403,7 +391,8 @@ class Connection:
                 continue
             batch, more = self._gather()
             if not batch:
-                self._warm(out[0], out[0].size)
+                assert isinstance(head, FileRegion)
+                self._warm(head, head.size)
                 return False
             try:
                 sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
@@ -416,13 +405,13 @@ class Connection:
                 return False  # the socket is full
         return True
 
-    def _gather(self) -> tuple[Any, bool]:
+    def _gather(self) -> tuple[bytes | bytearray | memoryview, bool]:
         """Take everything up to the next sendfile off the queue as one piece; and whether something follows.
 
         Nothing, if the first is a region that is not in memory.
         """
         out = self._out
-        pieces: list[Any] = []
+        pieces: list[bytes | bytearray | memoryview] = []
         while out:
             head = out[0]
             if isinstance(head, FileRegion):

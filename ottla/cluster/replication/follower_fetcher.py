@@ -1,8 +1,9 @@
-"""Following: fetching what other brokers lead, one connection and one fetch session for each of them.
+"""The follower's half of replication: fetches what another broker leads, with one connection and one fetch session.
 
-The session is KIP-227's, with one rule more, which both sides of it keep: after records, an error or a divergence, the
-leader says nothing of a partition until the follower has named it again. So a request costs what has happened, and not
-how many partitions are followed; and a second request may be sent while the first one waits, to make it end.
+The session is KIP-227's with one more rule, which this half and the leader's (`leader_fetch_handler`) both keep: after
+records, an error or a divergence, the leader leaves a partition out of its responses until the follower has named it
+in a request again. So a request costs as much as has happened, however many partitions are followed; and the follower
+may send a second request while the first one waits, to end the wait.
 """
 
 from __future__ import annotations

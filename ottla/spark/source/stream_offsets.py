@@ -12,10 +12,10 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
 from ottla.spark.source.data_loss import log, report
-from ottla.spark.source.options import SourceOptions
-from ottla.spark.source.planning import all_partitions, existing_partitions
+from ottla.spark.source.partition_planning import all_partitions, existing_partitions
 from ottla.spark.source.positions import Offsets
 from ottla.spark.source.ranges import OffsetRange, limit_offsets, split_ranges
+from ottla.spark.source.source_options import SourceOptions
 
 # A query does not wait long for what is only there to be looked at.
 _COMMIT_SECONDS = 5.0
