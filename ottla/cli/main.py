@@ -34,7 +34,7 @@ COMMANDS = {
 # Kafka's tools whose job has no command of our own, with Kafka's options: `ottla get-offsets` is `kafka-get-offsets`.
 KAFKA_TOOLS = {
     "broker-api-versions": "ottla.cli.kafka.broker_api_versions",
-    "console-share-consumer": "ottla.cli.kafka.console.console_share_consumer",
+    "console-share-consumer": "ottla.cli.kafka.console.console_consumer:main_share",
     "consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test",
     "delete-records": "ottla.cli.kafka.partitions.delete_records",
     "dump-log": "ottla.cli.kafka.dump.dump_log",
@@ -46,13 +46,13 @@ KAFKA_TOOLS = {
     "preferred-replica-election": "ottla.cli.kafka.partitions.preferred_replica_election",
     "producer-perf-test": "ottla.cli.kafka.perf.producer_perf_test",
     "reassign-partitions": "ottla.cli.kafka.partitions.reassign_partitions",
-    "share-consumer-perf-test": "ottla.cli.kafka.perf.share_consumer_perf_test",
+    "share-consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test:main_share",
     "share-groups": "ottla.cli.kafka.groups.group_commands:main_share",
     "streams-application-reset": "ottla.cli.kafka.groups.streams_application_reset",
     "transactions": "ottla.cli.kafka.transactions",
     "verifiable-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer",
     "verifiable-producer": "ottla.cli.kafka.verifiable.verifiable_producer",
-    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_share_consumer",
+    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer:main_share",
 }
 
 

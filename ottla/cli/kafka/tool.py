@@ -234,11 +234,15 @@ def together(one: str, other: str) -> UsageError:
     return UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"'.replace("_", "-"))
 
 
+def missing(option: str) -> UsageError:
+    return UsageError(f'Missing required argument "[{option}]"')
+
+
 def required(args: argparse.Namespace, *options: str) -> None:
     """Options that the command line must have."""
     for option in options:
         if getattr(args, option.replace("-", "_")) in (None, "", False, []):
-            raise UsageError(f'Missing required argument "[{option}]"')
+            raise missing(option)
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:

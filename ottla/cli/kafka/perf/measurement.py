@@ -1,13 +1,16 @@
-"""Moments in the notation of Java's SimpleDateFormat, which the measuring tools take."""
+"""What the measuring tools share: random records, and figures as Kafka's tools print them."""
 
 from __future__ import annotations
 
+import random
 import re
+import string
 from collections.abc import Callable
 from datetime import datetime
 
 from ottla.cli.errors import JobError
 
+MB = 1024 * 1024
 DATE_FORMAT = "yyyy-MM-dd HH:mm:ss:SSS"
 
 _LETTERS: dict[str, Callable[[datetime], int]] = {
@@ -43,3 +46,15 @@ def date_format(pattern: str) -> Callable[[float], str]:
         return "".join(written)
 
     return write
+
+
+def letters(length: int) -> bytes:
+    return "".join(random.choices(string.ascii_uppercase, k=length)).encode()
+
+
+def print_metrics(metrics: dict[str, float], client_id: str, kind: str) -> None:
+    names = {name: f"{kind}:{name}:{{client-id={client_id}}}" for name in sorted(metrics)}
+    width = max(map(len, names.values()))
+    print(f"\n{'Metric Name':<{width}}   Value")
+    for name, shown in names.items():
+        print(f"{shown:<{width}} : {metrics[name]:.3f}")
