@@ -22,6 +22,7 @@ from ottla.broker.network.pending import PendingResponse
 from ottla.broker.network.wire import MORE_FOLLOWS, Buffer, Wire
 from ottla.log.files.file_region import FileRegion
 from ottla.log.files.page_cache import is_in_memory, read_now, read_through
+from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatcher
@@ -80,6 +81,7 @@ class Connection:
         "closing",
         "idle_since",
         "listener",
+        "principal",
     )
 
     def __init__(
@@ -95,6 +97,7 @@ class Connection:
         self._fd = wire.fd
         self.client_host = client_host
         self.listener = listener
+        self.principal = ANONYMOUS
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False

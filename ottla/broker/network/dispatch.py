@@ -29,6 +29,7 @@ from ottla.protocol.messages import API_NAMES, request_type, response_type
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.security.principal import KafkaPrincipal
 
 logger = logging.getLogger(__name__)
 
@@ -86,13 +87,13 @@ class RequestContext:
         return self.connection.listener
 
     @property
-    def principal(self) -> str:
-        return "User:ANONYMOUS"
+    def principal(self) -> KafkaPrincipal:
+        return self.connection.principal
 
     @property
     def user(self) -> str:
         """Whose quotas count."""
-        return self.principal.partition(":")[2]
+        return self.connection.principal.name
 
 
 class CloseConnection(Exception):
