@@ -20,6 +20,7 @@ from ottla.broker import apis
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection, Part
 from ottla.broker.network.frame_buffers import FrameBuffers
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
 from ottla.broker.requests.error_responses import error_response
 from ottla.metadata.stores.store import StoreError
@@ -140,6 +141,7 @@ class Dispatcher:
         self._apis: dict[int, Api] = {}
         self._versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameBuffers()
+        self.turns = Turns()
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
