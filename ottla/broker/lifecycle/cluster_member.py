@@ -94,7 +94,7 @@ class ClusterMember:
             lambda: self.controller.live - {self._id},
             self._in_background,
         )
-        broker.replicas.surroundings.isr_store = self.states
+        broker.replicas.leader_context.isr_store = self.states
         if store.lease_until < math.inf:
             broker.replicas.lease = self.lease
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))

@@ -11,10 +11,10 @@ from contextlib import suppress
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.partition_states import Decide, Deposed, PartitionStates
-from ottla.cluster.controller.tool_requests import ToolWrites
+from ottla.cluster.controller.tool_requests import ToolRequests
 from ottla.cluster.image.change_notifications import CHANGES, notification, sequence_of
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
-from ottla.cluster.reassignment.reassigner import ReplicaMoves
+from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics.topic_deletion import remove_topic_nodes
 from ottla.metadata import nodes
@@ -65,7 +65,7 @@ class Controller:
         self._image = image
         self._feed = feed
         self._states = states
-        self.moves = ReplicaMoves(store, image, feed)
+        self.reassigner = Reassigner(store, image, feed)
         self._config = config
         self._broker_id = broker_id
         self._guard: Check | None = None  # held while active
@@ -83,8 +83,8 @@ class Controller:
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[str, float] = {}  # notifications, and since when they are known
         may_delete = config.get_bool("delete.topic.enable")
-        self._tools = ToolWrites(
-            store, image, feed, states, self.moves, self._wake.set, may_delete=may_delete
+        self._tools = ToolRequests(
+            store, image, feed, states, self.reassigner, self._wake.set, may_delete=may_delete
         )
         feed.on_brokers.append(self._brokers_changed)
         feed.on_offline.append(self._look_again)
@@ -277,7 +277,7 @@ class Controller:
         if keys:
             await self._states.change(keys, adjust, guard=guard)
         if moving:
-            await self.moves.finish(moving, live, guard)
+            await self.reassigner.finish(moving, live, guard)
         await self._unregister(guard)
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)

@@ -15,7 +15,7 @@ from ottla.cluster.controller.partition_states import Deposed, PartitionStates
 from ottla.cluster.image.change_notifications import notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment import reassignments
-from ottla.cluster.reassignment.reassigner import ReplicaMoves
+from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.stores.store import (
@@ -37,7 +37,7 @@ _ASKED_FOR = (nodes.TOPICS, nodes.REASSIGN_PARTITIONS, nodes.PREFERRED_REPLICA_E
 _PER_ROUND = 100  # topics that are looked at before the controller turns to other things
 
 
-class ToolWrites:
+class ToolRequests:
     """The part of a controller that serves them.
 
     Invariant: a topic is taken for a tool's only if the image lacks it although all that was told is in it. What was
@@ -50,7 +50,7 @@ class ToolWrites:
         image: ClusterImage,
         feed: ImageFeed,
         states: PartitionStates,
-        moves: ReplicaMoves,
+        reassigner: Reassigner,
         wake: Callable[[], None],
         *,
         may_delete: bool,
@@ -59,7 +59,7 @@ class ToolWrites:
         self._image = image
         self._feed = feed
         self._states = states
-        self._moves = moves
+        self._reassigner = reassigner
         self._wake = wake
         # Topics that are marked are deleted by the controller itself, where topics may be.
         self._asked_for = _ASKED_FOR if may_delete else (*_ASKED_FOR, nodes.DELETE_TOPICS)
@@ -209,7 +209,7 @@ class ToolWrites:
         [node] = await self._store.get_many([path])
         asked = {} if node is None else _asked_for(path, node)
         new = {key: replicas for key, replicas in asked.items() if self._begun.get(key) != replicas}
-        for (name, index), error in (await self._moves.alter(new, live)).items():
+        for (name, index), error in (await self._reassigner.alter(new, live)).items():
             logger.warning("%s-%d is not moved as a tool has asked for: %s", name, index, error)
         left = {key: replicas for key, replicas in asked.items() if self._is_moving(key, replicas)}
         self._begun = left
