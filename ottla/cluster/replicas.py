@@ -322,6 +322,17 @@ class Replicas:
         self._assume(partition, state)
         self.log_dir_moves.resume(partition)
 
+    def adopt_found(self) -> None:
+        """At the start of a broker on its own: serve the logs that are here, also those with another topic id.
+
+        In a cluster such a log is of a topic that was deleted. A broker on its own has no other copy to rely on.
+        """
+        for directory in self.log_directories:
+            for (name, index), log in directory.logs.items():
+                topic = self._image.topics.get(name)
+                if topic is not None and index in topic.partitions and (name, index) not in self._offline:
+                    self.adopt(topic, index, log)
+
     async def delete_topic(self, name: str) -> None:
         for partition in list(self._topics.get(name, {}).values()):
             self._stop(partition)

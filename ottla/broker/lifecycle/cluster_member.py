@@ -120,6 +120,8 @@ class ClusterMember:
         """Give up what nobody can vouch for, open the logs, and tell what is offline, before anybody is elected."""
         await self.membership.wait_for_id()
         self._gone = await self._begin_again()
+        if not self._broker.config.zookeeper_connect:
+            self._broker.replicas.adopt_found()
         self.feed.start(self._broker.replicas)
         topics = [*self._image.topics, *self._image.deleting]
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
