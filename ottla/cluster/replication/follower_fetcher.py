@@ -13,6 +13,7 @@ import logging
 import random
 from collections.abc import Iterator
 
+from ottla.cluster.background_tasks import start_task
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
 from ottla.cluster.peers import PeerDialer
@@ -372,9 +373,7 @@ class FollowerFetcher:
     def _on_error(self, key: Key, followed: Followed, error: ErrorCode) -> None:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             followed.is_out_of_range = True
-            task = self._loop.create_task(self._move_into_range(key, followed))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            start_task(self._tasks, self._move_into_range(key, followed))
             return
         # The leader has not heard of its election yet, or no longer leads: the image of one of us is behind.
         self._retry(key, followed, error.name, logging.INFO)

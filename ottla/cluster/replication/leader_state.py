@@ -11,6 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ottla.cluster.background_tasks import start_task
 from ottla.cluster.replication.commit_queue import CommitQueue
 from ottla.cluster.replication.isr import (
     LONG_AGO,
@@ -250,13 +251,8 @@ class LeaderState:
         self.in_sync.ask(isr)
         self._altering = True
         # The decision is based on the current state: the write must fail if the store has another by then.
-        task = asyncio.get_running_loop().create_task(
-            self._ask_store(
-                self._context.isr_store, isr, self._partition.leader_epoch, self.in_sync.partition_epoch
-            )
-        )
-        self._context.tasks.add(task)
-        task.add_done_callback(self._context.tasks.discard)
+        epochs = self._partition.leader_epoch, self.in_sync.partition_epoch
+        start_task(self._context.tasks, self._ask_store(self._context.isr_store, isr, *epochs))
 
     async def _ask_store(
         self, store: IsrStore, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
