@@ -38,10 +38,13 @@ def run(argv: list[str]) -> int | None:
         )
     args = _parser().options(argv)
     if args.validate_regex is not None:
-        from ottla.cli.kafka.groups.re2_syntax import fault
+        from ottla.protocol.regular_expressions import RegexError, matcher
 
-        wrong = fault(args.validate_regex)
-        verdict = "valid" if wrong is None else f"invalid: {wrong}"
+        try:
+            matcher(args.validate_regex)
+            verdict = "valid"
+        except RegexError as error:
+            verdict = f"invalid: {error}"
         print(f"The regular expression `{args.validate_regex}` is {verdict}.")
         return 0
     action = tool.only_one(
