@@ -101,7 +101,7 @@ class SharePartitions:
                 # The heartbeat that subscribes begins to keep the state; who comes before it waits.
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
             raise for_member(error) from error
-        if found.start_offset == UNINITIALIZED and self._broker.member is not None:
+        if found.start_offset == UNINITIALIZED:
             try:
                 await self._broker.member.read_group_config(key.group_id)
             except StoreError as error:  # to begin in the wrong place could not be made good

@@ -38,12 +38,7 @@ class Sharing:
             config.get_int("share.coordinator.snapshot.update.records.per.snapshot"),
         )
         # Connections of their own: what waits for replicas would hold up the markers of transactions.
-        peers = Peers(
-            config.broker_id,
-            config.inter_broker_listener_name,
-            broker.image,
-            timeout_ms / 1000 + _MARGIN_SECONDS,
-        )
+        peers = Peers(broker.dialer, timeout_ms / 1000 + _MARGIN_SECONDS)
         self.persister = StatePersister(
             config.broker_id, self.coordinator, broker.image, peers, _PATIENCE_SECONDS
         )
