@@ -232,9 +232,7 @@ class Engine:
         )
         joined = records.join(held, records["key"] == held["held_key"], "full_outer")
         return joined.where("NOT (key <=> held_key AND value <=> held_value)").selectExpr(
-            "coalesce(key, held_key) AS key",
-            "value",
-            "coalesce(timestamp, current_timestamp()) AS timestamp",
+            "coalesce(key, held_key) AS key", "value", "coalesce(timestamp, current_timestamp()) AS timestamp"
         )
 
     # Rows for a reader

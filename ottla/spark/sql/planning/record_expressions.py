@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.spark.sql.parsing.statements import ColumnDefinition
-from ottla.spark.sql.planning.json_expressions import (
-    CORRUPT,
-    decoded,
-    encoded,
-    picked,
-    raw_schema,
-    text,
-)
+from ottla.spark.sql.planning.json_expressions import CORRUPT, decoded, encoded, picked, raw_schema, text
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.sql_types import quoted
 
