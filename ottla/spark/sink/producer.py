@@ -21,7 +21,6 @@ from ottla.client.errors import ClientError, error_code
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -109,7 +108,7 @@ class Producer:
                 found = self._cluster.topics([topic]).get(topic)
                 if found is not None:
                     return len(found.leaders)
-                self._ask_for(topic)
+                self._cluster.metadata([topic], create=True)
             except ClientError as error:
                 failure = error
             if not failure.is_retriable or time.monotonic() > deadline:
@@ -338,7 +337,3 @@ class Producer:
         if code != ErrorCode.NONE:
             raise ClientError(f"The broker gives no producer id: {code.name}.", code)
         return answer.producer_id, answer.producer_epoch
-
-    def _ask_for(self, topic: str) -> None:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
-        self._cluster.any_connection().request(request, MetadataResponse)
