@@ -1,7 +1,33 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from ottla.testing import Cluster, ZooKeeper
 
 pytest_plugins = ["pytester"]
 
 # The machine may be shared with other runs: an example that takes long is no failure.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
+
+
+@pytest.fixture(scope="session")
+def shared_zookeeper() -> Iterator[ZooKeeper]:
+    """One server for all tests that do not stop it. Each cluster has a root of its own in it."""
+    pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
+    with ZooKeeper() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def new_cluster(shared_zookeeper: ZooKeeper) -> Callable[..., Cluster]:
+    """`Cluster`, with the shared ZooKeeper."""
+
+    def make(brokers: int, **options: Any) -> Cluster:
+        return Cluster(brokers, zookeeper=shared_zookeeper.chroot(), **options)
+
+    return make
