@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,11 @@ pytest_plugins = ["pytester"]
 # The machine may be shared with other runs: an example that takes long is no failure.
 settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared machine")
+
+# A shell starts what runs in its background with SIGINT ignored, and children inherit that. They do not inherit a
+# handler: so Ctrl-C can be sent to them, and is still ignored here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
 
 @pytest.fixture(scope="session")
