@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ottla.protocol.records import Codec, Record, build_batch
-from ottla.spark.kernels import kernels, reference
+from ottla.spark import kernels
+from ottla.spark.kernels import reference
 from ottla.spark.kernels.record_columns import HEADERS_TYPE
 
 SIZES = (100, 1000)

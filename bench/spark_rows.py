@@ -151,8 +151,8 @@ def events(bench: Bench, connector: str, topic: str, typed: bool) -> DataFrame:
 
 
 def takes_option(options: dict[str, str]) -> bool:
-    from ottla.spark.source.option_names import OptionError
-    from ottla.spark.source.options import parse_options
+    from ottla.spark.options import OptionError
+    from ottla.spark.source.source_options import parse_options
 
     try:
         parse_options({"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **options})
@@ -205,8 +205,8 @@ def writing_exactly_once() -> Experiment:
         return {name: sum(each.numInputRows for each in batches) / milliseconds / 1e3}
 
     def missing() -> str | None:
-        from ottla.spark.sink.options import parse_sink_options
-        from ottla.spark.source.option_names import OptionError
+        from ottla.spark.options import OptionError
+        from ottla.spark.sink.sink_options import parse_sink_options
 
         try:
             parse_sink_options(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
-import importlib.metadata
 import json
 import os
 import pkgutil
@@ -24,7 +23,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
 
 _PRELOADED = (
@@ -138,22 +138,22 @@ def _serve(requests: socket.socket) -> None:
     _run(scripts, *descriptors)
 
 
-def _preload() -> dict[str, Callable[[], object]]:
-    """Import what commands import, and return them by name."""
+def _preload() -> dict[str, EntryPoint]:
+    """Import what commands import, and return the commands by name."""
     for name in _PRELOADED:
         package = importlib.import_module(name)
         if name.startswith("ottla."):
             for found in pkgutil.walk_packages(package.__path__, f"{name}."):
                 if not found.name.endswith("__main__"):
                     importlib.import_module(found.name)
-    installed = importlib.metadata.distribution("ottla").entry_points.select(group="console_scripts")
-    scripts = {script.name: script.load() for script in installed}
+    installed = distribution("ottla").entry_points.select(group="console_scripts")
+    scripts = {script.name: script for script in installed}
     gc.freeze()  # what is shared stays shared
     return scripts
 
 
 def _run(
-    scripts: Mapping[str, Callable[[], object]],
+    scripts: Mapping[str, EntryPoint],
     request: int,
     stdin: int,
     stdout: int,
@@ -178,7 +178,7 @@ def _run(
     os.environ.update(asked["env"])
     os.chdir(asked["cwd"])
     sys.argv = asked["argv"]
-    scripts[sys.argv[0]]()
+    scripts[sys.argv[0]].load()()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.protocol.codec import Request, Response, Struct
 from ottla.protocol.errors import ErrorCode
@@ -51,48 +51,36 @@ class Faults:
                 return fault
         return None
 
-    def handle(
-        self, dispatcher: Dispatcher, api: Api, request: Request, context: RequestContext
-    ) -> asyncio.Future[Any] | None:
-        fault = self._next(api.name)
+    def handle(self, dispatcher: Dispatcher, request: Request, context: RequestContext) -> None:
+        fault = self._next(context.api.name)
         if fault is None:
-            return dispatcher.call(api, request, context)
-        if fault.delay:
-            return self._later(dispatcher, fault, api, request, context)
-        return self._strike(dispatcher, fault, api, request, context)
+            dispatcher.call(request, context)
+        elif fault.delay:
+            _keep_records(request)
+            dispatcher.await_answer(_inject_later(dispatcher, fault, request, context), request, context)
+        else:
+            _inject(dispatcher, fault, request, context)
 
-    def _later(
-        self, dispatcher: Dispatcher, fault: Fault, api: Api, request: Request, context: RequestContext
-    ) -> asyncio.Future[Any]:
-        _keep_records(request)
 
-        async def strike() -> Response | None:
-            await asyncio.sleep(fault.delay)
-            pending = self._strike(dispatcher, fault, api, request, context)
-            if pending is not None:
-                answer: Response | None = await pending
-                return answer
-            return None
+async def _inject_later(
+    dispatcher: Dispatcher, fault: Fault, request: Request, context: RequestContext
+) -> None:
+    await asyncio.sleep(fault.delay)
+    _inject(dispatcher, fault, request, context)
 
-        context.connection.waiting = (api, request, context)
-        return asyncio.ensure_future(strike())
 
-    def _strike(
-        self, dispatcher: Dispatcher, fault: Fault, api: Api, request: Request, context: RequestContext
-    ) -> asyncio.Future[Any] | None:
-        if fault.drop and not fault.after:
-            context.connection.close()
-            return None
-        if fault.error is not None:
-            answer = refuse(api, request, fault.error)
-            if answer is not None:
-                dispatcher.respond(api, answer, context)
-            return None
-        pending = dispatcher.call(api, request, context)
-        if fault.drop:
-            context.connection.close()
-            return None
-        return pending
+def _inject(dispatcher: Dispatcher, fault: Fault, request: Request, context: RequestContext) -> None:
+    if fault.drop and not fault.after:
+        context.connection.close()
+        return
+    if fault.error is not None:
+        answer = refuse(context.api, request, fault.error)
+        if answer is not None:
+            dispatcher.respond(answer, context)
+        return
+    dispatcher.call(request, context)
+    if fault.drop:
+        context.connection.close()
 
 
 def _keep_records(request: Request) -> None:

@@ -22,12 +22,8 @@ _LOOK_AGAIN_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
 
 
-async def join_cluster(store: NodeStore) -> str:
-    """Make the nodes that every cluster has; the cluster's id, which the first broker gives it.
-
-    It is never taken from a log directory: a broker with data that finds an empty ensemble has come to the wrong one,
-    and must not take its own logs for leftovers.
-    """
+async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
+    """Make the nodes that every cluster has; the cluster's id, which the first broker gives it."""
     if await store.exists(nodes.MIGRATION) is not None:
         raise StoreError(
             f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
@@ -36,8 +32,8 @@ async def join_cluster(store: NodeStore) -> str:
     await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, "/cluster"))
     if await store.exists(nodes.CLUSTER_ID) is None:
         with suppress(NodeExists):
-            wanted = nodes.encode_uuid(nodes.random_uuid())
-            await store.create(nodes.CLUSTER_ID, nodes.encode_cluster_id(wanted))
+            cluster_id = cluster_id or nodes.encode_uuid(nodes.random_uuid())
+            await store.create(nodes.CLUSTER_ID, nodes.encode_cluster_id(cluster_id))
     return nodes.decode_cluster_id((await store.get(nodes.CLUSTER_ID)).data)
 
 
@@ -93,11 +89,13 @@ class Membership:
         while True:
             try:
                 await self._store.create(path, nodes.encode_broker(registration), ephemeral=True)
-                break
             except NodeExists:
                 await self._make_way(path, registration, deadline)
-        stat = await self._store.exists(path)
-        self.epoch = -1 if stat is None else stat.czxid
+                continue
+            stat = await self._store.exists(path)
+            if stat is not None:  # else it has gone again already, with the session
+                self.epoch = stat.czxid
+                return
 
     async def _make_way(self, path: str, registration: BrokerRegistration, deadline: float) -> None:
         try:

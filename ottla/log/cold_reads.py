@@ -11,7 +11,7 @@ import os
 from typing import NamedTuple
 
 from ottla.log.files.page_cache import is_in_memory, read_through
-from ottla.log.readable_log import ReadableLog
+from ottla.log.partition_log import PartitionLog
 from ottla.log.segments.index import OffsetIndex
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.log.segments.segment import LOCATE_BYTES
@@ -41,7 +41,7 @@ class ColdRange(NamedTuple):
             os.close(fd)
 
 
-def cold_range(log: ReadableLog, offset: int, max_bytes: int) -> ColdRange | None:
+def cold_range(log: PartitionLog, offset: int, max_bytes: int) -> ColdRange | None:
     """What is not in memory of a read from `offset` on; None, as nearly always, if the read will not wait."""
     if log.reads_tail(offset):
         return None

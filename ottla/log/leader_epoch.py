@@ -23,12 +23,12 @@ class LeaderEpochCache:
 
     def __init__(self, directory: str) -> None:
         self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+        self.latest = UNDEFINED_EPOCH  # that of the last entry; every append compares it
         self._entries: list[tuple[int, int]] = []
         self._written: list[tuple[int, int]] = []
         self._lock = Lock()  # a flush in a thread and a roll on the loop may both write
 
     def load(self) -> None:
-        self._entries.clear()
         for line in read_lines(self._path):
             try:
                 epoch, start = map(int, line.split(" "))
@@ -44,10 +44,6 @@ class LeaderEpochCache:
             self._path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
 
     @property
-    def latest(self) -> int:
-        return self._entries[-1][0] if self._entries else UNDEFINED_EPOCH
-
-    @property
     def entries(self) -> list[tuple[int, int]]:
         return self._entries.copy()
 
@@ -58,6 +54,7 @@ class LeaderEpochCache:
             return
         keep = min(bisect_left(entries, epoch, key=_epoch), bisect_left(entries, start_offset, key=_start))
         entries[keep:] = [(epoch, start_offset)]
+        self.latest = epoch
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch not above `epoch` and where it ended; undefined if nothing is known of it."""
@@ -80,6 +77,7 @@ class LeaderEpochCache:
         keep = bisect_left(self._entries, end_offset, key=_start)
         if keep < len(self._entries):
             del self._entries[keep:]
+            self.latest = self._entries[-1][0] if self._entries else UNDEFINED_EPOCH
             self.write()
 
     def truncate_from_start(self, start_offset: int) -> None:
@@ -91,6 +89,7 @@ class LeaderEpochCache:
 
     def clear(self) -> None:
         self._entries.clear()
+        self.latest = UNDEFINED_EPOCH
         self.write()
 
     def write(self, *, sync: bool = False) -> None:

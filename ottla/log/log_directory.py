@@ -378,7 +378,7 @@ class LogDirectory:
         )
         write_offsets(self._file(LOG_START_CHECKPOINT), starts)
         for name, log in logs.items():
-            log.noted_start_offset = starts.get(name, 0)
+            log.checkpointed_start_offset = starts.get(name, 0)
 
     def checkpoint_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
         with self._checkpointing:

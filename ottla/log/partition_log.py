@@ -1,4 +1,4 @@
-"""The log of one partition: appends, and its life from opening to closing."""
+"""The log of one partition (Kafka's UnifiedLog): owns its segments, leader epochs and producer state."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import shutil
 import time
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from crc32c import crc32c
 
+from ottla.log import time_lookup
 from ottla.log.append_check import check_records, check_replicated, check_unusual, needs_records, refuse_short
 from ottla.log.append_info import AppendInfo
 from ottla.log.batch import (
@@ -34,14 +36,18 @@ from ottla.log.batch import (
     header_at,
 )
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.errors import is_passing, storage_error
+from ottla.log.errors import CorruptSegmentError, StorageError, is_passing, storage_error
 from ottla.log.files.checkpoint import sync_path
+from ottla.log.files.file_region import EMPTY_REGION, FileRegion
 from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metadata
-from ottla.log.producer_state import SEQUENCE_MAX
-from ottla.log.recovery import LoadedLog, load_log
+from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
+from ottla.log.recovery import LoadedLog, load_log, rebuild_producers
+from ottla.log.retention import deletable_segments
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.transaction_index import CompletedTransaction
-from ottla.log.trimmed_log import TrimmedLog
+from ottla.log.segments.segments import LogSegments
+from ottla.log.segments.swap import decide_swap, finish_swap
+from ottla.log.segments.transaction_index import AbortedTransaction, CompletedTransaction
+from ottla.log.time_lookup import TimestampOffset
 from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
 from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -56,7 +62,7 @@ _UNUSUAL_ATTRIBUTES = CONTROL_FLAG | TIMESTAMP_TYPE_FLAG
 _unpack = HEADER.unpack_from
 
 
-class PartitionLog(TrimmedLog):
+class PartitionLog:
     """Invariant: the segments hold [log_start_offset, log_end_offset) in order, the last one active; memory
     (end offset, producers, epochs, indexes) says exactly what the files say, also after a failed append.
 
@@ -66,7 +72,25 @@ class PartitionLog(TrimmedLog):
     def __init__(
         self, path: str, topic: str, partition: int, config: LogConfig, topic_id: bytes, loaded: LoadedLog
     ) -> None:
-        super().__init__(path, topic, partition, topic_id, loaded)
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.path = Path(path)
+        self.segments = LogSegments(loaded.segments)
+        self.active = loaded.segments[-1]
+        self.producers = loaded.producers
+        self.epochs = loaded.epochs
+        self.log_start_offset = loaded.log_start_offset
+        self.checkpointed_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.recovery_point = loaded.recovery_point
+        self.first_dirty_offset = 0  # what lies below it has been compacted
+        self.truncations = 0
+        self.offline_reason: str | None = None
+        self._closed = False
+        # Base offset -> position of the last batches of the active segment: what tail reads ask for.
+        self._recent: dict[int, int] = {}
+        self._flush_lock = Lock()
         self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
         # Why the last append was not written, until one is. A producer's next batch must hear the same: that it is out
@@ -128,6 +152,15 @@ class PartitionLog(TrimmedLog):
         self._flush_messages = config.flush_messages
         self._jitter_ms = random.randrange(config.segment_jitter_ms) if config.segment_jitter_ms > 0 else 0
         self.active.configure(config, self._jitter_ms)
+
+    @property
+    def durable_start_offset(self) -> int:
+        """Where the log would start after a crash: what lies before it cannot come back."""
+        return min(self.log_start_offset, max(self.segments.base_offset, self.checkpointed_start_offset))
+
+    @property
+    def size(self) -> int:
+        return self.segments.size
 
     # Appending
 
@@ -210,7 +243,7 @@ class PartitionLog(TrimmedLog):
             or segment.index_full
         ):
             segment = self._roll_for_append(first_offset)
-        if leader_epoch != self._latest_epoch:
+        if leader_epoch != self.epochs.latest:
             self.start_epoch(leader_epoch)
         BASE_OFFSET.pack_into(view, 0, first_offset)
         LEADER_EPOCH.pack_into(view, LEADER_EPOCH_AT, leader_epoch)
@@ -263,7 +296,7 @@ class PartitionLog(TrimmedLog):
             segment.transaction_index.append(self.producers.aborted(completed))
         except OSError as error:
             # Without the entry a consumer would take the aborted records for committed ones.
-            self._go_offline("told of an aborted transaction", error)
+            self._go_offline("marked with an aborted transaction", error)
 
     def append_as_follower(self, records: Buffer) -> AppendInfo:
         """Append what a leader sent: any number of batches, offsets and epochs kept, a cut one left out."""
@@ -298,7 +331,7 @@ class PartitionLog(TrimmedLog):
         start, last = batches[0][0], batches[-1]
         end = last[0] + last[1].size
         for _, header in batches:
-            if header.partition_leader_epoch != self._latest_epoch:
+            if header.partition_leader_epoch != self.epochs.latest:
                 self.start_epoch(header.partition_leader_epoch, header.base_offset)
         try:
             base_position = segment.write(view[start:end], end - start)
@@ -318,6 +351,23 @@ class PartitionLog(TrimmedLog):
         if self.active.file is None:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
             logger.error("%s", self.offline_reason)
+
+    def roll(self, base_offset: int | None = None) -> LogSegment:
+        """Seal the active segment and start a new one at the log end offset."""
+        old = self.active
+        base = self.log_end_offset if base_offset is None else base_offset
+        if base == old.base_offset:
+            return old
+        old.write_indexes()
+        self.epochs.write()
+        self.producers.take_snapshot(base)
+        segment = LogSegment(old.directory, base, self._config, jitter_ms=self._jitter_ms)
+        segment.create_files()
+        old.seal()
+        self.segments.append(segment)
+        self.active = segment
+        self._recent.clear()
+        return segment
 
     def _roll_for_append(self, base_offset: int) -> LogSegment:
         try:
@@ -339,19 +389,190 @@ class PartitionLog(TrimmedLog):
             raise storage_error(f"cannot write the topic id of {self.path}", error) from error
         self.topic_id = topic_id
 
+    # Reading
+
+    def reads_tail(self, offset: int) -> bool:
+        """Whether a read from `offset` on needs nothing but what was written a moment ago, if anything."""
+        return offset in self._recent or offset >= self.log_end_offset or offset < self.log_start_offset
+
+    def read(self, offset: int, max_bytes: int, *, upto: int, min_one: bool) -> FileRegion:
+        """The bytes from the batch with `offset` on, of one segment and below the offset `upto`.
+
+        At most `max_bytes`, but with `min_one` at least the first batch. Empty if there is nothing yet.
+        """
+        end_offset = self.log_end_offset
+        if offset < self.log_start_offset or offset > end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is not between {self.log_start_offset} and {end_offset}",
+            )
+        if upto > end_offset:
+            upto = end_offset
+        if offset >= upto:
+            return EMPTY_REGION
+        position = self._recent.get(offset)
+        if position is not None and upto == end_offset:
+            active = self.active
+            size = active.size - position
+            if size <= max_bytes:
+                return FileRegion(active.file or active.open_file(), position, size)
+        self._check_open()
+        try:
+            return self.segments.read(offset, max_bytes, upto, end_offset, min_one)
+        except CorruptSegmentError as error:
+            logger.error("%s", error)
+            raise
+        except OSError as error:
+            raise storage_error(f"cannot read {self.path}", error) from error
+
+    def aborted_transactions(self, offset: int, region: FileRegion) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a region that was read from `offset` on."""
+        return self.segments.aborted_transactions(offset, region, self.log_end_offset)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self.offline_reason)
+
+    def offset_for_timestamp(self, timestamp: int, upto: int) -> TimestampOffset | None:
+        """Offset, timestamp and leader epoch of the first record not older than `timestamp`, below `upto`."""
+        self._check_open()
+        return time_lookup.offset_for_timestamp(self.segments, self.log_start_offset, timestamp, upto)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        """Offset, timestamp and leader epoch of the first record with the largest timestamp."""
+        self._check_open()
+        return time_lookup.max_timestamp_offset(self.segments, self.log_start_offset)
+
     # Leader epochs
 
     def start_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
         """Note that `leader_epoch` begins, by default at the end of the log."""
         self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
-        self._latest_epoch = self.epochs.latest
+
+    def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
+        """The largest known epoch not above `leader_epoch` and where it ended; (-1, -1) if not known."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that `offset` was (or will be) written in, -1 if not known."""
+        return self.epochs.epoch_of(offset)
 
     # Producers
+
+    def describe_producers(self) -> list[ProducerDescription]:
+        return self.producers.describe()
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         return self.producers.remove_expired(now_ms, expiration_ms)
 
+    # Truncation, retention, compaction
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove everything at or above `offset`. A batch that contains it goes as a whole."""
+        if offset >= self.log_end_offset:
+            # An epoch in which nothing was written may have begun at the end; another leader knows nothing of it.
+            self.epochs.truncate_from_end(offset)
+            return
+        if offset <= self.segments.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        with self._flush_lock:
+            self.truncations += 1
+        try:
+            # Snapshots go first: one above the end of the log would be believed after a crash.
+            self.producers.remove_snapshots_after(offset)
+            self.segments.discard_above(offset)
+            active = self.active = self.segments[-1]
+            self._recent.clear()
+            end = active.truncate_to(offset)
+            active.activate()
+            active.configure(self._config, self._jitter_ms)
+            self.log_end_offset = end
+            self.log_start_offset = min(self.log_start_offset, end)
+            self.recovery_point = min(self.recovery_point, end)
+            self.first_dirty_offset = min(self.first_dirty_offset, end)
+            self.epochs.truncate_from_end(end)
+            self.producers.remove_snapshots_after(end)
+            rebuild_producers(self.producers, list(self.segments), end)
+        except OSError as error:
+            self._go_offline("truncated", error)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything; the next record gets `offset`."""
+        with self._flush_lock:
+            self.truncations += 1
+        try:
+            self.producers.clear()
+            active = LogSegment(os.fspath(self.path), offset, self._config, jitter_ms=self._jitter_ms)
+            self.segments.replace_all([active])
+            active.create_files()
+            self.active = active
+            self._recent.clear()
+            self.epochs.clear()
+        except OSError as error:
+            self._go_offline("truncated", error)
+        self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self.first_dirty_offset = min(self.first_dirty_offset, offset)
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Delete the records below `offset`; segments that are wholly below go with them."""
+        if offset > self.log_end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind the end, {self.log_end_offset}"
+            )
+        if offset > self.log_start_offset:
+            self._start_at(offset)
+            self._delete_first(self.segments.count_below(offset), int(time.time() * 1000))
+
+    def delete_old_segments(self, now_ms: int, upto: int) -> int:
+        """Delete below `upto` (the high watermark) what retention.deletable_segments names; how many segments went."""
+        try:
+            count = deletable_segments(self.segments, self._config, self.log_start_offset, now_ms, upto)
+            if count == len(self.segments):
+                self.roll()
+            self._delete_first(count, now_ms)
+        except OSError as error:
+            raise storage_error(f"cannot delete old segments of {self.path}", error) from error
+        if self.segments.base_offset > self.log_start_offset:
+            self._start_at(self.segments.base_offset)
+        return count
+
+    def _start_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+
+    def _delete_first(self, count: int, now_ms: int) -> None:
+        if count:
+            self.segments.delete_first(count, now_ms + self._config.file_delete_delay_ms)
+            self.producers.remove_snapshots_before(self.segments.base_offset)
+            self.recovery_point = max(self.recovery_point, self.segments.base_offset)
+
+    def unlink_deleted(self, now_ms: int) -> None:
+        """Remove the files of segments that were deleted long enough ago."""
+        self.segments.unlink_deleted(now_ms)
+
+    def replace_segments(self, old: list[LogSegment], new: LogSegment, now_ms: int) -> None:
+        """Let a segment whose files are `.cleaned` take the place of the sealed neighbours it was made of."""
+        directory = os.fspath(self.path)
+        try:
+            decide_swap(directory, new.base_offset)
+        except OSError as error:
+            raise storage_error(f"cannot swap a compacted segment into {directory}", error) from error
+        try:
+            self.segments.replace(old, new, now_ms + self._config.file_delete_delay_ms)
+            finish_swap(directory, new.base_offset)
+            for segment in old[1:]:
+                self.producers.remove_snapshot(segment.base_offset)
+        except OSError as error:
+            self._go_offline("compacted", error)
+
     # Durability and the end
+
+    def _go_offline(self, what: str, error: OSError) -> None:
+        """What is on disk is no longer known, so nothing more can be promised about it."""
+        self.offline_reason = f"{self.path} could not be {what}: {error.strerror or error}"
+        logger.error("%s", self.offline_reason)
+        raise StorageError(self.offline_reason, error) from error
 
     def flush(self, upto: int | None = None) -> None:
         """fsync what is not yet below the recovery point, up to the end or to the base offset of a segment.

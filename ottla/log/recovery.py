@@ -134,9 +134,8 @@ def load_log(
         log_end_offset = _recover(segments, recover_from, producers, epochs)
     else:
         log_end_offset = segments[-1].refresh_tail()
-        start = producers.load_latest(log_end_offset, segments[0].base_offset)
-        replay_producers(producers, segments, start, log_end_offset)
-    lengthen_memory(producers, segments)
+        _replay(producers, segments, log_end_offset)
+    _lengthen_memory(producers, segments)
     producers.remove_snapshots_after(log_end_offset)
     epochs.truncate_from_end(log_end_offset + 1)
     return LoadedLog(
@@ -230,8 +229,7 @@ def _recover(
 ) -> int:
     """Scan from segment `first` to the end; cut a torn tail, refuse anything worse. The log end offset."""
     start_offset = segments[first].base_offset
-    start = producers.load_latest(start_offset, segments[0].base_offset)
-    replay_producers(producers, segments[:first], start, start_offset)
+    _replay(producers, segments, start_offset)
     next_offset = start_offset
     for at in range(first, len(segments)):
         segment = segments[at]
@@ -319,8 +317,14 @@ def find_batch(fd: int, start: int, end: int, next_offset: int) -> int | None:
     return None
 
 
-def replay_producers(producers: ProducerStates, segments: list[LogSegment], start: int, end: int) -> None:
-    """Bring the producers from offset `start` to offset `end` by reading headers."""
+def rebuild_producers(producers: ProducerStates, segments: list[LogSegment], end: int) -> None:
+    """The state of the producers at offset `end`, from the last snapshot before it and the batches behind that."""
+    _replay(producers, segments, end)
+    _lengthen_memory(producers, segments)
+
+
+def _replay(producers: ProducerStates, segments: list[LogSegment], end: int) -> None:
+    start = producers.load_latest(end, segments[0].base_offset)
     if start >= end:
         return
     bases = [segment.base_offset for segment in segments]
@@ -340,7 +344,7 @@ def replay_producers(producers: ProducerStates, segments: list[LogSegment], star
             raise CorruptSegmentError(segment.path, scan.invalid.position, scan.invalid.reason)
 
 
-def lengthen_memory(producers: ProducerStates, segments: list[LogSegment]) -> None:
+def _lengthen_memory(producers: ProducerStates, segments: list[LogSegment]) -> None:
     """Read back the last few batches before those a snapshot knows.
 
     A snapshot keeps one batch per producer. A producer that had five requests in flight when the broker

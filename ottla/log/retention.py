@@ -1,4 +1,4 @@
-"""Which segments have outlived their topic's retention."""
+"""Which segments have outlived their topic's retention; `PartitionLog.delete_old_segments` deletes them."""
 
 from __future__ import annotations
 

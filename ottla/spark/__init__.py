@@ -12,9 +12,9 @@ Underneath is `format("ottla")`, whose options, columns and meaning are those of
 
 from ottla.jvm.java import NoJava
 from ottla.spark.alerts import foreach
-from ottla.spark.formats.formats import json, raw, text
+from ottla.spark.formats.value_format import json, raw, text
 from ottla.spark.session import register, session
-from ottla.spark.tables.tables import delta, jdbc, parquet, table, to_table
+from ottla.spark.tables import delta, jdbc, parquet, table, to_table
 from ottla.spark.topics import read_topic, to_topic
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
-from ottla.spark.formats import formats
-from ottla.spark.formats.formats import as_format
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.formats import value_format as formats
+from ottla.spark.formats.value_format import as_format
+from ottla.spark.options import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

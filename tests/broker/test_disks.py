@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.broker.lifecycle.server import StartupError
-from ottla.broker.network import connection
+from ottla.broker.network import wire
 from ottla.log.files import checkpoint
 from ottla.log.segments import segment
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -140,7 +140,7 @@ def test_a_disk_that_cannot_be_read_while_a_response_is_sent_is_taken_offline(tm
         def fail(*_: object) -> int:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-        monkeypatch.setattr(connection.os, "sendfile", fail)
+        monkeypatch.setattr(wire.os, "sendfile", fail)
         consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
         try:
             consumer.assign([TopicPartition("t", broken, 0)])

@@ -184,7 +184,7 @@ async def test_configs_that_one_broker_changes_are_in_force_on_all(tmp_path: Pat
         await until(lambda: all(m.image.client_metrics == {"m/1": {"interval.ms": "500"}} for m in found))
         limited = entity({CLIENT_ID: "c"})
         changes = [QuotaChange("producer_byte_rate", 1000.0)]
-        await alter_client_quotas(found[0].store, found[0].image, limited, changes, tell=True)
+        await alter_client_quotas(found[0].store, limited, changes)
         await until(
             lambda: all(m.image.client_quotas == {limited: {"producer_byte_rate": 1000.0}} for m in found)
         )
@@ -198,7 +198,7 @@ async def test_what_two_brokers_change_at_once_is_both_in_force(tmp_path: Path) 
 
     def quotas(member: Member, key: str) -> Awaitable[None]:
         changes = [QuotaChange(key, 1000.0)]
-        return alter_client_quotas(member.store, member.image, limited, changes, tell=True)
+        return alter_client_quotas(member.store, limited, changes)
 
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", 1, 3)

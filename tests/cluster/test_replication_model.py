@@ -15,8 +15,8 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.broker.replication.fetched_partition import ReplicaTarget
 from ottla.cluster.partition import Partition
+from ottla.cluster.replication.fetched_partition import FetchedPartition
 from ottla.cluster.replication.leader_state import Surroundings
 from ottla.cluster.replication.truncation import truncation_offset
 from ottla.log.config import LogConfig
@@ -137,7 +137,7 @@ class Model:
             leader.check_epoch(follower.leader_epoch)
             assert leader.leading is not None
             log = follower.log
-            target = ReplicaTarget(None, b"", 0)  # type: ignore[arg-type]
+            target = FetchedPartition(None, b"", 0)  # type: ignore[arg-type]
             target.fetch_offset = log.log_end_offset
             if target.diverges(leader, log.epochs.latest):
                 assert target.diverging is not None

@@ -317,9 +317,12 @@ def test_without_numba_the_plain_walk_does_it(tmp_path, monkeypatch):
     log.roll()
     job = job_for(cleanable(log, 1, NOW), CleanerConfig(), NOW)
     job.segments = [segment._replace(size=1 << 30) for segment in job.segments]
-    assert isinstance(walk_for(job), CompiledWalk)
+    reasons = []
+    assert isinstance(walk_for(job, reasons.append), CompiledWalk)
+    assert not reasons
     monkeypatch.setitem(sys.modules, "ottla.log.cleaner.walk.compiled", None)
-    assert isinstance(walk_for(job), ReferenceWalk)
+    assert isinstance(walk_for(job, reasons.append), ReferenceWalk)
+    assert len(reasons) == 1
 
 
 def test_the_broker_does_not_load_compiled_code():

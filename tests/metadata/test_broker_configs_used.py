@@ -9,8 +9,7 @@ import pytest
 
 import ottla
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
-from ottla.metadata.configs.broker_configs_unused import has_effect
+from ottla.metadata.configs.broker_configs import BROKER_CONFIGS, has_effect
 from ottla.metadata.configs.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 

@@ -31,7 +31,7 @@ from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
 
 
 def definition(type: ConfigType, validator: Validator | None = None) -> ConfigDef:
-    return ConfigDef("x", type, None, "", validator)
+    return ConfigDef("x", type, None, validator)
 
 
 @pytest.mark.parametrize(

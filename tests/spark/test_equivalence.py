@@ -14,7 +14,7 @@ import pytest
 
 from ottla.testing import Broker
 
-from .pipelines import PIPELINES, Way, fill
+from .twelve_pipelines import PIPELINES, Way, fill
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

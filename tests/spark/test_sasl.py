@@ -22,11 +22,11 @@ from confluent_kafka.admin import (
 from ottla.client import cluster
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.spark.sink.options import parse_sink_options
+from ottla.spark.sink.sink_options import parse_sink_options
 from ottla.spark.sink.task import write_rows
-from ottla.spark.source.options import parse_options
-from ottla.spark.source.planning import plan_batch
-from ottla.spark.source.reading import read_range
+from ottla.spark.source.partition_planning import plan_batch
+from ottla.spark.source.range_reader import read_range
+from ottla.spark.source.source_options import parse_options
 from tests.broker_process import free_port
 from tests.spark.consuming import consume
 

@@ -26,8 +26,8 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transaction_admission import Refused, admit_produce
-from ottla.broker.network.delayed import Delayed
 from ottla.broker.network.dispatch import CloseConnection
+from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.log.errors import RefusedRecordsError
@@ -62,7 +62,7 @@ _NOTHING: Refused = {}
 
 def handle(
     broker: Broker, request: ProduceRequest, context: RequestContext
-) -> ProduceResponse | Awaitable[ProduceResponse | None] | Delayed | None:
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | PendingResponse | None:
     refused = _NOTHING
     if request.transactional_id is not None:
         admitted = admit_produce(broker, request, context.version)
@@ -76,7 +76,7 @@ def handle(
     waits: list[Uncommitted] = []
     answer = _append(broker, request, context, refused, waits)
     if waits and answer is not None:
-        return broker.delayed_produces.wait(context.connection, answer, waits, request.timeout_ms)
+        return broker.delayed_produces.wait(context, answer, waits, request.timeout_ms)
     return answer
 
 

@@ -8,7 +8,7 @@ Behaviour
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
 - From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
-  in the consumer's rack (KIP-392). Fetches of followers themselves are handled in `replica_fetches`.
+  in the consumer's rack (KIP-392). Followers' own fetches are handled in `cluster.replication`.
 - read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
   what they get: they leave those records out themselves.
 
@@ -20,10 +20,9 @@ Version notes
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
@@ -53,12 +52,13 @@ _READ_COMMITTED = 1
 _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as quotas are concerned
 
 
-def handle(
-    broker: Broker, request: FetchRequest, context: RequestContext
-) -> FetchResponse | Awaitable[FetchResponse] | Delayed:
+def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
     if replica_id >= 0:
-        return broker.replica_fetches.handle(request, context, replica_id)
+        context.cost = None  # quotas are for clients
+        return broker.leader_fetch_handler.handle(
+            request, context.version, replica_id, context.connection, context.pending_response
+        )
     try:
         plan = broker.fetch_sessions.plan(request, context.version, broker.now_ms())
     except KafkaError as error:
@@ -66,10 +66,10 @@ def handle(
     fetch = _Fetch(broker, request, plan, context)
     fetch.read(look_for_cold=True)
     if fetch.cold:
-        return fetch.read_from_disk(request.max_wait_ms / 1000)
-    if fetch.is_satisfied or request.max_wait_ms <= 0:
+        return fetch.read_from_disk()
+    if fetch.is_satisfied:
         return fetch.response()
-    return fetch.wait(request.max_wait_ms / 1000)
+    return fetch.wait()
 
 
 class _Fetch:
@@ -84,12 +84,13 @@ class _Fetch:
         "_committed_only",
         "_context",
         "_failed",
-        "_future",
         "_hints",
         "_look_for_cold",
         "_max_bytes",
+        "_max_wait",
         "_min_bytes",
         "_partitions",
+        "_pending",
         "_plan",
         "_rack",
         "_stable",
@@ -108,6 +109,7 @@ class _Fetch:
         if context.cost is not None:
             self._max_bytes = min(self._max_bytes, broker.quotas.fetch_bytes(context) or self._max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._max_wait = request.max_wait_ms / 1000
         self._committed_only = request.isolation_level == _READ_COMMITTED
         self._rack = request.rack_id if broker.selects_replicas else ""
         self._answers: list[PartitionData] = []
@@ -119,12 +121,13 @@ class _Fetch:
         self._hints: LeaderHints | None = None
         self._look_for_cold = False
         self.cold: list[ColdRange] = []
-        self._future: asyncio.Future[FetchResponse] | None = None
+        self._pending: PendingResponse | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_satisfied(self) -> bool:
-        return self._failed or self._bytes >= self._min_bytes or not self._plan.targets
+        """There is nothing to wait for, or no time to."""
+        return self._failed or self._bytes >= self._min_bytes or not self._plan.targets or self._max_wait <= 0
 
     def read(self, *, look_for_cold: bool = False) -> None:
         """Read every target; with `look_for_cold`, those that would wait for the disk go to `cold` instead."""
@@ -219,22 +222,35 @@ class _Fetch:
 
     # Waiting
 
-    async def read_from_disk(self, max_wait: float) -> FetchResponse:
-        """Let a thread wait for the disk, and go on as if all had been in memory."""
-        await asyncio.to_thread(_read_all, self.cold)
-        self.read()
-        if self.is_satisfied or max_wait <= 0:
-            return self.response()
-        return await self.wait(max_wait)
+    def read_from_disk(self) -> PendingResponse:
+        """Let a thread wait for the disk, and go on as if everything had been in memory."""
+        self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
+        reading = self._broker.loop.run_in_executor(None, _read_all, self.cold)
+        reading.add_done_callback(self._on_read)
+        return self._pending
 
-    def wait(self, seconds: float) -> asyncio.Future[FetchResponse]:
-        loop = self._broker.loop
-        self._future = loop.create_future()
-        self._future.add_done_callback(self._stop_waiting)
-        self._timer = loop.call_later(seconds, self._complete)
+    def _on_read(self, reading: asyncio.Future[None]) -> None:
+        if not reading.cancelled():
+            reading.exception()  # what cannot be read is found out below
+        pending = self._pending
+        assert pending is not None
+        if pending.is_complete:
+            return  # the client has disconnected
+        self.read()
+        if self.is_satisfied:
+            pending.complete_now(self.response())
+        else:
+            self._wait()
+
+    def wait(self) -> PendingResponse:
+        self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
+        self._wait()
+        return self._pending
+
+    def _wait(self) -> None:
+        self._timer = self._broker.loop.call_later(self._max_wait, self._complete)
         for partition in self._partitions:
             partition.add_waiter(self)
-        return self._future
 
     def grew(self, partition: Partition, count: int) -> None:
         if self._committed_only:
@@ -258,12 +274,13 @@ class _Fetch:
             self._broker.loop.call_soon(self._complete)
 
     def _complete(self) -> None:
-        assert self._future is not None
-        if not self._future.done():
+        assert self._pending is not None
+        if not self._pending.is_complete:
+            self._stop_waiting()
             self.read()
-            self._future.set_result(self.response())
+            self._pending.complete_now(self.response())
 
-    def _stop_waiting(self, _: object) -> None:
+    def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         for partition in self._partitions:

@@ -1,30 +1,33 @@
-"""A broker's life in a cluster: beginning again, taking part, and leaving without anybody noticing."""
+"""A broker's life in a cluster: starting anew, taking part, and leaving without clients noticing.
+
+A broker on its own is a cluster of one: the same objects, with nobody to watch and nobody to hand over to.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Collection, Coroutine, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.broker.lifecycle.failed_disks import FailedDisks
 from ottla.broker.lifecycle.missing_logs import irreplaceable
-from ottla.broker.replication.leadership_backing import Backing
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Target, probe
+from ottla.cluster.controller.failure_detection import FailureDetector, Presence, probe
 from ottla.cluster.controller.partition_states import PartitionStates
 from ottla.cluster.controller.suspicions import Suspicions
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
-from ottla.log.log_directory import LogDirectory
+from ottla.cluster.peers import PeerAddress
+from ottla.cluster.replication.follower_confirmation import FollowerConfirmation
 from ottla.metadata import nodes
-from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ottla.metadata.cluster_image import PartitionImage, TopicImage
 from ottla.metadata.nodes import BrokerRegistration, Endpoint
-from ottla.metadata.stores.store import StoreError
-from ottla.metadata.stores.zookeeper import SessionState, ZooKeeperStore
+from ottla.metadata.stores.store import NodeStore, SessionState, StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -40,42 +43,13 @@ _LEADER_AND_ISR = 4
 _FAREWELL_SECONDS = 0.15
 
 
-def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
-    """Delete logs that are not for this broker: their topic was deleted, or moved, while it was away.
-
-    Only for directories that are known to be this cluster's. Kafka deletes no such logs and makes topics go only when
-    all brokers are there, so what it has left may be somebody's treasure: it is set aside, as Kafka does.
-    """
-    for directory in directories:
-        for (name, index), log in list(directory.logs.items()):
-            topic = image.topics.get(name)
-            partition = None if topic is None else topic.partitions.get(index)
-            if (
-                topic is not None
-                and partition is not None
-                and broker_id in (*partition.replicas, *partition.adding_replicas)
-                and log.topic_id in (nodes.ZERO_UUID, topic.topic_id)
-            ):
-                continue
-            if directory.left_by_kafka and name not in image.deleting:
-                path = directory.set_aside(name, index)
-                logger.warning(
-                    "The log of %s-%d is not this broker's and is set aside as %s", name, index, path
-                )
-                continue
-            logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
-            directory.delete_log(name, index)
-            for other in directories:
-                other.delete_future(name, index)
-
-
 class ClusterMember:
     """What a broker does for its cluster. Owner: the event loop."""
 
     def __init__(
         self,
         broker: Broker,
-        store: ZooKeeperStore,
+        store: NodeStore,
         feed: ImageFeed,
         endpoints: tuple[Endpoint, ...],
         lost: Collection[PartitionKey] = (),
@@ -95,18 +69,22 @@ class ClusterMember:
             self._registration,
             broker.config.get_int("zookeeper.session.timeout.ms") / 1000,
         )
-        self._suspicions = Suspicions(store, self._id, lambda: self._targets(set(self._image.brokers)))
+        self._suspicions = Suspicions(store, self._id, broker.dialer)
         self._detector = FailureDetector(
+            broker.dialer,
             self._suspicions.is_gone,
             lambda target: self.controller.broker_gone(target.broker_id, target.epoch),
             lambda target: self.controller.broker_back(target.broker_id),
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._forgetting: dict[bytes, asyncio.Task[None]] = {}  # deleted topics, by topic id
         # Sessions that have ended, and what was decided without this broker since is not known yet.
         self._lost_sessions = 0
-        self._backing = Backing(self._id, broker.replicas, broker.replica_fetches)
+        self._follower_confirmation = FollowerConfirmation(
+            self._id, broker.replicas, broker.leader_fetch_handler
+        )
         self._lost = frozenset(lost)
-        self._gone: list[Target] = []  # who is registered and not there, if nobody else would notice
+        self._gone: list[PeerAddress] = []  # who is registered and not there, if nobody else would notice
         self._disks = FailedDisks(
             broker,
             store,
@@ -117,7 +95,8 @@ class ClusterMember:
             self._in_background,
         )
         broker.replicas.surroundings.isr_store = self.states
-        broker.replicas.lease = self.lease
+        if store.lease_until < math.inf:
+            broker.replicas.lease = self.lease
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         for throttle in (broker.replicas.leader_throttle, broker.replicas.fetchers.throttle):
             throttle.configure()
@@ -142,7 +121,7 @@ class ClusterMember:
         await self.membership.wait_for_id()
         self._gone = await self._begin_again()
         self.feed.start(self._broker.replicas)
-        topics = list(self._image.topics)
+        topics = [*self._image.topics, *self._image.deleting]
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
         await self._disks.tell()
 
@@ -155,9 +134,17 @@ class ClusterMember:
         self._peers_changed()
         for target in self._gone:
             self._in_background(self._find_out(target))
-        self._in_background(self._watch_lease())
+        if self._broker.replicas.lease is not None:
+            self._in_background(self._watch_lease())
+        else:
+            # There is nobody to wait for: clients find a controller, and deletions that a crash cut off are finished.
+            await self.feed.until(self._is_governed, _SETTLE_SECONDS)
 
-    async def _begin_again(self) -> list[Target]:
+    def _is_governed(self) -> bool:
+        undone = (name for name in self._image.deleting if self.feed.failure(name) is None)
+        return self.controller.is_active and not any(undone)
+
+    async def _begin_again(self) -> list[PeerAddress]:
         """Nothing is led in the epoch of a life before: what was not on disk may be lost.
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
@@ -166,20 +153,22 @@ class ClusterMember:
         peers = await self._peers()
         live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
         offline = self._lost | set(self._broker.replicas.offline)
+        directories = self._broker.replicas.log_directories
+        seen = {name: log.epochs.latest for each in directories for name, log in each.logs.items()}
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
-            able = self._image.able(partition, live)
-            if (partition.topic, partition.partition) in offline:
+            key, able = (partition.topic, partition.partition), self._image.able(partition, live)
+            if key in offline:
                 return elections.give_up(partition, self._id, able)
             return elections.without(partition, self._id, able) or elections.lead_again(
-                partition, self._id, able
+                partition, self._id, able, seen_epoch=seen.get(key, -1)
             )
 
         await self.states.change(self._mine(), decide)
         self._disks.keep_offline(irreplaceable(self._lost, self._image, self._broker.config, self._id))
         return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
-    async def _find_out(self, target: Target) -> None:
+    async def _find_out(self, target: PeerAddress) -> None:
         """Nobody else has answered either. But it may be this broker that is cut off."""
         try:
             if await self._suspicions.is_gone(target):
@@ -187,17 +176,18 @@ class ClusterMember:
         except StoreError as error:
             logger.warning("Whether broker %d is gone could not be found out: %s", target.broker_id, error)
 
-    async def _peers(self) -> dict[Target, Presence]:
+    async def _peers(self) -> dict[PeerAddress, Presence]:
         """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
-        targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*map(probe, targets.values()))
-        for target, (_, apis) in zip(targets.values(), answers, strict=True):
+        dialer = self._broker.dialer
+        targets = dialer.addresses(set(self._image.brokers) - {self._id}).values()
+        answers = await asyncio.gather(*(probe(dialer, target) for target in targets))
+        for target, (_, apis) in zip(targets, answers, strict=True):
             if _LEADER_AND_ISR in apis:
                 raise StoreError(
                     f"Broker {target.broker_id} at {target.host}:{target.port} is Apache Kafka, and the two cannot "
                     "share a cluster: stop all brokers of Kafka before the first of Ottla starts"
                 )
-        return {target: found for target, (found, _) in zip(targets.values(), answers, strict=True)}
+        return {target: found for target, (found, _) in zip(targets, answers, strict=True)}
 
     def _mine(self) -> list[PartitionKey]:
         return [
@@ -219,7 +209,7 @@ class ClusterMember:
         until, now = self._store.lease_until, monotonic()
         if now <= until:
             return until
-        return self._backing.until(now)
+        return self._follower_confirmation.until(now)
 
     async def _watch_lease(self) -> None:
         """New requests are refused when the lease is over; those that wait must not wait until they time out."""
@@ -244,34 +234,32 @@ class ClusterMember:
         self._lost_sessions -= 1
 
     async def read_group_config(self, group_id: str) -> None:
-        """As it is in the store by now: who has set it may ask for what it says before this broker was told of it."""
+        """As it is in the store by now: another broker may have answered before the notification has come here."""
         await self._store.sync()
         await self.feed.configs.read_entity(nodes.group_config_path(group_id).removeprefix("/config/"))
 
     def _peers_changed(self) -> None:
         """The controller watches everybody, and everybody watches the controller."""
         watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}
-        self._detector.watch(self._targets(watched - {self._id}))
-
-    def _targets(self, brokers: set[int]) -> dict[int, Target]:
-        """Where those of them that are registered listen for other brokers."""
-        listener = self._broker.config.inter_broker_listener_name
-        targets = {}
-        for broker_id in brokers & self._image.brokers.keys():
-            broker = self._image.brokers[broker_id]
-            endpoint = broker.endpoints.get(listener)
-            if endpoint is not None:
-                targets[broker_id] = Target(broker_id, broker.epoch, endpoint.host, endpoint.port)
-        return targets
+        self._detector.watch(self._broker.dialer.addresses(watched - {self._id}))
 
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._broker.replicas.forget_offline(topic.name)
-        self._in_background(self._broker.topic_gone(topic))
+        task = self._in_background(self._broker.topic_gone(topic))
+        self._forgetting[topic.topic_id] = task
+        task.add_done_callback(lambda _: self._forgetting.pop(topic.topic_id))
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+    async def forgotten(self, topic_id: bytes, seconds: float) -> None:
+        """Wait until the coordinators of this broker have forgotten a deleted topic."""
+        task = self._forgetting.get(topic_id)
+        if task is not None:
+            await asyncio.wait([task], timeout=seconds)
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # Leaving
 
@@ -282,7 +270,8 @@ class ClusterMember:
         await self._broker.replicas.close()
         try:
             async with asyncio.timeout(_HAND_OVER_SECONDS):
-                if self._broker.config.get_bool("controlled.shutdown.enable"):
+                others = self.controller.live - {self._id}
+                if others and self._broker.config.get_bool("controlled.shutdown.enable"):
                     await self._let_others_lead(self._mine())
                     await asyncio.sleep(_FAREWELL_SECONDS)
                 await self.controller.resign()

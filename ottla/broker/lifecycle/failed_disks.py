@@ -39,7 +39,7 @@ class FailedDisks:
         states: PartitionStates,
         let_others_lead: Callable[[Sequence[PartitionKey]], Awaitable[None]],
         live: Callable[[], set[int]],
-        in_background: Callable[[Coroutine[None, None, None]], None],
+        in_background: Callable[[Coroutine[None, None, None]], object],
     ) -> None:
         self._id = broker.node_id
         self._image = broker.image

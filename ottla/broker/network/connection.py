@@ -1,11 +1,11 @@
-"""One client's socket: frames in, responses out, in order.
+"""One client's connection: frames in, responses out, in order.
 
 Requests of a connection are handled one after another, as Kafka does: while one waits (a fetch for data, a join for
 its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
 read what it was answered. Several requests that arrive together are answered with one write.
 
-What is written and waits only for the other replicas is `Delayed`: the requests that follow are handled meanwhile, and
-their responses wait for their turn.
+A `PendingResponse` need not hold up its connection: what is written and waits only for the other replicas lets the
+requests that follow be handled meanwhile, and their responses wait for their turn.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
-import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct as Packer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.wire import MORE_FOLLOWS, Buffer, Wire
 from ottla.log.files.file_region import FileRegion
 from ottla.log.files.page_cache import is_in_memory, read_now, read_through
 
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatcher
 
 logger = logging.getLogger(__name__)
+
+# What a response is sent from, in wire order.
+Part: TypeAlias = bytes | memoryview | FileRegion
 
 _LENGTH = Packer(">i").unpack_from
 _NOTHING = memoryview(b"")
@@ -39,19 +41,22 @@ _READ_AHEAD = 64 * 1024
 _BYTES_PER_TURN = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
-# Requests that wait for replicas: beyond it nothing more is handled for that client.
-_MAX_DELAYED = 2000
+# Responses that are pending, or follow one that is: beyond it nothing more is handled for that client.
+_MAX_PENDING = 2000
 # Below this a read and one joint write are cheaper than a sendfile of its own.
 _SENDFILE_FROM = 32 * 1024
+# What is read of a larger region at a time, on wires that cannot send files: the size of a TLS record.
+_READ_BYTES = 16 * 1024
 
 
 class Connection:
-    """A socket and the bytes in flight on it. Owned by the event loop; never used after `close`."""
+    """A wire and the bytes in flight on it. Owned by the event loop; never used after `close`."""
 
     __slots__ = (
+        "_blocked_by",
         "_busy",
-        "_delayed",
         "_dispatcher",
+        "_fd",
         "_filled",
         "_loop",
         "_max_request_bytes",
@@ -62,10 +67,10 @@ class Connection:
         "_pending",
         "_queued",
         "_settling",
-        "_socket",
         "_stash",
         "_warmed",
         "_warming",
+        "_wire",
         "_writing",
         "active",
         "client_host",
@@ -73,46 +78,43 @@ class Connection:
         "client_id_raw",
         "closed",
         "closing",
-        "fd",
         "idle_since",
         "listener",
-        "waiting",
     )
 
     def __init__(
         self,
-        sock: socket.socket,
+        wire: Wire,
         client_host: str,
         listener: str,
         dispatcher: Dispatcher,
         max_request_bytes: int,
         on_close: Callable[[Connection], None],
     ) -> None:
-        self._socket = sock
-        self.fd = sock.fileno()
+        self._wire = wire
+        self._fd = wire.fd
         self.client_host = client_host
         self.listener = listener
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False
         self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
-        self.waiting: Any = None  # the dispatcher's note of the request that waits
         self._dispatcher = dispatcher
         self._max_request_bytes = max_request_bytes
         self._on_close = on_close
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
         self._filled = 0
-        self._pending: asyncio.Future[Any] | None = None
+        self._blocked_by: PendingResponse | None = None
         self._muted: asyncio.TimerHandle | None = None
-        # No request is handled: one is pending, the client is throttled, or it does not read its responses.
+        # No request is handled: a response blocks, the client is throttled, or it does not read its responses.
         self._busy = False
         self._queued = 0  # bytes in `_out`
-        # Delayed answers, and the responses that have to follow them.
-        self._delayed: deque[Delayed | tuple[list[Any], int]] = deque()
+        # Responses that are pending, and those that have to follow them.
+        self._pending: deque[PendingResponse | tuple[list[Part], int]] = deque()
         self._settling = False
         self.active = True  # since the listener last looked for idle connections
         self.idle_since = 0.0
-        self._out: deque[Any] = deque()  # bytes and file regions still to be sent
+        self._out: deque[Part] = deque()  # still to be sent
         self._writing = False
         self._warming = False
         self._warmed = False
@@ -120,27 +122,24 @@ class Connection:
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        loop.add_reader(self.fd, self._on_readable)
+        loop.add_reader(self._fd, self._on_readable)
 
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
-        self._loop.remove_reader(self.fd)
+        self._loop.remove_reader(self._fd)
         if self._writing:
-            self._loop.remove_writer(self.fd)
-        self._socket.close()
+            self._loop.remove_writer(self._fd)
+        self._wire.close()
         self._out.clear()
         self._stash = _NOTHING
-        if self._pending is not None:
-            self._pending.cancel()
-            self._pending = None
         if self._muted is not None:
             self._muted.cancel()
             self._muted = None
-        delayed, self._delayed = self._delayed, deque()
-        for entry in delayed:
-            if isinstance(entry, Delayed) and not entry.is_complete:
+        pending, self._pending = self._pending, deque()
+        for entry in pending:
+            if isinstance(entry, PendingResponse) and not entry.is_complete:
                 entry.abandon()
         for callback in list(self.closing.values()):
             callback()
@@ -149,7 +148,7 @@ class Connection:
     @property
     def is_served(self) -> bool:
         """It is the broker and not the client that keeps the connection silent."""
-        return self._pending is not None or self._muted is not None or bool(self._delayed)
+        return self._muted is not None or bool(self._pending)
 
     # Receiving
 
@@ -160,11 +159,13 @@ class Connection:
                 self._receive_into_stash()
             else:
                 view = self._dispatcher.receive_view
-                received = self._socket.recv_into(view)
+                received = self._wire.receive_into(view)
                 if not received:
                     self.close()
                     return
                 self._take_frames(view, received)
+            if self._wire.has_received and not (self.closed or self._paused):
+                self._loop.call_soon(self._on_readable)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -176,7 +177,7 @@ class Connection:
                 self._pause()
                 return
             self._keep(self._stash, 0, self._filled)
-        received = self._socket.recv_into(self._stash[self._filled :])
+        received = self._wire.receive_into(self._stash[self._filled :])
         if not received:
             self.close()
             return
@@ -205,21 +206,16 @@ class Connection:
             stop = position + 4 + size
             if stop > end:
                 break
-            pending = handle(self, view[position + 4 : stop])
+            handle(self, view[position + 4 : stop])
             position = stop
             if self.closed:
                 return
-            if pending is not None:
-                self._pending = pending
-                self._busy = True
-                pending.add_done_callback(self._on_answered)
-                break
             if self._queued > _MAX_QUEUED:
                 self._send()
                 if self.closed:
                     return
                 self._busy = self._busy or self._queued > _MAX_QUEUED
-            if len(self._delayed) >= _MAX_DELAYED:
+            if len(self._pending) >= _MAX_PENDING:
                 self._busy = True
             if self._busy:
                 break
@@ -250,20 +246,10 @@ class Connection:
 
     def _pause(self) -> None:
         self._paused = True
-        self._loop.remove_reader(self.fd)
-
-    def _on_answered(self, pending: asyncio.Future[Any]) -> None:
-        """The waiting request has its response: go on with what came meanwhile."""
-        if self.closed:
-            return
-        self._pending = None
-        self._dispatcher.finish(self, pending)
-        if not self.closed:
-            self._go_on()
-            self._send()
+        self._loop.remove_reader(self._fd)
 
     def mute(self, seconds: float) -> None:
-        """Handle nothing more of this client for so long; what it is owed is sent."""
+        """Handle no further request of this client for so long; its responses are still sent."""
         if self.closed:
             return
         self._busy = True
@@ -277,29 +263,34 @@ class Connection:
         self._send()
 
     def _go_on(self) -> None:
-        """Take up what came meanwhile, unless something else still stands in the way."""
+        """Handle what arrived meanwhile, unless something else still stands in the way."""
         if (
-            self._pending is not None
+            self._blocked_by is not None
             or self._muted is not None
             or self._queued > _MAX_QUEUED
-            or len(self._delayed) >= _MAX_DELAYED
+            or len(self._pending) >= _MAX_PENDING
         ):
             return
         self._busy = False
         if self._paused:
             self._paused = False
-            self._loop.add_reader(self.fd, self._on_readable)
+            self._loop.add_reader(self._fd, self._on_readable)
+            if self._wire.has_received:
+                self._loop.call_soon(self._on_readable)
         if self._filled:
             self._take_stashed_frames()
 
-    # Delayed answers
+    # Pending responses
 
-    def delay(self, delayed: Delayed) -> None:
-        """Answer this one when it is complete, and before all that is asked after it."""
-        self._delayed.append(delayed)
+    def await_response(self, pending: PendingResponse) -> None:
+        """Send this one when it is complete, and before those of all later requests."""
+        self._pending.append(pending)
+        if pending.blocks:
+            self._blocked_by = pending
+            self._busy = True
 
     def settle_soon(self) -> None:
-        """One commit may complete many: they are answered together after this turn."""
+        """One commit may complete many responses: they are sent together after this turn."""
         if not self._settling and not self.closed:
             self._settling = True
             self._loop.call_soon(self._settle)
@@ -309,17 +300,19 @@ class Connection:
         self.settle()
 
     def settle(self) -> None:
-        """Answer what is complete, in order."""
-        delayed = self._delayed
-        while delayed and not self.closed:
-            head = delayed[0]
-            if isinstance(head, Delayed):
+        """Send the responses that are complete, in order."""
+        if self._blocked_by is not None and self._blocked_by.is_complete:
+            self._blocked_by = None
+        pending = self._pending
+        while pending and not self.closed:
+            head = pending[0]
+            if isinstance(head, PendingResponse):
                 if not head.is_complete:
                     break
-                delayed.popleft()
-                self._dispatcher.respond_delayed(head)
+                pending.popleft()
+                self._dispatcher.finish(head)
             else:
-                delayed.popleft()
+                pending.popleft()
                 self.queue(*head)
         if not self.closed:
             if self._busy:
@@ -329,14 +322,14 @@ class Connection:
     # Sending: `_out` drains in order; at most one of `_writing` (the socket is full) and `_warming` (a region is
     # not in memory and is being read by a thread) holds it up.
 
-    def write(self, parts: list[Any], size: int) -> None:
+    def write(self, parts: list[Part], size: int) -> None:
         """Queue one response of so many bytes; `_send` follows at the end of the turn."""
-        if self._delayed:
-            self._delayed.append((parts, size))
+        if self._pending:
+            self._pending.append((parts, size))
         else:
             self.queue(parts, size)
 
-    def queue(self, parts: list[Any], size: int) -> None:
+    def queue(self, parts: list[Part], size: int) -> None:
         """Queue a response whose turn it is."""
         self._out.extend(parts)
         self._queued += size
@@ -353,7 +346,7 @@ class Connection:
             return
         if not drained and not self._warming:
             self._writing = True
-            self._loop.add_writer(self.fd, self._on_writable)
+            self._loop.add_writer(self._fd, self._on_writable)
 
     def _on_writable(self) -> None:
         self.active = True
@@ -366,7 +359,7 @@ class Connection:
             return
         if drained or self._warming:
             self._writing = False
-            self._loop.remove_writer(self.fd)
+            self._loop.remove_writer(self._fd)
         if self._busy:
             self._go_on()
 
@@ -381,17 +374,22 @@ class Connection:
         """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
         out = self._out
         budget = _BYTES_PER_TURN
+        send_file = self._wire.send_file
         while out:
             if budget <= 0:
                 return False
             head = out[0]
             if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
+                if send_file is None:
+                    out[0] = FileRegion(head.file, head.position + _READ_BYTES, head.size - _READ_BYTES)
+                    out.appendleft(FileRegion(head.file, head.position, _READ_BYTES))
+                    continue
                 size = min(head.size, budget)
                 if not self._warmed and not is_in_memory(head.fd, head.position, size):
                     self._warm(head, size)
                     return False
                 self._warmed = False
-                sent = os.sendfile(self.fd, head.fd, head.position, size)
+                sent = send_file(head.fd, head.position, size)
                 if not sent:
                     raise OSError("the segment ended early")
                 if sent == head.size:
@@ -403,10 +401,11 @@ class Connection:
                 continue
             batch, more = self._gather()
             if not batch:
-                self._warm(out[0], out[0].size)
+                assert isinstance(head, FileRegion)
+                self._warm(head, head.size)
                 return False
             try:
-                sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
+                sent = self._wire.send(batch, MORE_FOLLOWS if more else 0)
             except (BlockingIOError, InterruptedError):
                 sent = 0
             budget -= sent
@@ -416,13 +415,13 @@ class Connection:
                 return False  # the socket is full
         return True
 
-    def _gather(self) -> tuple[Any, bool]:
-        """Take everything up to the next sendfile off the queue as one piece; and whether something follows.
+    def _gather(self) -> tuple[Buffer, bool]:
+        """Take everything up to the next large region off the queue as one piece; and whether something follows.
 
         Nothing, if the first is a region that is not in memory.
         """
         out = self._out
-        pieces: list[Any] = []
+        pieces: list[Buffer] = []
         while out:
             head = out[0]
             if isinstance(head, FileRegion):

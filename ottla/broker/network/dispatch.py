@@ -1,25 +1,25 @@
 """From a frame to its handler and back: request header, version check, decoding, response header.
 
-Which APIs exist is what is in `ottla.broker.apis`: a module named `kNN_name` serves key NN. A handler is a plain
-function that returns its response, or a coroutine where it has to wait, or `Delayed` where the connection need not.
+Which APIs exist is what is in `ottla.broker.apis`: a module named `kNN_name` serves key NN. A handler returns its
+response, a `PendingResponse` or a coroutine where it has to wait, or None where the client expects no response.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import pkgutil
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from struct import Struct as Packer
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.broker import apis
-from ottla.broker.network.connection import RECEIVE_BYTES, Connection
-from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.connection import RECEIVE_BYTES, Connection, Part
 from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.pending import PendingResponse
 from ottla.broker.quotas.client_quotas import RequestCost
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Handler = Callable[["Broker", Any, "RequestContext"], Response | Awaitable[Response | None] | Delayed | None]
+Answer = Response | PendingResponse | Awaitable[Response | None] | None
+Handler = Callable[["Broker", Request, "RequestContext"], Answer]
 
 _HEADER = Packer(">hhih").unpack_from
 _RESPONSE_HEADER = Packer(">ii").pack
@@ -43,19 +44,31 @@ _MAX_DECODED_BYTES = 16 * 1024 * 1024
 
 
 class RequestContext:
-    """Who asks, and in which version."""
+    """One request apart from what it says: its API and version, and the connection it came on."""
 
-    __slots__ = ("connection", "correlation_id", "cost", "unsupported", "version")
+    __slots__ = ("api", "connection", "correlation_id", "cost", "unsupported", "version")
 
     def __init__(
-        self, connection: Connection, version: int, correlation_id: int, unsupported: bool = False
+        self,
+        api: Api,
+        connection: Connection,
+        version: int,
+        correlation_id: int,
+        unsupported: bool = False,
     ) -> None:
+        self.api = api
         self.connection = connection
         self.version = version
         self.correlation_id = correlation_id
         # Set for ApiVersions only: the client asked in a version that is not ours.
         self.unsupported = unsupported
         self.cost: RequestCost | None = None  # counted only while there are quotas
+
+    def pending_response(
+        self, *, blocks: bool = False, on_abandon: Callable[[], object] | None = None
+    ) -> PendingResponse:
+        """A response to be given later; a handler returns it."""
+        return PendingResponse(self, blocks=blocks, on_abandon=on_abandon)
 
     @property
     def client_id(self) -> str:
@@ -135,17 +148,16 @@ class Dispatcher:
             found = self._apis[key] = Api(key, module.handle)
         return found
 
-    def handle(self, connection: Connection, frame: memoryview) -> asyncio.Future[Any] | None:
-        """Handle one request. A future is returned where the response has to be waited for."""
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        """Handle one request: write its response to the connection, or let the connection await it."""
         try:
-            return self._handle(connection, frame)
+            self._handle(connection, frame)
         except (MalformedMessage, StructError, IndexError, UnicodeDecodeError) as error:
             self._hang_up(connection, f"malformed request: {error}")
         except CloseConnection as error:
             self._hang_up(connection, str(error))
-        return None
 
-    def _handle(self, connection: Connection, frame: memoryview) -> asyncio.Future[Any] | None:
+    def _handle(self, connection: Connection, frame: memoryview) -> None:
         key, version, correlation_id, client_id_length = _HEADER(frame, 0)
         api = self._apis.get(key) or self.api(key)
         if api is None:
@@ -156,9 +168,8 @@ class Dispatcher:
             if key != _API_VERSIONS:
                 raise CloseConnection(f"{api.name} version {version} is not supported")
             # Answered in version 0 with everything served, so that the client can choose again.
-            return self.call(
-                api, api.request(), RequestContext(connection, 0, correlation_id, unsupported=True)
-            )
+            self.call(api.request(), RequestContext(api, connection, 0, correlation_id, unsupported=True))
+            return
         position = 10
         if client_id_length > 0:
             position += client_id_length
@@ -169,104 +180,95 @@ class Dispatcher:
         if api.request.is_flexible(version):
             position = _skip_tags(frame, position)
         request = api.request.decode(frame, version, position)
-        context = RequestContext(connection, version, correlation_id)
+        context = RequestContext(api, connection, version, correlation_id)
         if self._quotas.active:
             context.cost = RequestCost(len(frame))
         if self._broker.faults is not None:
-            return self._broker.faults.handle(self, api, request, context)
-        return self.call(api, request, context)
+            self._broker.faults.handle(self, request, context)
+        else:
+            self.call(request, context)
 
-    def call(self, api: Api, request: Request, context: RequestContext) -> asyncio.Future[Any] | None:
+    def call(self, request: Request, context: RequestContext) -> None:
         try:
-            answer = api.handler(self._broker, request, context)
-        except KafkaError as error:
-            answer = self._error_response(api, error)
+            answer = context.api.handler(self._broker, request, context)
         except CloseConnection:
             raise
-        except (OSError, StoreError) as error:
-            answer = self._error_response(api, _storage_error(api, error))
-        except Exception:
-            logger.exception("%s v%d failed: %r", api.name, context.version, request)
-            answer = self._error_response(api, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        except Exception as error:
+            answer = self._failure(error, request, context)
         if isinstance(answer, Response):
-            self.respond(api, answer, context)
-            return None
-        if answer is None:
+            self.respond(answer, context)
+        elif answer is None:
             if context.cost is not None:
-                self._quotas.settle(api.key, None, context)
-            return None
-        if isinstance(answer, Delayed):
-            answer.api, answer.context = api, context
+                self._quotas.settle(None, context)
+        elif isinstance(answer, PendingResponse):
             if context.cost is not None:
                 context.cost.pause()
-            context.connection.delay(answer)
-            return None
-        if inspect.iscoroutine(answer):
-            answer = asyncio.ensure_future(answer)
-        future: asyncio.Future[Any] = answer  # type: ignore[assignment]
-        context.connection.waiting = (api, request, context)
+            context.connection.await_response(answer)
+        else:
+            self.await_answer(answer, request, context)
+
+    def await_answer(
+        self, answer: Awaitable[Response | None], request: Request, context: RequestContext
+    ) -> None:
+        """Let the connection wait for a coroutine or a future."""
+        task = asyncio.ensure_future(answer)
+        pending = context.pending_response(blocks=True, on_abandon=task.cancel)
         if context.cost is not None:
             context.cost.pause()
-        return future
+        context.connection.await_response(pending)
+        task.add_done_callback(partial(self._on_done, pending, request))
 
-    def finish(self, connection: Connection, future: asyncio.Future[Any]) -> None:
-        """A request that had to wait is done: send what came of it."""
-        api, request, context = connection.waiting
-        connection.waiting = None
-        if future.cancelled():
-            connection.close()
-            return
-        try:
-            self._finish(api, request, context, future)
-        except CloseConnection as error:
-            self._hang_up(connection, str(error))
-
-    def _finish(
-        self, api: Api, request: Request, context: RequestContext, future: asyncio.Future[Any]
+    def _on_done(
+        self, pending: PendingResponse, request: Request, task: asyncio.Future[Response | None]
     ) -> None:
-        error = future.exception()
-        if error is None:
-            answer = future.result()
-        elif isinstance(error, KafkaError):
-            answer = self._error_response(api, error)
-        elif isinstance(error, CloseConnection):
-            raise error
-        elif isinstance(error, OSError | StoreError):
-            answer = self._error_response(api, _storage_error(api, error))
+        if pending.is_complete:
+            return  # the client has disconnected
+        if task.cancelled():
+            pending.context.connection.close()
+            return
+        error = task.exception()
+        try:
+            response = task.result() if error is None else self._failure(error, request, pending.context)
+        except CloseConnection as reason:
+            self._hang_up(pending.context.connection, str(reason))
         else:
-            logger.error("%s v%d failed: %r", api.name, context.version, request, exc_info=error)
-            answer = self._error_response(api, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
-        if answer is not None:
-            self.respond(api, answer, context)
-        elif context.cost is not None:
-            self._quotas.settle(api.key, None, context)
+            pending.complete_now(response)
 
-    def respond(self, api: Api, response: Response, context: RequestContext) -> None:
+    def finish(self, pending: PendingResponse) -> None:
+        """Send a pending response: it is complete, and so are all before it."""
+        context, response = pending.context, pending.response
         if context.cost is not None:
-            self._quotas.settle(api.key, response, context)
-        context.connection.write(*self._encode(api, response, context))
+            self._quotas.settle(response, context)
+        if response is not None:
+            context.connection.queue(*self._encode(response, context))
 
-    def respond_delayed(self, delayed: Delayed) -> None:
-        """It is this one's turn: nothing that was asked before it waits any more."""
-        api, context, response = delayed.api, delayed.context, delayed.response
-        assert response is not None
+    def respond(self, response: Response, context: RequestContext) -> None:
         if context.cost is not None:
-            self._quotas.settle(api.key, response, context)
-        context.connection.queue(*self._encode(api, response, context))
+            self._quotas.settle(response, context)
+        context.connection.write(*self._encode(response, context))
 
     @staticmethod
-    def _encode(api: Api, response: Response, context: RequestContext) -> tuple[list[Any], int]:
-        parts: list[Any] = [b""]
+    def _encode(response: Response, context: RequestContext) -> tuple[list[Part], int]:
+        parts: list[Part] = [b""]
         response.encode_parts(context.version, parts.append)
         size = sum(map(len, parts))
-        if api.response.header_version(context.version):
+        if response.header_version(context.version):
             parts[0] = _FLEXIBLE_RESPONSE_HEADER(size + 5, context.correlation_id)
         else:
             parts[0] = _RESPONSE_HEADER(size + 4, context.correlation_id)
         return parts, size + len(parts[0])
 
-    def _error_response(self, api: Api, error: KafkaError) -> Response:
-        """An answer that says only what went wrong, where the API has a place for it."""
+    def _failure(self, error: BaseException, request: Request, context: RequestContext) -> Response:
+        """The response to a request that could not be carried out; CloseConnection where there is none."""
+        api = context.api
+        if isinstance(error, CloseConnection):
+            raise error
+        if isinstance(error, OSError | StoreError):  # the operator's business and no bug
+            logger.error("%s failed: %s", api.name, error)
+            error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        elif not isinstance(error, KafkaError):
+            logger.error("%s v%d failed: %r", api.name, context.version, request, exc_info=error)
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         fields = api.response.fields
         if "error_code" not in fields:
             raise CloseConnection(f"{api.name}: {error}")
@@ -278,12 +280,6 @@ class Dispatcher:
     def _hang_up(self, connection: Connection, reason: str) -> None:
         logger.info("Closing the connection from %s: %s", connection.client_host, reason)
         connection.close()
-
-
-def _storage_error(api: Api, error: Exception) -> KafkaError:
-    """A disk that is full or broken is the operator's business and no bug."""
-    logger.error("%s failed: %s", api.name, error)
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
 
 def _skip_tags(frame: memoryview, position: int) -> int:

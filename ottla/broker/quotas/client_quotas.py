@@ -215,14 +215,14 @@ class ClientQuotas:
 
     # Everything
 
-    def settle(self, api_key: int, response: Response | None, context: RequestContext) -> None:
-        """Charge a request that is done; a throttled client is told so, and then not heard."""
+    def settle(self, response: Response | None, context: RequestContext) -> None:
+        """Charge a finished request. A client over its quota is muted, and the response says for how long."""
         cost = context.cost
         if cost is None or not self.active:
             return
         user, client_id = context.user, context.client_id
         wait: int = getattr(response, "throttle_time_ms", 0)
-        if api_key == _PRODUCE and self._produce:
+        if context.api.key == _PRODUCE and self._produce:
             wait = max(wait, _milliseconds(self._produce.charge(user, client_id, cost.size)))
         if self._request:
             seconds = cost.seconds if cost.seconds >= 0 else perf_counter() - cost.started

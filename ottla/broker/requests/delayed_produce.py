@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.network.connection import Connection
-from ottla.broker.network.delayed import Delayed
+from ottla.broker.network.pending import PendingResponse
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 
 if TYPE_CHECKING:
+    from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.partition import Partition
 
 # How often the clock is looked at, for all requests that wait.
@@ -37,9 +37,9 @@ class DelayedProduces:
         return len(self._deadlines)
 
     def wait(
-        self, connection: Connection, answer: ProduceResponse, waits: list[Uncommitted], timeout_ms: int
+        self, context: RequestContext, answer: ProduceResponse, waits: list[Uncommitted], timeout_ms: int
     ) -> DelayedProduce:
-        delayed = DelayedProduce(connection, self, answer, waits)
+        delayed = DelayedProduce(context, self, answer, waits)
         self._deadlines[delayed] = self._loop.time() + timeout_ms / 1000
         if self._timer is None:
             self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
@@ -69,19 +69,19 @@ class DelayedProduces:
             self._timer.cancel()
 
 
-class DelayedProduce(Delayed):
+class DelayedProduce(PendingResponse):
     """One request; it is complete when the last of its batches is committed or has failed."""
 
     __slots__ = ("_all", "_answer", "_left", "waits")
 
     def __init__(
         self,
-        connection: Connection,
+        context: RequestContext,
         others: DelayedProduces,
         answer: ProduceResponse,
         waits: list[Uncommitted],
     ) -> None:
-        super().__init__(connection)
+        super().__init__(context)
         self._all = others
         self._answer = answer
         self.waits = waits

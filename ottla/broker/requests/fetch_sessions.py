@@ -6,10 +6,14 @@ import random
 from dataclasses import dataclass, field
 
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+from ottla.protocol.messages.fetch import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchPartition,
+    FetchRequest,
+    PartitionData,
+)
 
-SESSIONLESS = -1
-INITIAL = 0
 _LAST_EPOCH = 2**31 - 1
 
 Key = tuple[str | bytes, int]
@@ -102,12 +106,12 @@ class FetchSessions:
 
     def plan(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan:
         by_id = version >= 13
-        if request.session_epoch in (SESSIONLESS, INITIAL):
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
             if request.session_id:
                 self._sessions.pop(request.session_id, None)
             targets = _targets(request, by_id)
             session = None
-            if request.session_epoch == INITIAL and targets:
+            if request.session_epoch == INITIAL_EPOCH and targets:
                 session = self._open(by_id, targets, now_ms)
             return FetchPlan(list(targets.values()), session, incremental=False)
         session = self._sessions.get(request.session_id)

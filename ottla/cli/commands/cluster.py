@@ -14,9 +14,9 @@ from ottla.cli.commands.completion import complete_topics
 from ottla.cli.options import client_options, confirm_or_exit, json_option, yes_option
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.offsets import Partition
     from ottla.cli.jobs.rebalance import ClusterNow, Proposal
     from ottla.cli.jobs.rebalance_moves import Progress
+    from ottla.client.admin.offsets import Partition
 
 _SHOWN = 40
 _TELL_EVERY = 5.0  # seconds, where no line can be written over

@@ -1,19 +1,19 @@
-"""What all tools share: options in Kafka's style, how to reach the cluster, failures as sentences."""
+"""What all tools share: options in Kafka's style, how to reach the cluster, tables, failures as sentences."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
+from ottla.cli.client import DEFAULT_TIMEOUT, Client
 from ottla.cli.errors import JobError
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
 
 
 class UsageError(Exception):
@@ -35,10 +35,33 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
+# Options that many tools have: metavar and help, where a tool says nothing else of them.
+_SHARED = {
+    "--bootstrap-server": ("HOST:PORT[,…]", "the brokers to connect to first"),
+    "--bootstrap-controller": ("HOST:PORT[,…]", "the controllers to connect to; Ottla's are its brokers"),
+    "--zookeeper": ("HOST:PORT[,…][/CHROOT]", "find the brokers there, as older tools do"),
+    "--command-config": ("FILE", "properties of the client: security.protocol, sasl.mechanism, …"),
+}
+# What an option holds, by its metavar; text if it is not here.
+_TYPES: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("N", "MS", "BYTES", "MINUTES"), int),
+    "FILE": Path,
+    "float": float,
+    "str": str,
+}
+_MANY: dict[str, dict[str, Any]] = {
+    "*": {"action": "append", "default": []},
+    "+": {"action": "extend", "nargs": "+", "default": []},
+    "?": {"nargs": "?", "const": ""},
+    "!": {"required": True},
+}
+
+
 class Parser(argparse.ArgumentParser):
     """Options as Kafka's tools read them: no abbreviations, and words that are no option mean nothing."""
 
-    def __init__(self, name: str, description: str) -> None:
+    def __init__(self, name: str, description: str, options: str = "", *, without_any: str = "") -> None:
+        """`options` as in `add_options`; `without_any` is what a tool says that is called without any."""
         super().__init__(
             prog=name,
             description=description,
@@ -48,8 +71,29 @@ class Parser(argparse.ArgumentParser):
         for kind in (None, "store"):
             self.register("action", kind, _Once)
         self.add_argument("--version", action="version", version=_version(), help="show the version")
+        self.add_options(options)
+        self._without_any = without_any
+
+    def add_options(self, text: str, group: str = "") -> None:
+        """Add options, one a line: names, metavar and, behind two blanks, the help; further lines go on with it.
+
+        --bootstrap-server, --broker-list
+        --topic TOPIC         the topic to consume
+        --timeout MS          a number, as the metavar says; see `_TYPES`
+        --throughput N:float  a number of another type
+        --property K=V*       may be repeated; K=V+ takes several values at once
+        --state STATES?       may be given without a value
+        --id N!               is required
+        --verbose             a flag: it has no metavar
+        """
+        target = self.add_argument_group(group) if group else self
+        for entry in re.split(r"\n\s*(?=-)", text.strip()) if text.strip() else ():
+            head, _, help_text = re.sub(r"\n\s*", "\n", entry).partition("  ")
+            _add_option(target, head.strip(), help_text.strip())
 
     def options(self, argv: list[str]) -> argparse.Namespace:
+        if not argv and self._without_any:
+            raise UsageError(self._without_any)
         args, rest = self.parse_known_args(argv)
         for word in rest:
             if word.startswith("-"):
@@ -115,6 +159,26 @@ class _Command(Parser):
         super().__init__(options["prog"], options.get("description") or "")
 
 
+def _add_option(target: argparse._ActionsContainer, head: str, help_text: str) -> None:
+    names = re.findall(r"(?:^|, )(-[\w.-]+)", head)
+    metavar = head.rpartition(names[-1])[2].strip()
+    shared = next((name for name in names if name in _SHARED), None)
+    more: dict[str, Any] = {"help": argparse.SUPPRESS if help_text == "(hidden)" else help_text or None}
+    if shared is not None:
+        metavar, more["help"] = metavar or _SHARED[shared][0], more["help"] or _SHARED[shared][1]
+        more["dest"] = shared[2:].replace("-", "_")
+    if not metavar:
+        target.add_argument(*names, action="store_true", **more)
+        return
+    if metavar[-1] in _MANY:
+        more |= _MANY[metavar[-1]]
+        metavar = metavar[:-1]
+    shown, _, of_type = metavar.rpartition(":")
+    if of_type in _TYPES and shown:
+        metavar = shown
+    target.add_argument(*names, metavar=metavar, type=_TYPES.get(of_type, str), **more)
+
+
 # Whose options and output the tools have. Scripts look at the first word of --version.
 KAFKA_VERSION = "4.3.0"
 
@@ -133,8 +197,6 @@ def connect(
     extra: Mapping[str, str] | None = None,
 ) -> Client:
     """The cluster that the options name; `extra` are properties that win over the file."""
-    from ottla.cli.client import DEFAULT_TIMEOUT, Client
-
     servers = args.bootstrap_server
     if not servers and getattr(args, "zookeeper", None):
         from ottla.cli.kafka.servers.zookeeper import brokers_of
@@ -167,11 +229,20 @@ def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> 
     return chosen[0]
 
 
+def together(one: str, other: str) -> UsageError:
+    """Of two options that exclude each other."""
+    return UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"'.replace("_", "-"))
+
+
+def missing(option: str) -> UsageError:
+    return UsageError(f'Missing required argument "[{option}]"')
+
+
 def required(args: argparse.Namespace, *options: str) -> None:
     """Options that the command line must have."""
     for option in options:
         if getattr(args, option.replace("-", "_")) in (None, "", False, []):
-            raise UsageError(f'Missing required argument "[{option}]"')
+            raise missing(option)
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
@@ -216,6 +287,25 @@ def read_text(path: Path) -> str:
         raise JobError(f"{path} cannot be read: {reason}.") from None
 
 
+def entry_point(
+    *, prefix: str = "", to_stdout: bool = False
+) -> Callable[[Callable[[list[str]], int | None]], Callable[[], NoReturn]]:
+    """Make a command of a function that takes the command line and may return an exit code.
+
+    Failures begin with `prefix`, in which {args} is the command line, and go where Kafka's tool sends them.
+    """
+
+    def decorate(run: Callable[[list[str]], int | None]) -> Callable[[], NoReturn]:
+        @functools.wraps(run)
+        def command() -> NoReturn:
+            said = prefix.replace("{args}", " ".join(sys.argv[1:]))
+            sys.exit(_run(run, said, (lambda: sys.stdout) if to_stdout else None))
+
+        return command
+
+    return decorate
+
+
 def main(
     run: Callable[[list[str]], int | None], *, prefix: str = "", stream: Callable[[], IO[str]] | None = None
 ) -> NoReturn:
@@ -231,7 +321,7 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[
     except UsageError as error:
         return _say(str(error), sys.stderr)
     except JobError as error:
-        said = error.said or error.message
+        said = error.broker_message or error.message
         return _say(prefix + said, stream() if stream is not None else sys.stderr)
     except KeyboardInterrupt:
         return 130
@@ -252,9 +342,29 @@ def _say(message: str, stream: IO[str], code: int = 1) -> int:
     return code
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns as wide as their widest cell, separated as Kafka's tools do."""
-    cells = [list(headings), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(headings))]
+def print_table(
+    columns: str, rows: Iterable[Sequence[object]], *, without: Collection[str] = (), end: str = ""
+) -> None:
+    """Print rows under headings; None is `-`, and columns in `without` are left out.
+
+    `columns` is `HEADING WIDTH, …`. With 15 the cells are padded to 15 characters, with 15+ to the longest of them;
+    without a width they are not padded.
+    """
+    found = [re.fullmatch(r"(.+?)(?: (\d+)(\+?))?", column) for column in columns.split(", ")]
+    matches = [match for match in found if match is not None]
+    cells = [
+        [match[1] for match in matches],
+        *(["-" if each is None else str(each) for each in row] for row in rows),
+    ]
+    shown = [position for position, match in enumerate(matches) if match[1] not in without]
+    widths = {position: int(matches[position][2] or 0) for position in shown}
+    for position in shown:
+        if matches[position][3]:
+            widths[position] = max(widths[position], *(len(row[position]) for row in cells))
     for row in cells:
-        print(" ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
+        print(" ".join(row[position].ljust(widths[position]) for position in shown) + end)
+
+
+def log_line(level: str, text: str) -> str:
+    """As Kafka's clients and brokers write their logs."""
+    return f"[{time.strftime('%Y-%m-%d %H:%M:%S')},000] {level} {text}"

@@ -227,11 +227,8 @@ class Controller:
         if not stale and not fallen:
             return
         current, epoch_node = await self._store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
-        if epoch_node is None:
-            with suppress(NodeExists):
-                await self._store.create(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(0))
-            epoch_node = await self._store.get(nodes.CONTROLLER_EPOCH)
-        epoch = nodes.decode_controller_epoch(epoch_node.data)
+        epoch = 0 if epoch_node is None else nodes.decode_controller_epoch(epoch_node.data)
+        next_epoch = nodes.encode_controller_epoch(epoch + 1)
         operations: list[Operation] = []
         if current is not None:
             # Its own node, from a life before this one, or that of a broker that is gone. Whoever was elected in
@@ -243,14 +240,16 @@ class Controller:
         now_ms = int(time.time() * 1000)
         operations += [
             Create(nodes.CONTROLLER, nodes.encode_controller(self._broker_id, now_ms), ephemeral=True),
-            Set(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(epoch + 1), epoch_node.version),
+            Create(nodes.CONTROLLER_EPOCH, next_epoch)
+            if epoch_node is None
+            else Set(nodes.CONTROLLER_EPOCH, next_epoch, epoch_node.version),
         ]
         try:
             await self._store.multi(operations)
         except (NodeExists, BadVersion, NoNode):
             return  # another one was faster; the feed tells who
         self._fallen = None
-        self._guard = Check(nodes.CONTROLLER_EPOCH, epoch_node.version + 1)
+        self._guard = Check(nodes.CONTROLLER_EPOCH, 0 if epoch_node is None else epoch_node.version + 1)
         self._image.set_controller(self._broker_id, epoch + 1)
         self._look_at_all = True
         self._tools.begin()
@@ -329,7 +328,12 @@ class Controller:
                 raise Deposed from None
 
     async def _finish_deletion(self, name: str, guard: Check) -> None:
-        """Every broker deletes what it holds when it sees the mark; one that is away does so when it returns."""
+        """Every broker deletes what it holds when it sees the mark; one that is away does so when it returns.
+
+        The nodes go after the logs of this broker: one on its own takes a log without nodes for a topic to take over.
+        """
+        if not self._feed.is_settled(name) or self._feed.failure(name) is not None:
+            return  # looked at again when that changes
         if await self._store.exists(nodes.delete_topic_path(name)) is None:
             return
         logger.info("Topic %s is deleted", name)

@@ -69,12 +69,22 @@ def give_up(partition: PartitionImage, broker: int, live: Collection[int]) -> Pa
     return _lead(partition, NO_LEADER if leader is None else leader, others)
 
 
-def lead_again(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
-    """A leader that has been away and finds nobody else in sync goes on, in a new epoch."""
-    if partition.leader != broker or broker not in partition.isr:
+def lead_again(
+    partition: PartitionImage, broker: int, live: Collection[int], *, seen_epoch: int = -1
+) -> PartitionImage | None:
+    """A leader that has been away and finds nobody else in sync goes on, in a new epoch.
+
+    So does the only replica of a partition without a leader. `seen_epoch` is the newest epoch in its log: a store that
+    was restored from a backup may have forgotten it.
+    """
+    was_leader = partition.leader == broker
+    if partition.leader == NO_LEADER and partition.replicas == (broker,):
+        was_leader = True
+    if not was_leader or broker not in partition.isr:
         return None
     isr = tuple(replica for replica in partition.isr if replica == broker or replica in live)
-    return _lead(partition, broker, isr)
+    epoch = max(partition.leader_epoch, seen_epoch)
+    return _lead(partition._replace(leader_epoch=epoch), broker, isr)
 
 
 def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:

@@ -69,7 +69,7 @@ class ImageFeed:
 
     def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig, broker_id: int) -> None:
         self._store = store
-        self._image = image
+        self.image = self._image = image
         self._may_delete = config.get_bool("delete.topic.enable")
         self.configs = ConfigFeed(store, image, config)
         # Told after the image has changed.
@@ -84,7 +84,7 @@ class ImageFeed:
         self._wake = asyncio.Event()
         self._rounds: list[asyncio.Future[None]] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self._applier = ImageApplier(image, broker_id, self._check_waiting)
+        self._applier = ImageApplier(image, broker_id, self._settled)
         self._watches: list[CancelWatch] = []
         self._following: asyncio.Task[None] | None = None
 
@@ -141,8 +141,12 @@ class ImageFeed:
         return True
 
     def is_settled(self, topic: str) -> bool:
-        """Whether the replicas are what the image says."""
+        """Whether the replicas are what the image says, or that has failed."""
         return self._applier.is_settled(topic)
+
+    def failure(self, topic: str) -> Exception | None:
+        """Why the replicas are not what the image says; None if they are, or will be soon."""
+        return self._applier.failure(topic)
 
     # Following
 
@@ -376,6 +380,11 @@ class ImageFeed:
         for listener in self.on_partitions:
             listener(keys)
         self._applier.changed(name, indexes)
+
+    def _settled(self) -> None:
+        if self._image.deleting:
+            _tell(self.on_deletions)  # the controller may have waited for the logs to go
+        self._check_waiting()
 
     def _check_waiting(self) -> None:
         for entry in list(self._waiting):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.cluster.partition import Partition
+from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.follower_fetcher import ReplicaFetcher
 from ottla.cluster.replication.follower_requests import FetcherSettings
 from ottla.cluster.replication.log_start_checkpoints import LogStarts
@@ -16,16 +17,15 @@ class ReplicaFetchers:
     """A fetcher for each broker that leads something which is replicated here. Owner: the event loop."""
 
     def __init__(
-        self, broker_id: int, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory]
+        self, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory], dialer: PeerDialer
     ) -> None:
-        self._broker_id = broker_id
         self._config = config
-        self._image = image
+        self._dialer = dialer
         self._by_leader: dict[int, ReplicaFetcher] = {}
         self._where: dict[Partition, ReplicaFetcher] = {}
         self._closed = False
         self._log_starts = LogStarts(directories, self.show)
-        self.throttle = ReplicationThrottle.of_followers(broker_id, config, image)
+        self.throttle = ReplicationThrottle.of_followers(config.broker_id, config, image)
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition has now, in its epoch of now."""
@@ -35,10 +35,10 @@ class ReplicaFetchers:
         fetcher = self._by_leader.get(partition.leader)
         if fetcher is None:
             fetcher = self._by_leader[partition.leader] = ReplicaFetcher(
-                self._broker_id,
+                self._config.broker_id,
                 partition.leader,
                 FetcherSettings.of(self._config),
-                self._image,
+                self._dialer,
                 self.throttle,
                 self._log_starts,
             )

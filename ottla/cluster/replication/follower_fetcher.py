@@ -1,8 +1,9 @@
-"""Following: fetching what other brokers lead, one connection and one fetch session for each of them.
+"""The follower's half of replication: fetches what another broker leads, with one connection and one fetch session.
 
-The session is KIP-227's, with one rule more, which both sides of it keep: after records, an error or a divergence, the
-leader says nothing of a partition until the follower has named it again. So a request costs what has happened, and not
-how many partitions are followed; and a second request may be sent while the first one waits, to make it end.
+The session is KIP-227's with one more rule, which this half and the leader's (`leader_fetch_handler`) both keep: after
+records, an error or a divergence, the leader leaves a partition out of its responses until the follower has named it
+in a request again. So a request costs as much as has happened, however many partitions are followed; and the follower
+may send a second request while the first one waits, to end the wait.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.follower_requests import (
     FETCH_VERSION,
     FetcherSettings,
@@ -24,7 +26,6 @@ from ottla.cluster.replication.follower_requests import (
 from ottla.cluster.replication.log_start_checkpoints import LogStarts
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.cluster.replication.truncation import truncation_offset
-from ottla.metadata.cluster_image import ClusterImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -62,14 +63,14 @@ class ReplicaFetcher:
         broker_id: int,
         leader: int,
         settings: FetcherSettings,
-        image: ClusterImage,
+        dialer: PeerDialer,
         throttle: ReplicationThrottle,
         log_starts: LogStarts,
     ) -> None:
         self._broker_id = broker_id
         self._leader = leader
         self._settings = settings
-        self._image = image
+        self._dialer = dialer
         self._throttle = throttle
         self._log_starts = log_starts
         self._loop = asyncio.get_running_loop()
@@ -155,12 +156,7 @@ class ReplicaFetcher:
             await asyncio.sleep(_pause(failures, self._settings.backoff))
 
     async def _fetch_until_lost(self) -> None:
-        broker = self._image.brokers.get(self._leader)
-        endpoint = None if broker is None else broker.endpoints.get(self._settings.listener)
-        if endpoint is None:
-            raise PeerError(f"broker {self._leader} is not registered")
-        peer = PeerConnection(endpoint.host, endpoint.port, f"broker-{self._broker_id}-fetcher")
-        self._peer = peer
+        peer = self._peer = self._dialer.connection_to(self._leader, "fetcher")
         await peer.connect()
         self._session_id = self._session_epoch = 0
         self._is_busy = False

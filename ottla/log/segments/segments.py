@@ -7,9 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
 
+from ottla.log.errors import CorruptSegmentError
 from ottla.log.files.checkpoint import sync_path
+from ottla.log.files.file_region import EMPTY_REGION, FileRegion
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.transaction_index import AbortedTransaction
 
 
 class LogSegments:
@@ -55,6 +58,47 @@ class LogSegments:
     def end_of(self, segment: LogSegment) -> int:
         """The offset from which on a sealed segment has nothing."""
         return self._bases[bisect_right(self._bases, segment.base_offset)]
+
+    def read(self, offset: int, max_bytes: int, upto: int, log_end_offset: int, min_one: bool) -> FileRegion:
+        """See `PartitionLog.read`, which has checked that `offset` is below `upto`."""
+        for segment in self.at_or_after(offset):
+            found = segment.locate(offset)
+            if found is not None:
+                break
+        else:
+            return EMPTY_REGION
+        position, first = found
+        if first.last_offset >= upto:
+            if position < segment.unverified_end:
+                # It may be committed, and its offset damaged: the batch behind it tells.
+                _require_good(segment, position, position + first.size)
+            return EMPTY_REGION
+        end = segment.size
+        if upto < (log_end_offset if segment is self._segments[-1] else self.end_of(segment)):
+            bound = segment.locate(upto)
+            end = segment.size if bound is None else bound.position
+        size = min(max_bytes, end - position)
+        if size < first.size:
+            if not min_one:
+                return EMPTY_REGION
+            size = first.size
+        if position < segment.unverified_end:
+            size = _require_good(segment, position, position + size) - position
+        return FileRegion(segment.open_file(), position, size)
+
+    def aborted_transactions(
+        self, offset: int, region: FileRegion, log_end_offset: int
+    ) -> list[AbortedTransaction]:
+        """See `PartitionLog.aborted_transactions`."""
+        found: list[AbortedTransaction] = []
+        upto = -1
+        for segment in self.at_or_after(offset):
+            if upto < 0 and region.file is not None and region.file.path == segment.path:
+                end = log_end_offset if segment is self._segments[-1] else self.end_of(segment)
+                upto = segment.offset_after(region.position + region.size, end)
+            if upto >= 0 and segment.transaction_index.collect(offset, upto, found):
+                break
+        return found
 
     def replace_all(self, segments: list[LogSegment]) -> None:
         """Remove every file at once and go on with others, which may need the same names."""
@@ -126,3 +170,13 @@ class LogSegments:
                 for path in segment.paths:
                     with suppress(FileNotFoundError):  # deleted meanwhile: nothing is left to be kept
                         sync_path(path)
+
+
+def _require_good(segment: LogSegment, position: int, end: int) -> int:
+    """Where the good part ends; the first batch must be good."""
+    reached = segment.verify(position, end)
+    if reached == position:
+        raise CorruptSegmentError(
+            segment.path, position, "the checksum does not match, or the batch behind it does not follow"
+        )
+    return reached

@@ -6,8 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla.metadata.configs.broker_configs import ALIASES, BROKER_CONFIGS, broker_config_def
-from ottla.metadata.configs.broker_configs_unused import has_effect, is_unused
+from ottla.metadata.configs.broker_configs import (
+    ALIASES,
+    BROKER_CONFIGS,
+    broker_config_def,
+    has_effect,
+    is_unused,
+)
 from ottla.metadata.configs.config_defs import ConfigDef, InvalidValue, Value, parse_value
 from ottla.metadata.configs.listeners import (
     Listener,

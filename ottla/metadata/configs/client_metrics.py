@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from ottla.metadata.configs.config_defs import (
     INT,
     LIST,
-    ConfigDef,
     InvalidValue,
     Validator,
     Value,
-    by_name,
+    config_table,
     parse_value,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -43,17 +42,13 @@ class _NotEmpty(Validator):
             raise InvalidValue(f"Configuration '{name}' values must not be empty.")
 
 
-CLIENT_METRICS_CONFIGS = by_name(
-    [
-        ConfigDef(_INTERVAL, INT, "300000", "The milliseconds between two pushes of a client."),
-        ConfigDef(
-            _MATCH, LIST, "", "Clients that are meant: pairs of a criterion and a pattern.", _NotEmpty()
-        ),
-        ConfigDef(
-            "metrics", LIST, "", "Beginnings of the names of metrics that are meant; * is all.", _NotEmpty()
-        ),
-    ]
-)
+# fmt: off
+CLIENT_METRICS_CONFIGS = config_table([
+    (_INTERVAL, INT,  "300000", None,        "The milliseconds between two pushes of a client."),
+    (_MATCH,    LIST, "",       _NotEmpty(), "Clients that are meant: pairs of a criterion and a pattern."),
+    ("metrics", LIST, "",       _NotEmpty(), "Beginnings of the names of metrics that are meant; * is all."),
+])
+# fmt: on
 
 
 def validate_client_metrics(configs: Mapping[str, str]) -> None:

@@ -52,7 +52,13 @@ class UpdateMode(Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
+class Mark(Enum):
+    INTERNAL = "meant for tests, and hidden from DescribeConfigs"
+    NO_EFFECT = "known, but nothing reads it"
+
+
 PER_BROKER, CLUSTER_WIDE = UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
+INTERNAL, NO_EFFECT = Mark.INTERNAL, Mark.NO_EFFECT
 
 
 class InvalidValue(ValueError):
@@ -186,11 +192,11 @@ class ConfigDef(NamedTuple):
     name: str
     type: ConfigType
     default: str | None  # as text, the way DescribeConfigs shows it
-    documentation: str
     validator: Validator | None = None
+    documentation: str = ""
     update_mode: UpdateMode = UpdateMode.READ_ONLY
-    # Hidden from DescribeConfigs: meant for tests.
     internal: bool = False
+    has_effect: bool = True
 
     @property
     def sensitive(self) -> bool:
@@ -222,8 +228,25 @@ _EXPECTS = {
 }
 
 
-def by_name(*tables: Iterable[ConfigDef]) -> dict[str, ConfigDef]:
-    return {definition.name: definition for table in tables for definition in table}
+Row = tuple[str, ConfigType, str | None, Validator | None, str, *tuple[UpdateMode | Mark, ...]]
+
+
+def config_table(rows: Iterable[Row]) -> dict[str, ConfigDef]:
+    """Definitions by name. A row has the first five fields of one, and then what is not usual about it."""
+    table = {}
+    for name, type_, default, validator, documentation, *unusual in rows:
+        mode = next((each for each in unusual if isinstance(each, UpdateMode)), UpdateMode.READ_ONLY)
+        table[name] = ConfigDef(
+            name,
+            type_,
+            default,
+            validator,
+            documentation,
+            mode,
+            internal=INTERNAL in unusual,
+            has_effect=NO_EFFECT not in unusual,
+        )
+    return table
 
 
 # Java's trim() takes off every character up to the blank, and nothing else.

@@ -13,13 +13,13 @@ from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
 from ottla.metadata.configs.config_defs import (
     BOOLEAN,
     STRING,
-    ConfigDef,
     InvalidValue,
     OneOf,
     Range,
+    Row,
     Validator,
     Value,
-    by_name,
+    config_table,
     parse_value,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -81,36 +81,22 @@ class _OffsetReset(Validator):
             raise InvalidValue.of(name, value, reason) from None
 
 
-def _overriding(name: str, least: int) -> ConfigDef:
+def _overriding(name: str, least: int) -> Row:
     over = BROKER_CONFIGS[GROUP_SYNONYMS[name]]
-    return ConfigDef(name, over.type, over.default, over.documentation, Range(least))
+    return name, over.type, over.default, Range(least), over.documentation
 
 
-GROUP_RESOURCE_CONFIGS = by_name(
-    [_overriding(name, least) for name, least in _LEAST.items()],
-    [
-        ConfigDef(
-            AUTO_OFFSET_RESET,
-            STRING,
-            "latest",
-            "Where a share group begins to read: latest, earliest, or by_duration:PnDTnHnMn.nS before now.",
-            _OffsetReset(),
-        ),
-        ConfigDef(
-            ISOLATION_LEVEL,
-            STRING,
-            "read_uncommitted",
-            "Whether a share group sees records of open and aborted transactions.",
-            OneOf(("read_committed", "read_uncommitted")),
-        ),
-        ConfigDef(
-            RENEW_ACKNOWLEDGE_ENABLE,
-            BOOLEAN,
-            "true",
-            "Whether members of a share group may lock records for longer while they work on them.",
-        ),
-    ],
-)
+# fmt: off
+GROUP_RESOURCE_CONFIGS = config_table([
+    *(_overriding(name, least) for name, least in _LEAST.items()),
+    (AUTO_OFFSET_RESET, STRING, "latest", _OffsetReset(),
+     "Where a share group begins to read: latest, earliest, or by_duration:PnDTnHnMn.nS before now."),
+    (ISOLATION_LEVEL, STRING, "read_uncommitted", OneOf(("read_committed", "read_uncommitted")),
+     "Whether a share group sees records of open and aborted transactions."),
+    (RENEW_ACKNOWLEDGE_ENABLE, BOOLEAN, "true", None,
+     "Whether members of a share group may lock records for longer while they work on them."),
+])
+# fmt: on
 
 _DURATION = re.compile(
     r"P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?",

@@ -21,6 +21,7 @@ from ottla.metadata.stores.store import (
     Node,
     Operation,
     Result,
+    SessionState,
     Set,
     Stat,
     StoreError,
@@ -28,7 +29,7 @@ from ottla.metadata.stores.store import (
     check_path,
     parent_of,
 )
-from ottla.metadata.stores.zookeeper_session import SessionState, StoreUnavailable, ZooKeeperSession
+from ottla.metadata.stores.zookeeper_session import StoreUnavailable, ZooKeeperSession
 from ottla.metadata.stores.zookeeper_watches import ZooKeeperWatches
 
 __all__ = ["SessionState", "StoreUnavailable", "ZooKeeperStore"]

@@ -21,6 +21,9 @@ from ottla.protocol.codec import (
 
 # Fetch, key 1
 
+# Session epochs with a meaning of their own (KIP-227): a new session, and none at all.
+INITIAL_EPOCH, FINAL_EPOCH = 0, -1
+
 
 class ReplicaState(Struct):
     replica_id: int = int32("15+", default=-1)

@@ -9,17 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, copy_bytes
+from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 #: What a column takes: strings, whole numbers, booleans, or numbers that are kept as they are written.
 TEXT, WHOLE, TRUTH, NUMBER = range(4)
 
-_0 = np.uint64(0)
-_1 = np.uint64(1)
-_2 = np.uint64(2)
-_3 = np.uint64(3)
-_4 = np.uint64(4)
-_5 = np.uint64(5)
+_0, _1, _2, _3, _4, _5 = map(np.uint64, range(6))
 _TEN = np.int64(10)
 _MOST_DIGITS = np.uint64(18)
 
@@ -29,6 +24,7 @@ _ZERO, _NINE, _SMALL_E, _LARGE_E = np.frombuffer(b"09eE", np.uint8)
 _A, _E, _F, _L, _N, _R, _S, _T, _U = np.frombuffer(b"aeflnrstu", np.uint8)
 
 
+@compiled_inline
 def _skip_blank(data: Any, at: Any, end: Any) -> Any:
     while at < end and (
         (data[at] == _SPACE) | (data[at] == _NEWLINE) | (data[at] == _TAB) | (data[at] == _RETURN)
@@ -37,9 +33,7 @@ def _skip_blank(data: Any, at: Any, end: Any) -> Any:
     return at
 
 
-_skip_blank = compiled(_skip_blank, inline=True)
-
-
+@compiled_inline
 def _end_of_text(data: Any, at: Any, end: Any) -> Any:
     """Where the closing quote is; `end` if there is none, or an escape or a control character before it."""
     while at < end:
@@ -52,18 +46,14 @@ def _end_of_text(data: Any, at: Any, end: Any) -> Any:
     return end
 
 
-_end_of_text = compiled(_end_of_text, inline=True)
-
-
+@compiled_inline
 def _digits(data: Any, at: Any, end: Any) -> Any:
     while at < end and _ZERO <= data[at] <= _NINE:
         at += _1
     return at
 
 
-_digits = compiled(_digits, inline=True)
-
-
+@compiled
 def _end_of_number(data: Any, at: Any, end: Any) -> Any:
     """Where a number ends, and whether it is a whole one; nowhere, if it is none."""
     if data[at] == _MINUS:
@@ -91,9 +81,7 @@ def _end_of_number(data: Any, at: Any, end: Any) -> Any:
     return at, whole
 
 
-_end_of_number = compiled(_end_of_number)
-
-
+@compiled_inline
 def _whole_number(data: Any, at: Any, end: Any) -> Any:
     negative = data[at] == _MINUS
     if negative:
@@ -105,9 +93,7 @@ def _whole_number(data: Any, at: Any, end: Any) -> Any:
     return -value if negative else value
 
 
-_whole_number = compiled(_whole_number, inline=True)
-
-
+@compiled
 def _column_of(data: Any, start: Any, end: Any, names: Any, name_ends: Any, expected: Any) -> Any:
     """The column of a name, or -1; most texts have their fields in the same order."""
     columns = np.int64(len(name_ends) - 1)
@@ -128,9 +114,7 @@ def _column_of(data: Any, start: Any, end: Any, names: Any, name_ends: Any, expe
     return np.int64(-1)
 
 
-_column_of = compiled(_column_of)
-
-
+@compiled_inline
 def _is_null(data: Any, at: Any, end: Any) -> Any:
     return (
         end - at >= _4
@@ -141,9 +125,7 @@ def _is_null(data: Any, at: Any, end: Any) -> Any:
     )
 
 
-_is_null = compiled(_is_null, inline=True)
-
-
+@compiled
 def _end_of_truth(data: Any, at: Any, end: Any) -> Any:
     """Where `true` or `false` ends, or `at` if there is neither."""
     if end - at < _4 or data[at + _1] != (_R if data[at] == _T else _A):
@@ -156,9 +138,7 @@ def _end_of_truth(data: Any, at: Any, end: Any) -> Any:
     return at
 
 
-_end_of_truth = compiled(_end_of_truth)
-
-
+@compiled
 def _parse_object(
     data: Any,
     at: Any,
@@ -256,10 +236,8 @@ def _parse_object(
         at = _skip_blank(data, at + _1, end)
 
 
-_parse_object = compiled(_parse_object)
-
-
-def _parse_objects(
+@compiled
+def parse_objects(
     data: Any,
     ends: Any,
     nulls: Any,
@@ -291,10 +269,8 @@ def _parse_objects(
     return count
 
 
-parse_objects = compiled(_parse_objects)
-
-
-def _fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) -> Any:
+@compiled
+def fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) -> Any:
     """Put texts one behind the other. `ends` has one more than there are rows."""
     at = _0
     ends[0] = 0
@@ -304,6 +280,3 @@ def _fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) ->
         at += size
         ends[row + 1] = at
     return at
-
-
-fill_texts = compiled(_fill_texts)

@@ -6,20 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled
+from ottla.spark.kernels.compiling import compiled, compiled_inline
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _OPEN, _CLOSE = np.frombuffer(b"\t\n\r {}", np.uint8)
-_0, _1, _2, _3 = (np.uint64(number) for number in range(4))
+_0, _1, _2, _3 = map(np.uint64, range(4))
 
 
+@compiled_inline
 def _is_blank(byte: Any) -> Any:
     return (byte == _SPACE) | (byte == _TAB) | (byte == _NEWLINE) | (byte == _RETURN)
 
 
-_is_blank = compiled(_is_blank, inline=True)
-
-
-def _fill_lines(data: Any, ends: Any, nulls: Any, target: Any) -> Any:
+@compiled
+def fill_lines(data: Any, ends: Any, nulls: Any, target: Any) -> Any:
     """Write the texts between `ends` to `target`, and give how many bytes they are; 0 if one is no object.
 
     Ends of lines in a text become tabs: as good between tokens, and as bad inside a string. `nulls` may be empty.
@@ -48,6 +47,3 @@ def _fill_lines(data: Any, ends: Any, nulls: Any, target: Any) -> Any:
         target[at] = _NEWLINE
         at += _1
     return at
-
-
-fill_lines = compiled(_fill_lines)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ = pa.timestamp("us")

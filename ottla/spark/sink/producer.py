@@ -30,11 +30,11 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
 )
 from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
-from ottla.spark.kernels import kernels
-from ottla.spark.kernels.kernels import Encoder, Seal
+from ottla.spark import kernels
+from ottla.spark.kernels import Encoder, Seal
 from ottla.spark.kernels.sealing import restamp
-from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.task_transaction import TaskTransaction
+from ottla.spark.sink.exactly_once.task_transaction import TaskTransaction
+from ottla.spark.sink.sink_options import SinkOptions
 
 #: The last version that names topics; all later ones take topic ids.
 _LAST_WITH_NAMES = 12

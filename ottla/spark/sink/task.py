@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
-from ottla.spark.kernels.kernels import Encoder, rows_by_partition
-from ottla.spark.sink.columns import Chunk, by_topic, chunk
-from ottla.spark.sink.options import SinkOptions
-from ottla.spark.sink.partitions import Partitioner
+from ottla.spark.kernels import Encoder, rows_by_partition
+from ottla.spark.sink.exactly_once.task_transaction import Attempt, TaskTransaction
+from ottla.spark.sink.partitioner import Partitioner
 from ottla.spark.sink.producer import Producer
-from ottla.spark.sink.task_transaction import Attempt, TaskTransaction
+from ottla.spark.sink.row_chunks import Chunk, by_topic, chunk
+from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.workers import settle
 
 if TYPE_CHECKING:

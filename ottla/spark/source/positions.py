@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 Offsets = dict[TopicPartition, int]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.formats.formats import Format, json, raw, text
 from ottla.spark.formats.json_times import time_zone
 from ottla.spark.formats.json_types import check_type
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.formats.value_format import Format, json, raw, text
+from ottla.spark.options import OptionError, Options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-_FORMATS = {"raw": raw, "text": text}
 KEEP, FAIL = "keep", "fail"
 
 
@@ -51,24 +49,19 @@ class TypedOptions:
         return replace(self, **types)
 
 
-def parse_typed_options(options: Mapping[str, str]) -> TypedOptions:
-    """`options` have their names in lower case."""
-    key, value = _format(options, "key"), _format(options, "value")
-    bad_rows = options.get("badrows", KEEP).strip().lower()
-    if bad_rows not in (KEEP, FAIL):
-        raise OptionError(f"badRows must be keep or fail, not '{bad_rows}'.")
-    dead_letters = options.get("deadlettertopic")
+def parse_typed_options(given: Options) -> TypedOptions:
+    key, value = _format(given, "key"), _format(given, "value")
+    bad_rows = given.choice("badRows", {KEEP: KEEP, FAIL: FAIL}, KEEP)
+    dead_letters = given.text("deadLetterTopic")
     if dead_letters is not None and not dead_letters.strip():
-        raise OptionError(
-            "deadLetterTopic is empty: name the topic that takes the records that cannot be read."
-        )
-    if dead_letters is not None and "badrows" in options:
-        raise OptionError("badRows and deadLetterTopic contradict each other: leave one of them away.")
+        raise OptionError("deadLetterTopic is empty: name the topic for the records that cannot be read.")
+    if dead_letters is not None and given.text("badRows") is not None:
+        raise OptionError("badRows and deadLetterTopic contradict each other: omit one of them.")
     if key.schema is None and value.schema is None:
-        for name, found in (("badRows", options.get("badrows")), ("deadLetterTopic", dead_letters)):
-            if found is not None:
-                raise OptionError(f"{name} says nothing without valueFormat=json or keyFormat=json.")
-    zone = options.get("timezone", "UTC")
+        for name in ("badRows", "deadLetterTopic"):
+            if given.text(name) is not None:
+                raise OptionError(f"{name} has no meaning without valueFormat=json or keyFormat=json.")
+    zone = given.text("timeZone") or "UTC"
     try:
         time_zone(zone)
     except ValueError:
@@ -78,15 +71,14 @@ def parse_typed_options(options: Mapping[str, str]) -> TypedOptions:
     return TypedOptions(key, value, bad_rows, dead_letters, zone)
 
 
-def _format(options: Mapping[str, str], which: str) -> Format:
-    name = options.get(f"{which}format", "raw").strip().lower()
-    schema = options.get(f"{which}schema")
+def _format(given: Options, which: str) -> Format:
+    """The format of the key or of the value."""
+    schema = given.text(f"{which}Schema")
+    name = given.choice(f"{which}Format", {name: name for name in ("json", "text", "raw")}, "raw")
     if name == "json":
         if schema is None:
             raise OptionError(f"{which}Format=json needs {which}Schema, such as 'user STRING, likes INT'.")
         return json(schema)
-    if name not in _FORMATS:
-        raise OptionError(f"{which}Format must be json, text or raw, not '{name}'.")
     if schema is not None:
-        raise OptionError(f"{which}Schema says nothing without {which}Format=json.")
-    return _FORMATS[name]
+        raise OptionError(f"{which}Schema has no meaning without {which}Format=json.")
+    return text if name == "text" else raw

@@ -18,10 +18,10 @@ from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.frames import TIME, batch_frame, latest_per_key, stream_frame
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import KEEP, ROW_TIME, WINDOW_END, WINDOW_START, Plan
-from ottla.spark.sql.planning.record_formats import encode_key, encode_value
-from ottla.spark.sql.planning.sql_types import quoted
+from ottla.spark.sql.planning.record_expressions import encode_key, encode_value
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.spark_errors import sentence
+from ottla.spark.sql.sql_types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.spark.sql.planning.json_expressions import picked, raw_schema, text
-from ottla.spark.sql.planning.record_formats import Decoding, decode_key, decode_value, window_bounds
-from ottla.spark.sql.planning.sql_types import quoted
+from ottla.spark.sql.planning.record_expressions import Decoding, decode_key, decode_value, window_bounds
 from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sql_types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from ottla.spark.sql.parsing.statements import Describe, Show, SourceKind
 from ottla.spark.sql.planning import functions
 from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result
-from ottla.spark.sql.running import RunningQueries
+from ottla.spark.sql.running_queries import RunningQueries
 from ottla.spark.sql.sources import Source
 
 

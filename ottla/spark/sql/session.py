@@ -14,18 +14,18 @@ from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import statements
-from ottla.spark.sql.planning.defining import check_target, definition, same_statement
 from ottla.spark.sql.planning.plan import Plan, plan_select
+from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result
-from ottla.spark.sql.running import Running, RunningQueries
+from ottla.spark.sql.running_queries import Running, RunningQueries
 from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
 from ottla.spark.sql.spark_errors import told
-from ottla.spark.sql.values import records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from ottla.spark.sql.parsing.statements import (
     SourceKind,
     Window,
 )
-from ottla.spark.sql.planning.sql_types import BIGINT, INTEGER, SqlType
+from ottla.spark.sql.sql_types import BIGINT, INTEGER, SqlType
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
 _LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")

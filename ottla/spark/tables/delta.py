@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.options import OptionError
 from ottla.spark.queries import last_part, query_id
-from ottla.spark.source.option_names import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ottla.spark.source.option_names import OptionError
+from ottla.spark.options import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

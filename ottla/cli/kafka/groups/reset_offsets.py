@@ -1,4 +1,4 @@
-"""`kafka-consumer-groups --reset-offsets`"""
+"""`kafka-consumer-groups --reset-offsets` and `kafka-share-groups --reset-offsets`"""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import argparse
 import csv
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotEmpty, JobError
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.jobs.offsets import Partition
-    from ottla.cli.jobs.reset import OffsetChange, Target
+from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
+from ottla.client.admin.reset import (
+    OffsetChange,
+    Target,
+    execute_reset,
+    plan_offsets,
+    plan_reset,
+    select_partitions,
+)
+from ottla.client.admin.share_groups import describe_share_group, move_share_group, share_positions
+from ottla.protocol.errors import ErrorCode
 
 # The order in which Kafka's tool looks for two that exclude each other.
 _SCENARIOS = (
@@ -35,9 +43,7 @@ _NO_ACTION = (
 )
 
 
-def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.reset import execute_reset
-
+def reset_consumer_groups(client: Client, groups: list[str], args: argparse.Namespace) -> None:
     chosen = [name for name in _SCENARIOS if getattr(args, name) not in (None, False)]
     if not chosen:
         raise tool.UsageError(
@@ -45,8 +51,7 @@ def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
             "[by-duration], [to-latest], [to-current], [to-earliest], [to-offset], [shift-by]]"
         )
     if len(chosen) > 1:
-        one, other = (name.replace("_", "-") for name in chosen[:2])
-        raise tool.UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"')
+        raise tool.together(*chosen[:2])
     if not args.from_file and not args.topic and not args.all_topics:
         raise tool.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     _check_topics(args.topic)
@@ -59,23 +64,39 @@ def reset(client: Client, groups: list[str], args: argparse.Namespace) -> int:
     if args.execute:
         for of_group in planned.values():
             if of_group:
-                execute_reset(client, of_group)
+                execute_reset(client.cluster, of_group)
     if args.export:
         with_group = len(planned) > 1
         for change in changes:
             row = [change.topic, change.partition, change.new_offset]
             print(",".join(map(str, [change.group, *row] if with_group else row)))
         print()
-        return 0
-    group_width = max([15, *(len(change.group) for change in changes)])
-    topic_width = max([15, *(len(change.topic) for change in changes)])
-    print(f"\n{'GROUP':<{group_width}} {'TOPIC':<{topic_width}} {'PARTITION':<10} NEW-OFFSET")
-    for change in changes:
-        print(
-            f"{change.group:<{group_width}} {change.topic:<{topic_width}} {change.partition:<10} "
-            f"{change.new_offset}"
-        )
-    return 0
+        return
+    _print_new_offsets((each.group, each.topic, each.partition, each.new_offset) for each in changes)
+
+
+def reset_share_group(client: Client, group: str, args: argparse.Namespace) -> None:
+    try:
+        target = target_of(args)
+    except ValueError as error:
+        raise tool.UsageError(f"{error}.") from None
+    try:
+        state = describe_share_group(client.cluster, group).state
+    except JobError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        state = "Empty"  # the reset makes it
+    if state not in ("Empty", "Dead"):
+        raise tool.UsageError(f"Share group '{group}' is not empty.")
+    offsets = _share_offsets(client, _share_partitions(client, group, args.topic), target)
+    if args.execute and offsets:
+        move_share_group(client.cluster, group, offsets)
+    _print_new_offsets((group, topic, number, offset) for (topic, number), offset in offsets.items())
+
+
+def _print_new_offsets(rows: Iterable[tuple[str, str, int, int]]) -> None:
+    print()
+    tool.print_table("GROUP 15+, TOPIC 15+, PARTITION 10, NEW-OFFSET", rows)
 
 
 def _check_topics(topics: list[str]) -> None:
@@ -90,8 +111,6 @@ def _check_topics(topics: list[str]) -> None:
 
 def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[str, list[OffsetChange]]:
     """What changes for each group; nothing for one at work, which is said."""
-    from ottla.cli.jobs.reset import plan_offsets, plan_reset
-
     from_file = _read(args.from_file, groups) if args.from_file else None
     try:
         target = target_of(args) if from_file is None else None
@@ -101,11 +120,11 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
     for group in groups if from_file is None else from_file:
         try:
             if from_file is not None:
-                planned[group] = plan_offsets(client, group, from_file[group])
+                planned[group] = plan_offsets(client.cluster, group, from_file[group])
             else:
                 assert target is not None
                 planned[group] = plan_reset(
-                    client, group, target, topics=args.topic, all_topics=args.all_topics
+                    client.cluster, group, target, topics=args.topic, all_topics=args.all_topics
                 )
         except GroupNotEmpty as error:
             planned[group] = []
@@ -118,22 +137,20 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
 
 def target_of(args: argparse.Namespace) -> Target:
     """Where the options say that offsets are to be. ValueError if they name no moment."""
-    from ottla.cli.jobs.reset import Target
-    from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
-
-    if args.to_latest:
+    given = vars(args)
+    if given["to_latest"]:
         return Target("latest")
-    if args.to_offset is not None:
-        return Target("offset", args.to_offset)
-    if args.shift_by is not None:
-        return Target("shift", args.shift_by)
-    if args.by_duration is not None:
-        return Target("timestamp", round(time.time() * 1000) - parse_duration_ms(args.by_duration))
-    if args.to_datetime is not None:
-        moment: str = args.to_datetime
+    if given.get("to_offset") is not None:
+        return Target("offset", given["to_offset"])
+    if given.get("shift_by") is not None:
+        return Target("shift", given["shift_by"])
+    if given.get("by_duration") is not None:
+        return Target("timestamp", round(time.time() * 1000) - parse_duration_ms(given["by_duration"]))
+    if given["to_datetime"] is not None:
+        moment: str = given["to_datetime"]
         zoned = moment.endswith("Z") or "+" in moment or "-" in moment.partition("T")[2]
         return Target("timestamp", parse_timestamp_ms(moment if zoned else f"{moment}Z"))  # Kafka means UTC
-    return Target("current" if getattr(args, "to_current", False) else "earliest")
+    return Target("current" if given.get("to_current") else "earliest")
 
 
 def _read(path: str, groups: list[str]) -> dict[str, dict[Partition, int]]:
@@ -164,10 +181,40 @@ def _warn(change: OffsetChange) -> None:
     if wanted is None:
         return
     side = "higher than latest" if wanted > change.new_offset else "lower than earliest"
-    moment = time.strftime("%Y-%m-%d %H:%M:%S")
     print(
-        f"[{moment},000] WARN New offset ({wanted}) is {side} offset for topic partition "
-        f"{change.topic}-{change.partition}. Value will be set to {change.new_offset} "
-        "(org.apache.kafka.tools.OffsetsUtils)",
+        tool.log_line(
+            "WARN",
+            f"New offset ({wanted}) is {side} offset for topic partition {change.topic}-{change.partition}. "
+            f"Value will be set to {change.new_offset} (org.apache.kafka.tools.OffsetsUtils)",
+        ),
         file=sys.stderr,
     )
+
+
+# -- share groups --------------------------------------------------------------------------------------
+
+
+def _share_partitions(client: Client, group: str, topics: list[str]) -> list[Partition]:
+    if topics:
+        return select_partitions(client.cluster, topics)
+    try:
+        return [(each.topic, each.partition) for each in share_positions(client.cluster, group)]
+    except JobError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return []
+
+
+def _share_offsets(client: Client, partitions: list[Partition], target: Target) -> dict[Partition, int]:
+    if target.kind == "earliest":
+        return earliest_offsets(client.cluster, partitions)
+    ends = latest_offsets(client.cluster, partitions)
+    if target.kind == "latest":
+        return ends
+    found = offsets_by_time(client.cluster, partitions, max(target.value, 0))
+    for topic, number in partitions:
+        if found[topic, number] < 0:
+            print(
+                f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known offset."
+            )
+    return {each: found[each] if found[each] >= 0 else ends[each] for each in partitions}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ottla.spark.sql.errors import Position
-from ottla.spark.sql.planning.sql_types import SqlType
+from ottla.spark.sql.sql_types import SqlType
 
 if TYPE_CHECKING:
     from sqlglot import exp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.words import Words
-from ottla.spark.sql.planning.sql_types import PRIMITIVES, SYNONYMS, Field, SqlType
+from ottla.spark.sql.sql_types import PRIMITIVES, SYNONYMS, Field, SqlType
 
 
 def parse_type(words: Words) -> SqlType:

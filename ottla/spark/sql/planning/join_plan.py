@@ -10,8 +10,8 @@ from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.frames import TIME
 from ottla.spark.sql.parsing.statements import Join, Select
 from ottla.spark.sql.planning.scope import Scope
-from ottla.spark.sql.planning.sql_types import quoted
 from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sql_types import quoted
 
 
 def view(alias: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from ottla.spark.sql.planning.sql_types import SqlType, quoted
+from ottla.spark.sql.sql_types import SqlType, quoted
 
 CORRUPT = "__corrupt"
 

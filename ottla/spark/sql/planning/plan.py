@@ -14,8 +14,8 @@ from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.parsing.statements import Select, SelectItem, SourceKind, Window
 from ottla.spark.sql.planning.join_plan import check_joins, join_clause, join_keys, view
 from ottla.spark.sql.planning.scope import EXPLODED, Scope, has_aggregate
-from ottla.spark.sql.planning.sql_types import quoted
 from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sql_types import quoted
 
 #: - append: rows are made of rows, or come when nothing can change them any more
 #: - update: an aggregation, of which each change is a row

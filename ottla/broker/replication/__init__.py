@@ -1,1 +1,0 @@
-"""The leader's half of replication: fetches of followers."""

@@ -1,0 +1,128 @@
+"""Options as Spark hands them over: their names, single values, and how to reach the cluster.
+
+What the options of reading and of writing mean is said in `source/source_options.py` and `sink/sink_options.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+from ottla.client.errors import ClientError
+from ottla.client.sasl import MECHANISMS
+from ottla.client.settings import Settings
+
+T = TypeVar("T")
+
+_BOOLEANS = {"true": True, "false": False}
+
+# fmt: off
+#: Who the client is, and how it proves that: the same for reading and for writing.
+SECURITY_OPTIONS = (
+    "enable.ssl.certificate.verification", "sasl.jaas.config", "sasl.mechanism", "sasl.password", "sasl.username",
+    "security.protocol", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location",
+    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.keystore.location",
+    "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.type",
+)
+# fmt: on
+
+
+class OptionError(ClientError):
+    """Options that are unknown, that contradict each other or that have no meaning here."""
+
+
+class KnownOptions(NamedTuple):
+    """Every option that reading or writing knows, so that a misspelt one is refused and not ignored."""
+
+    names: tuple[str, ...]
+    #: Options of Kafka's clients that have a meaning here, without the prefix `kafka.`.
+    kafka: tuple[str, ...]
+    #: Those that the Java client has and that have no meaning here: accepted, and not used.
+    without_effect: tuple[str, ...]
+    #: Those that are refused, with what to use instead.
+    refused: Mapping[str, str]
+    no_path: str
+    purpose: str = ""
+
+    def check(self, given: Mapping[str, str]) -> None:
+        """`given` has its names in lower case, as Spark hands them over."""
+        spelling = {name.lower(): name for name in self.names}
+        for name in sorted(given):
+            if name in spelling:
+                continue
+            if name == "path":
+                raise OptionError(self.no_path)
+            if name.startswith("kafka."):
+                kafka = name.removeprefix("kafka.")
+                if kafka in self.kafka or kafka in self.without_effect:
+                    continue
+                if kafka in self.refused:
+                    raise OptionError(f"Option '{name}' cannot be used: {self.refused[kafka]}.")
+                if kafka.startswith("sasl."):
+                    raise OptionError(
+                        f"Option '{name}' cannot be used: of SASL only PLAIN and SCRAM are spoken."
+                    )
+            known = [*spelling, *(f"kafka.{each}" for each in self.kafka)]
+            close = difflib.get_close_matches(name, known, n=1)
+            guess = f" Did you mean '{spelling.get(close[0], close[0])}'?" if close else ""
+            raise OptionError(f"There is no option '{name}'{self.purpose}.{guess}")
+
+
+class Options:
+    """Looks options up in any case. A value that makes no sense is an OptionError that names its option."""
+
+    def __init__(self, options: Mapping[str, str], known: KnownOptions) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        known.check(self._values)
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def choice(self, name: str, choices: Mapping[str, T], default: T) -> T:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.strip().lower() not in choices:
+            *most, last = choices
+            raise OptionError(f"{name} must be {', '.join(most)} or {last}, not '{text}'.")
+        return choices[text.strip().lower()]
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, _BOOLEANS, default)
+
+    def count(self, name: str) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        if not text.strip().isdigit() or int(text) == 0:
+            raise OptionError(f"{name} must be a whole number above 0, not '{text}'.")
+        return int(text)
+
+    def seconds(self, name: str, default_ms: int) -> float:
+        return (self.count(name) or default_ms) / 1000
+
+    def client_settings(self) -> Settings:
+        """How to reach the cluster, out of the options that begin with `kafka.`."""
+        properties = {
+            name.removeprefix("kafka."): value
+            for name, value in self._values.items()
+            if name.startswith("kafka.")
+        }
+        if not properties.get("bootstrap.servers", "").strip():
+            raise OptionError("Option 'kafka.bootstrap.servers' is missing: where is the broker?")
+        try:
+            settings = Settings.from_properties(properties, client_id="ottla-spark")
+        except ClientError as error:
+            raise OptionError(error.message) from None
+        sasl = settings.sasl
+        if sasl is not None and sasl.mechanism not in MECHANISMS:
+            *most, last = MECHANISMS
+            raise OptionError(
+                f"kafka.sasl.mechanism must be {', '.join(most)} or {last}, not '{sasl.mechanism}'."
+            )
+        if sasl is not None and not sasl.username:
+            raise OptionError(
+                "Who are you? Say kafka.sasl.username and kafka.sasl.password, or kafka.sasl.jaas.config."
+            )
+        return settings

@@ -1,0 +1,182 @@
+"""The topic that holds the commit log of one query: read to its end, appended to, cut off in front."""
+
+from __future__ import annotations
+
+import time
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError, error_code
+from ottla.client.fetch import FetchOptions, PartitionFetcher
+from ottla.client.offsets import EARLIEST, list_offsets
+from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.compression import Codec
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.fetch import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.protocol.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ottla.protocol.record_format import Record
+from ottla.protocol.records import build_batch, read_records
+from ottla.spark.sink.exactly_once.commit_log import CommitState
+from ottla.spark.source.data_loss import log
+
+PREFIX = "__ottla_spark_commits_"
+
+_ALL = -1
+_MOST_REPLICAS = 3
+#: Nothing ever expires by itself: a query may be stopped for years.
+_CONFIGS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": "4194304",
+}
+#: The last version that names topics; all later ones take topic ids.
+_LAST_WITH_NAMES = 12
+#: With so many records before the last decision they are deleted, so that a new process has little to read.
+_TRIM_AFTER = 300
+_AT_ONCE = FetchOptions(max_bytes=8 << 20, min_bytes=0, max_wait_ms=0)
+
+
+class CommitTopic:
+    """Keeps what it has read, so that the next time only what is new is read. Used by one thread."""
+
+    def __init__(self, query: str) -> None:
+        self._partition = TopicPartition(f"{PREFIX}{query}", 0)
+        self._start = 0
+        self._next = -1  # nothing was read yet
+        self.state = CommitState()
+
+    @property
+    def name(self) -> str:
+        return self._partition.topic
+
+    def read(self, cluster: Cluster) -> CommitState:
+        """The state at the end of the log."""
+        return cluster.retrying(lambda: self._read(cluster), [self.name])
+
+    def append(self, cluster: Cluster, record: bytes) -> CommitState:
+        """The state after the record, and whatever else came before or after it.
+
+        A record that is written twice, because an answer was lost, counts once.
+        """
+        offset = cluster.retrying(lambda: self._append(cluster, record), [self.name])
+        state = self.read(cluster)
+        if self._next <= offset:
+            raise ClientError(f"Topic '{self.name}' does not give back what was written to it.")
+        return state
+
+    def trim(self, cluster: Cluster) -> None:
+        """Delete what came before the last decision. It is not missed if that fails."""
+        decision = self.state.decision
+        if decision is None or decision.offset - self._start < _TRIM_AFTER:
+            return
+        partitions = [DeleteRecordsPartition(partition_index=0, offset=decision.offset)]
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=self.name, partitions=partitions)], timeout_ms=10_000
+        )
+        self._start = decision.offset
+        try:
+            answer = cluster.leader(self._partition).request(request, DeleteRecordsResponse)
+            codes = [error_code(part.error_code) for topic in answer.topics for part in topic.partitions]
+            if any(codes):
+                log.warning("Topic '%s' cannot be shortened: %s.", self.name, codes[0].name)
+        except ClientError as error:
+            log.warning("Topic '%s' cannot be shortened: %s", self.name, error.message)
+
+    def _read(self, cluster: Cluster) -> CommitState:
+        if self._next < 0:
+            self._begin_reading(cluster)
+        fetcher = PartitionFetcher(cluster, self._partition, _AT_ONCE)
+        while True:
+            try:
+                fetched = fetcher.fetch(self._next)
+            except ClientError as error:
+                if (
+                    error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+                ):  # shortened meanwhile, or deleted and made again
+                    self._begin_reading(cluster)
+                    continue
+                raise
+            for header, records in read_records(fetched.records):
+                for record in records:
+                    if record.offset >= self._next and record.value is not None:
+                        self.state = self.state.after(record.offset, record.value)
+                self._next = max(self._next, header.next_offset)
+            if self._next >= fetched.high_watermark:
+                return self.state
+
+    def _begin_reading(self, cluster: Cluster) -> None:
+        if not cluster.topics([self.name]):
+            self._create(cluster)
+        found = list_offsets(cluster, {self._partition: EARLIEST}, seconds=0)
+        self._start = self._next = found[self._partition].offset
+        self.state = CommitState()
+
+    def _create(self, cluster: Cluster) -> None:
+        replicas = min(_MOST_REPLICAS, len(cluster.connections()))
+        configs = {**_CONFIGS, "min.insync.replicas": str(max(1, replicas - 1))}
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=self.name,
+                    num_partitions=1,
+                    replication_factor=replicas,
+                    assignments=[],
+                    configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+                )
+            ],
+            timeout_ms=int(cluster.settings.request_timeout * 1000),
+        )
+        for topic in cluster.controller().request(request, CreateTopicsResponse).topics:
+            code = error_code(topic.error_code)
+            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                raise ClientError(
+                    f"Topic '{self.name}', which exactly-once needs, cannot be created: "
+                    f"{topic.error_message or code.name}.",
+                    code,
+                )
+        if not cluster.topics([self.name]):
+            raise ClientError(f"Topic '{self.name}' is not there yet.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _append(self, cluster: Cluster, record: bytes) -> int:
+        leader = cluster.leader(self._partition)
+        topic_id = cluster.topic_id(self.name)
+        now = time.time_ns() // 1_000_000
+        batch = build_batch(
+            [Record(0, now, None, record)], codec=Codec.GZIP if len(record) > 1000 else Codec.NONE
+        )
+        request = ProduceRequest(
+            acks=_ALL,
+            timeout_ms=int(cluster.settings.request_timeout * 1000),
+            topic_data=[
+                TopicProduceData(
+                    name=self.name,
+                    topic_id=topic_id,
+                    partition_data=[PartitionProduceData(index=0, records=batch)],
+                )
+            ],
+        )
+        version = _LAST_WITH_NAMES if topic_id == ZERO_UUID else None
+        answer = leader.request(request, ProduceResponse, max_version=version)
+        part = answer.responses[0].partition_responses[0]
+        code = error_code(part.error_code)
+        if code != ErrorCode.NONE:
+            raise ClientError(
+                f"Topic '{self.name}' cannot be written: {part.error_message or code.name}.", code
+            )
+        return part.base_offset

@@ -1,0 +1,117 @@
+"""The options of writing: those of Spark's Kafka connector and of a producer, checked as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ottla.client.settings import Settings
+from ottla.protocol.compression import Codec
+from ottla.spark.kernels import MAX_BATCH_BYTES
+from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
+
+# fmt: off
+_KNOWN = KnownOptions(
+    # checkpointLocation and queryName are Spark's own; includeHeaders is for a source, and ignored here.
+    (
+        "topic", "ottla.delivery", "partitionColumn", "failOnDataLoss", "includeHeaders", "checkpointLocation",
+        "queryName",
+    ),
+    kafka=(
+        *SECURITY_OPTIONS,
+        "acks", "batch.size", "bootstrap.servers", "client.id", "compression.gzip.level", "compression.lz4.level",
+        "compression.type", "compression.zstd.level", "delivery.timeout.ms", "enable.idempotence", "max.block.ms",
+        "request.timeout.ms", "retry.backoff.ms", "transaction.timeout.ms",
+    ),
+    # This producer is given whole columns.
+    without_effect=(
+        "buffer.memory", "client.dns.lookup", "connections.max.idle.ms", "linger.ms",
+        "max.in.flight.requests.per.connection", "max.request.size", "metadata.max.age.ms", "metadata.max.idle.ms",
+        "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retries", "retry.backoff.max.ms",
+        "send.buffer.bytes",
+    ),
+    refused={
+        "interceptor.classes": "there are no interceptors",
+        "key.serializer": "keys are written as they are; use DataFrame functions to make strings or bytes of them",
+        "partitioner.class": "rows go by their key, or where the column 'partition' says",
+        "transactional.id": "with ottla.delivery=exactly-once each task has a name of its own",
+        "value.serializer": "values are written as they are; use DataFrame functions to make strings or bytes of them",
+    },
+    no_path="save() and start() take no path: name the topic with .option('topic', …).",
+    purpose=" for writing",
+)
+# fmt: on
+
+_CODECS = {codec.name.lower(): codec for codec in Codec}
+_ALL = -1
+_ACKS = {"all": _ALL, "-1": _ALL, "1": 1}
+_DELIVERIES = {"exactly-once": True, "at-least-once": False}
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    settings: Settings
+    topic: str | None
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    batch_bytes: int = MAX_BATCH_BYTES
+    acks: int = _ALL
+    idempotent: bool = True
+    #: For how long a batch is tried again, and a commit.
+    delivery_timeout: float = 120.0
+    #: For how long a topic that is not there is waited for: the broker may be about to create it.
+    topic_timeout: float = 10.0
+    #: Whether what a task writes becomes visible with the whole batch, and once.
+    exactly_once: bool = False
+    #: The longest that brokers allow by default.
+    transaction_timeout_ms: int = 900_000
+    #: Whether transactions that are lost after all end the query.
+    fail_on_data_loss: bool = True
+    #: The column that decides the partition, if it is not the key.
+    partition_column: str | None = None
+
+
+def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
+    """A stream is written exactly once unless the options say otherwise; a batch only if they say so."""
+    given = Options(options, _KNOWN)
+    settings = given.client_settings()
+    topic = given.text("topic")
+    if topic is not None and not topic.strip():
+        raise OptionError("Option 'topic' is empty: name the topic, or omit it and have a column 'topic'.")
+    codec = given.choice("kafka.compression.type", _CODECS, Codec.NONE)
+    acks = given.choice("kafka.acks", _ACKS, _ALL)
+    idempotent = given.flag("kafka.enable.idempotence", acks == _ALL)
+    if idempotent and acks != _ALL:
+        raise OptionError("kafka.enable.idempotence=true needs kafka.acks=all.")
+    exactly_once = given.choice("ottla.delivery", _DELIVERIES, streaming)
+    if exactly_once and not idempotent:
+        wrong = "kafka.acks=1" if acks != _ALL else "kafka.enable.idempotence=false"
+        raise OptionError(
+            f"{wrong} cannot be exactly-once, which is how streams are written: omit it, or say "
+            "ottla.delivery=at-least-once."
+        )
+    delivery_timeout = given.seconds("kafka.delivery.timeout.ms", 120_000)
+    return SinkOptions(
+        settings=replace(settings, api_timeout=delivery_timeout),
+        topic=topic,
+        codec=codec,
+        level=_level(given, codec),
+        batch_bytes=given.count("kafka.batch.size") or MAX_BATCH_BYTES,
+        acks=acks,
+        idempotent=idempotent,
+        delivery_timeout=delivery_timeout,
+        topic_timeout=given.seconds("kafka.max.block.ms", 10_000),
+        exactly_once=exactly_once,
+        transaction_timeout_ms=given.count("kafka.transaction.timeout.ms") or 900_000,
+        fail_on_data_loss=given.flag("failOnDataLoss", True),
+        partition_column=given.text("partitionColumn"),
+    )
+
+
+def _level(given: Options, codec: Codec) -> int | None:
+    name = f"kafka.compression.{codec.name.lower()}.level"
+    text = given.text(name)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise OptionError(f"{name} must be a whole number, not '{text}'.") from None

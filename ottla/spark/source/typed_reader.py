@@ -1,0 +1,109 @@
+"""Keys and values decoded where they are read: batches of bytes to batches of the types that were asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.client.cluster import TopicPartition
+from ottla.client.errors import ClientError
+from ottla.spark.formats.json_decoder import Decoded, JsonDecoder
+from ottla.spark.formats.value_format import Format
+from ottla.spark.source.dead_letters import DeadLetters
+from ottla.spark.source.source_options import SourceOptions
+from ottla.spark.source.typed_options import FAIL, TypedOptions
+
+_KEY, _VALUE = 0, 1
+_ERRORS = ("BadKey", "BadValue")
+
+
+class TypedReader:
+    """Of one task. `finish` comes when all its batches have been decoded."""
+
+    def __init__(self, options: SourceOptions, partition: TopicPartition) -> None:
+        typed = options.typed
+        self._partition = partition
+        self._fail = typed.bad_rows == FAIL
+        self._bad_columns = typed.bad_columns
+        self._with_headers = options.include_headers
+        self._decoders = [
+            _decoder(typed.key, typed.key_type, typed),
+            _decoder(typed.value, typed.value_type, typed),
+        ]
+        self._dead_letters: DeadLetters | None = None
+        if typed.dead_letter_topic is not None:
+            self._dead_letters = DeadLetters(options.settings, typed.dead_letter_topic, partition)
+
+    def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        decoded = [
+            _decode(decoder, column)
+            for decoder, column in zip(self._decoders, batch.columns[:2], strict=True)
+        ]
+        reasons = {
+            row: (_ERRORS[which], reason)
+            for which in (_VALUE, _KEY)
+            for row, reason in decoded[which].reasons.items()
+        }
+        if reasons and self._fail:
+            self._refuse(batch, reasons)
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        columns["key"], columns["value"] = decoded[_KEY].column, decoded[_VALUE].column
+        if not self._with_headers:
+            columns.pop("headers", None)
+        for name in self._bad_columns:
+            which = _KEY if name == "badKey" else _VALUE
+            columns[name] = _only(batch.column(which), decoded[which].reasons)
+        typed = pa.RecordBatch.from_pydict(columns)
+        if reasons and self._dead_letters is not None:
+            self._bury(self._dead_letters, batch, reasons)
+            good = np.ones(len(batch), np.bool_)
+            good[list(reasons)] = False
+            typed = typed.filter(pa.array(good))
+        return typed
+
+    def finish(self) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters.flush()
+
+    def _refuse(self, batch: pa.RecordBatch, reasons: dict[int, tuple[str, str]]) -> None:
+        row = min(reasons)
+        error, reason = reasons[row]
+        part = "key" if error == _ERRORS[_KEY] else "value"
+        raise ClientError(
+            f"The {part} at offset {batch.column('offset')[row]} of {self._partition} cannot be read: {reason}. "
+            "Leave badRows=fail away, or name a deadLetterTopic, to go on without it."
+        )
+
+    def _bury(self, letters: DeadLetters, batch: pa.RecordBatch, reasons: dict[int, tuple[str, str]]) -> None:
+        rows = sorted(reasons)
+        records = batch.take(pa.array(rows))
+        milliseconds = records.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+        for row, timestamp, record in zip(rows, milliseconds.to_pylist(), records.to_pylist(), strict=True):
+            error, reason = reasons[row]
+            key, value, headers = record["key"], record["value"], record["headers"]
+            letters.add(key, value, headers, record["offset"], timestamp, error, reason)
+
+
+def _decoder(kind: Format, data_type: Any, options: TypedOptions) -> JsonDecoder | pa.DataType:
+    if kind.schema is not None:
+        return JsonDecoder(data_type, options.time_zone)
+    return pa.string() if kind.name == "text" else pa.binary()
+
+
+def _decode(decoder: JsonDecoder | pa.DataType, column: pa.BinaryArray) -> Decoded:
+    if isinstance(decoder, JsonDecoder):
+        return decoder.decode(column)
+    # As CAST(value AS STRING): what is not UTF-8 is left as it is.
+    buffers = column.buffers()
+    return Decoded(pa.Array.from_buffers(decoder, len(column), buffers, offset=column.offset), {})
+
+
+def _only(column: pa.BinaryArray, rows: dict[int, str]) -> pa.BinaryArray:
+    """The column, with null in all other rows."""
+    if not rows:
+        return pa.nulls(len(column), pa.binary())
+    wanted = np.zeros(len(column), np.bool_)
+    wanted[list(rows)] = True
+    return pa.compute.if_else(pa.array(wanted), column, pa.scalar(None, pa.binary()))

@@ -1,0 +1,161 @@
+"""Keys and values of records into columns and back, as expressions of Spark SQL over `key` and `value`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.spark.sql.parsing.statements import ColumnDefinition
+from ottla.spark.sql.planning.json_expressions import (
+    CORRUPT,
+    decoded,
+    encoded,
+    picked,
+    raw_schema,
+    text,
+)
+from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sql_types import quoted
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """`parsed` is made first, and `columns` out of it; rows for which `valid` is not true cannot be read."""
+
+    parsed: str | None
+    columns: dict[str, str]
+    valid: str | None
+
+
+def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str, delimiter: str) -> Decoding:
+    """`raw` is the name of the binary column, `parsed` one to give to what is parsed."""
+    if not columns or form == "NONE":
+        return Decoding(None, {}, None)
+    if form == "KAFKA":
+        [column] = columns
+        value = _kafka_decoded(raw, column)
+        return Decoding(None, {column.name: value}, f"({raw} IS NULL OR {value} IS NOT NULL)")
+    valid = f"{parsed}.{CORRUPT} IS NULL"
+    options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
+    if form == "DELIMITED":
+        schema = ", ".join(
+            f"{quoted(each.name)} {'STRING' if each.type.name in ('TIMESTAMP', 'DATE') else each.type.ddl}"
+            for each in columns
+        )
+        return Decoding(
+            f"from_csv(CAST({raw} AS STRING), {text(f'{schema}, {CORRUPT} STRING')}, "
+            f"{options}, 'sep', {text(delimiter)}))",
+            {each.name: decoded(f"{parsed}.{quoted(each.name)}", each.type) for each in columns},
+            valid,
+        )
+    schema = text(raw_schema(columns, corrupt=True))
+    return Decoding(
+        f"from_json(CAST({raw} AS STRING), {schema}, {options}))",
+        {each.name: picked(parsed, each, columns) for each in columns},
+        valid,
+    )
+
+
+def decode_key(source: Source, raw: str, parsed: str) -> Decoding:
+    keys = source.keys
+    if source.key_format == "JSON" and len(keys) == 1:
+        # A key of one column is the bare value: it becomes a field to be parsed.
+        [column] = keys
+        alone = ColumnDefinition("k", "k", column.type)
+        schema = text(raw_schema([alone], corrupt=True))
+        return Decoding(
+            f"from_json(concat('{{\"k\":', CAST({raw} AS STRING), '}}'), {schema}, "
+            f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'))",
+            {column.name: picked(parsed, alone, [alone])},
+            f"{parsed}.{CORRUPT} IS NULL",
+        )
+    return decode(keys, source.key_format, raw, parsed, source.key_delimiter)
+
+
+def decode_value(source: Source, raw: str, parsed: str) -> Decoding:
+    return decode(source.values, source.value_format, raw, parsed, source.value_delimiter)
+
+
+def encode_value(source: Source) -> str:
+    return _encode(source.values, source.value_format, source.value_delimiter)
+
+
+def encode_key(source: Source, window_start: str, window_end: str) -> str:
+    """Of a windowed table the bounds follow the key, as Kafka Streams writes them."""
+    keys = source.keys
+    if source.key_format == "JSON" and len(keys) == 1:
+        [column] = keys
+        whole = _to_json([("k", column)])
+        key = f"CAST(substring({whole}, 6, length({whole}) - 6) AS BINARY)"
+        key = f"CASE WHEN {quoted(column.name)} IS NULL THEN NULL ELSE {key} END"
+    else:
+        key = _encode(keys, source.key_format, source.key_delimiter)
+    if source.window == "SESSION":
+        return f"concat({key}, {_long_bytes(window_end)}, {_long_bytes(window_start)})"
+    if source.window is not None:
+        return f"concat({key}, {_long_bytes(window_start)})"
+    return key
+
+
+def window_bounds(source: Source, raw: str) -> tuple[str, str, str]:
+    """The key without its window, where it starts and where it ends, in milliseconds."""
+    tail = 16 if source.window == "SESSION" else 8
+    key = f"substring({raw}, 1, octet_length({raw}) - {tail})"
+    start = _long(f"substring({raw}, octet_length({raw}) - 7, 8)")
+    if source.window == "SESSION":
+        return key, start, _long(f"substring({raw}, octet_length({raw}) - 15, 8)")
+    return key, start, f"({start} + {source.window_size_ms})"
+
+
+def _encode(columns: Sequence[ColumnDefinition], form: str, delimiter: str) -> str:
+    if form == "NONE" or (not columns and form != "JSON"):
+        return "CAST(NULL AS BINARY)"
+    if form == "KAFKA":
+        return _kafka_encoded(columns[0])
+    if form == "DELIMITED":
+        parts = ", ".join(f"{text(each.name)}, {encoded(quoted(each.name), each.type)}" for each in columns)
+        return f"CAST(to_csv(named_struct({parts}), map('sep', {text(delimiter)})) AS BINARY)"
+    if not columns:
+        return "CAST('{}' AS BINARY)"
+    return f"CAST({_to_json([(each.name, each) for each in columns])} AS BINARY)"
+
+
+def _to_json(columns: Sequence[tuple[str, ColumnDefinition]]) -> str:
+    parts = ", ".join(
+        f"{text(name)}, {encoded(quoted(column.name), column.type)}" for name, column in columns
+    )
+    return f"to_json(named_struct({parts}), map('ignoreNullFields', 'false'))"
+
+
+# The format KAFKA: what the serializers of Kafka's clients write
+
+
+def _long(raw: str) -> str:
+    return f"CAST(conv(hex({raw}), 16, -10) AS BIGINT)"
+
+
+def _long_bytes(value: str) -> str:
+    return f"unhex(lpad(hex({value}), 16, '0'))"
+
+
+def _kafka_decoded(raw: str, column: ColumnDefinition) -> str:
+    if column.type.name == "BYTES":
+        return raw
+    if column.type.name == "BIGINT":
+        return f"CASE WHEN octet_length({raw}) = 8 THEN {_long(raw)} END"
+    if column.type.name == "INTEGER":
+        unsigned = f"CAST(conv(hex({raw}), 16, 10) AS BIGINT)"
+        return (
+            f"CAST(CASE WHEN octet_length({raw}) = 4 THEN "
+            f"CASE WHEN {unsigned} > 2147483647 THEN {unsigned} - 4294967296 ELSE {unsigned} END END AS INT)"
+        )
+    return f"CAST({raw} AS STRING)"
+
+
+def _kafka_encoded(column: ColumnDefinition) -> str:
+    name = quoted(column.name)
+    if column.type.name == "BIGINT":
+        return _long_bytes(name)
+    if column.type.name == "INTEGER":
+        return f"unhex(right(lpad(hex({name}), 16, '0'), 8))"
+    return f"CAST({name} AS BINARY)"

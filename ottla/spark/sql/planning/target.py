@@ -1,0 +1,98 @@
+"""The stream or table that a query makes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateAsSelect
+from ottla.spark.sql.planning.plan import Plan, inherited_formats
+from ottla.spark.sql.sources import Source, check, described, shape, topic_of, windowed
+from ottla.spark.sql.sql_types import from_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Source:
+    if plan.result != statement.kind:
+        if plan.result == "TABLE":
+            reason = (
+                "A GROUP BY makes a table"
+                if statement.select.group_by
+                else "What is made of a table is a table"
+            )
+            raise SqlError(f"{reason}: CREATE TABLE {statement.name} AS SELECT.", statement.position)
+        raise SqlError(
+            f"What is made of a stream without GROUP BY is a stream: CREATE STREAM {statement.name} AS SELECT.",
+            statement.position,
+        )
+    check_key(plan, statement.position)
+    columns = _columns(plan, schema)
+    shape(statement.properties)  # refuses names that are not known
+    source = Source(
+        statement.kind,
+        statement.name,
+        topic_of(statement.properties, statement.name),
+        columns,
+        statement=statement.text,
+        **described(statement.properties, columns, inherited_formats(plan)),
+    )
+    source = windowed(source, plan.window)
+    if plan.windowed_like is not None:
+        like = plan.windowed_like
+        source = Source(**{**vars(source), "window": like.window, "window_size_ms": like.window_size_ms})
+    check(source, statement.properties)
+    return source
+
+
+def check_key(plan: Plan, position: Position) -> None:
+    if plan.missing_key is not None:
+        raise SqlError(
+            f"The key {plan.missing_key} is missing from the SELECT: add it, or say PARTITION BY for another key.",
+            position,
+        )
+
+
+def _columns(plan: Plan, schema: StructType) -> tuple[ColumnDefinition, ...]:
+    columns = []
+    for output, field in zip(plan.outputs, schema.fields, strict=True):
+        kind = from_spark(field.dataType)
+        if kind is None:
+            raise SqlError(
+                f"{output.name} is {field.dataType.simpleString()}, which no column can be; CAST it.",
+                output.position,
+            )
+        columns.append(ColumnDefinition(output.name, output.name, kind, output.is_key))
+    return tuple(columns)
+
+
+def check_target(plan: Plan, target: Source, schema: StructType, position: Position) -> None:
+    """INSERT INTO goes by names: the query must have the columns of the target."""
+    if plan.result != target.kind:
+        raise SqlError(
+            f"{target.name} is a {target.kind.lower()}, the query makes a {plan.result.lower()}.", position
+        )
+    if target.window is not None or plan.window is not None:
+        raise SqlError("INSERT INTO with windows is not supported; CREATE TABLE … AS SELECT.", position)
+    columns = [column.name for column in target.columns if not column.is_headers]
+    names = [field.name for field in schema.fields]
+    missing = [name for name in columns if name not in names]
+    more = [name for name in names if name not in columns]
+    if missing or more:
+        wrong = (
+            f"lacks {', '.join(missing)}"
+            if missing
+            else f"has {', '.join(more)}, which {target.name} has not"
+        )
+        raise SqlError(f"The query {wrong}.", position)
+    for column in target.columns:
+        output = next((each for each in plan.outputs if each.name == column.name), None)
+        if output is not None and output.is_key and not column.is_key:
+            raise SqlError(
+                f"{column.name} is the key of the query, but not of {target.name}.", output.position
+            )
+
+
+def same_statement(one: str, other: str) -> bool:
+    return one.split() == other.split()
