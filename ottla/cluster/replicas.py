@@ -11,8 +11,9 @@ from time import monotonic
 from ottla.cluster.log_config import log_config
 from ottla.cluster.log_dir_moves import LogDirMoves
 from ottla.cluster.partition import NO_LEADER, Partition
-from ottla.cluster.replication.fetcher_pool import ReplicaFetchers
-from ottla.cluster.replication.leader_state import Surroundings
+from ottla.cluster.peers import PeerDialer
+from ottla.cluster.replication.fetcher_pool import FetcherPool
+from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
@@ -30,8 +31,9 @@ class Replicas:
     """Every partition with a log here, opened. Owner: the event loop; logs are created and deleted in threads."""
 
     def __init__(
-        self, broker_id: int, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory]
+        self, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory], dialer: PeerDialer
     ) -> None:
+        broker_id = config.broker_id
         self.log_directories = directories
         self._broker_id = broker_id
         self._config = config
@@ -43,7 +45,7 @@ class Replicas:
         self.on_leaving: list[Callable[[Partition], None]] = []
         # Called with one sentence when no directory is left.
         self.on_all_failed: Callable[[str], None] | None = None
-        # In a cluster: called for each partition whose data is out of reach, so that others lead it.
+        # Called for each partition whose data is out of reach, so that others lead it.
         self.on_offline: Callable[[str, int], None] | None = None
         # And for each that could not be written because its disk is full, so that others write it meanwhile.
         self.on_full: Callable[[str, int], None] | None = None
@@ -51,8 +53,10 @@ class Replicas:
         self._unopened: set[str] = set()  # topics with logs that could not be made yet
         # Until when this broker certainly leads what it believes to lead; None where nobody else could.
         self.lease: Callable[[], float] | None = None
-        self.surroundings = Surroundings(config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow)
-        self.fetchers = ReplicaFetchers(broker_id, config, image, directories)
+        self.leader_context = LeaderContext(
+            config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow
+        )
+        self.fetchers = FetcherPool(config, image, directories, dialer)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
@@ -223,7 +227,7 @@ class Replicas:
         """Follow nobody any more, and move nothing."""
         await self.log_dir_moves.close()
         await self.fetchers.close()
-        for task in list(self.surroundings.tasks):
+        for task in list(self.leader_context.tasks):
             task.cancel()
 
     async def open_topic(self, topic: TopicImage) -> None:
@@ -308,7 +312,7 @@ class Replicas:
             index,
             self._broker_id,
             log,
-            self.surroundings,
+            self.leader_context,
             high_watermark=known.get(name, 0),
         )
         partition.on_storage_error = self.storage_failed
@@ -317,6 +321,17 @@ class Replicas:
         self._by_id[topic.topic_id] = partitions
         self._assume(partition, state)
         self.log_dir_moves.resume(partition)
+
+    def adopt_found(self) -> None:
+        """At the start of a broker on its own: serve the logs that are here, also those with another topic id.
+
+        In a cluster such a log is of a topic that was deleted. A broker on its own has no other copy to rely on.
+        """
+        for directory in self.log_directories:
+            for (name, index), log in directory.logs.items():
+                topic = self._image.topics.get(name)
+                if topic is not None and index in topic.partitions and (name, index) not in self._offline:
+                    self.adopt(topic, index, log)
 
     async def delete_topic(self, name: str) -> None:
         for partition in list(self._topics.get(name, {}).values()):
@@ -337,8 +352,9 @@ class Replicas:
             for topic, index in list(directory.future_logs):
                 if topic == name:
                     directory.delete_future(topic, index)
-        # In a cluster that is all: what is found in the directory when it is back is known to be nobody's.
-        if away and self.on_offline is None:
+        # In a cluster that is all: a log without a topic is deleted when its directory is back. A broker on its own
+        # would take the topic over.
+        if away and not self._config.zookeeper_connect:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{away[0].path} is offline and may hold a part of {name}: it will be deleted when the "
@@ -434,13 +450,9 @@ class Replicas:
             self._stop(partition)
         if self.on_offline is not None:
             self.on_offline(topic, index)
-            return
-        known = self._image.partitions.get((topic, index))
-        if known is not None and known.leader == self._broker_id:
-            self._image.put_partition(known._replace(leader=NO_LEADER))
 
     def keep_offline(self, names: Iterable[tuple[str, int]]) -> None:
-        """The same at the start of a member of a cluster, which sees to it itself that others lead."""
+        """The same at the start, when the broker sees to it itself that others lead."""
         self._offline.update(names)
 
     def forget_offline(self, topic: str) -> None:

@@ -104,10 +104,6 @@ class ClusterImage:
     def set_client_metrics(self, subscription: str, configs: Mapping[str, str]) -> None:
         _put_or_drop(self.client_metrics, subscription, configs)
 
-    def set_client_quotas(self, entity: Entity, quotas: Mapping[str, float]) -> None:
-        _put_or_drop(self.client_quotas, entity, quotas)
-        self.version += 1
-
     # Replicas that are offline though their broker is not
 
     def set_offline_replicas(self, offline: Mapping[int, frozenset[tuple[bytes, int]]]) -> None:

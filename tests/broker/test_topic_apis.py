@@ -5,15 +5,23 @@ What is expected here is what Apache Kafka 4.3 answered.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 import pytest
 
+from ottla.log.log_directory import LogDirectory
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+from ottla.protocol.messages.cluster import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    MetadataRequest,
+    MetadataRequestTopic,
+    TopicRequest,
+)
 from ottla.protocol.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -47,6 +55,29 @@ def create(client: WireClient, *topics: CreatableTopic, version: int = 7, **opti
 
 
 # CreateTopics
+
+
+def test_clients_see_a_leader_only_when_its_log_is_there(
+    client: WireClient, broker: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Defends: who sees the leader of a new partition can write to it."""
+    create_log, may_go_on = LogDirectory.create_log, threading.Event()
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        assert may_go_on.wait(30)
+        return create_log(*arguments, **options)
+
+    monkeypatch.setattr(LogDirectory, "create_log", slowly)
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+    leaders = []
+    while not leaders:
+        [topic] = client.call(asked).topics
+        leaders = [partition.leader_id for partition in topic.partitions]
+    assert leaders == [-1]
+    may_go_on.set()
+    while [partition.leader_id for partition in client.call(asked).topics[0].partitions] == [-1]:
+        pass
+    assert broker.produce(name, b"x") == 0
 
 
 @pytest.mark.parametrize("version", range(2, 8))

@@ -94,6 +94,17 @@ def test_a_leader_that_was_away_and_finds_nobody_goes_on_in_a_new_epoch() -> Non
     assert elections.lead_again(partition(), 2, {3}) is None
 
 
+def test_the_new_epoch_is_above_all_that_the_log_has_seen() -> None:
+    assert outcome(elections.lead_again(partition(), 1, {3}, seen_epoch=4)) == (1, 6, (1, 3))
+    assert outcome(elections.lead_again(partition(), 1, {3}, seen_epoch=8)) == (1, 9, (1, 3))
+
+
+def test_without_a_leader_only_the_only_replica_elects_itself() -> None:
+    alone = partition(leader=-1, isr=(1,), replicas=(1,))
+    assert outcome(elections.lead_again(alone, 1, ())) == (1, 6, (1,))
+    assert elections.lead_again(partition(leader=-1, isr=(1,)), 1, ()) is None
+
+
 # Asked for
 
 

@@ -8,10 +8,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Probed, Target, probe
+from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Probed, probe
+from ottla.cluster.peers import PeerAddress, PeerDialer
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.stores.store import StoreError
 from tests.cluster.members import until
 from tests.cluster.replicated import brokers
+
+DIALER = PeerDialer(BrokerConfig.embedded(), ClusterImage())
 
 
 class Told:
@@ -21,12 +26,13 @@ class Told:
         self.asked: list[int] = []
         self.answers: list[bool | StoreError] = []  # what others see; without any they are refused as well
         self.detector = FailureDetector(
+            DIALER,
             self._is_gone,
             lambda target: self.gone.append(target.broker_id),
             lambda target: self.back.append(target.broker_id),
         )
 
-    async def _is_gone(self, target: Target) -> bool:
+    async def _is_gone(self, target: PeerAddress) -> bool:
         self.asked.append(target.broker_id)
         answer = self.answers.pop(0) if self.answers else True
         if isinstance(answer, StoreError):
@@ -60,7 +66,7 @@ class Listening:
 @asynccontextmanager
 async def watching(listening: Listening) -> AsyncIterator[Told]:
     told = Told()
-    told.detector.watch({1: Target(1, 7, "127.0.0.1", listening.port)})
+    told.detector.watch({1: PeerAddress(1, 7, "127.0.0.1", listening.port)})
     try:
         yield told
     finally:
@@ -70,12 +76,12 @@ async def watching(listening: Listening) -> AsyncIterator[Told]:
 
 async def test_a_broker_serves_only_when_it_answers(tmp_path: Path) -> None:
     starting = Listening()
-    at_work = Target(1, 7, "127.0.0.1", starting.port)
-    assert await probe(at_work, seconds=0.2) == Probed(Presence.SILENT)
+    at_work = PeerAddress(1, 7, "127.0.0.1", starting.port)
+    assert await probe(DIALER, at_work, seconds=0.2) == Probed(Presence.SILENT)
     starting.die()
-    assert await probe(at_work) == Probed(Presence.GONE)
+    assert await probe(DIALER, at_work) == Probed(Presence.GONE)
     async with brokers(tmp_path, 1) as cluster:
-        there = await probe(Target(0, 7, "127.0.0.1", cluster.servers[0].port))
+        there = await probe(DIALER, PeerAddress(0, 7, "127.0.0.1", cluster.servers[0].port))
         assert there.presence is Presence.SERVING
         assert there.apis
 

@@ -19,6 +19,7 @@ from ottla.cluster.image.change_notifications import (
 from ottla.cluster.topics.quota_changes import alter_client_quotas
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import CLIENT_ID, QuotaChange, entity
+from ottla.metadata.nodes import PartitionState
 from ottla.metadata.stores.store import BadVersion
 from tests.cluster.members import Member, members, until
 
@@ -28,8 +29,8 @@ TOPIC_ID = bytes(range(16))
 def test_a_change_comes_back_as_it_was_written() -> None:
     change = Change(
         (
-            ChangedPartition("t", TOPIC_ID, 3, 1, 7, (1, 2), 4, 12),
-            ChangedPartition("t", TOPIC_ID, 4, -1, 8, (2,), 4, 1),
+            ChangedPartition("t", TOPIC_ID, 3, PartitionState(1, 7, (1, 2), 4), 12),
+            ChangedPartition("t", TOPIC_ID, 4, PartitionState(-1, 8, (2,), 4), 1),
         ),
         ("a", "b"),
         ("groups/g",),
@@ -139,7 +140,7 @@ async def test_a_topic_of_the_same_name_is_another_topic(tmp_path: Path) -> None
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", 1, 3)
         before = found[0].image.topics["t"].topic_id
-        stale = ChangedPartition("t", before, 0, 2, 9, (2,), 1, 50)
+        stale = ChangedPartition("t", before, 0, PartitionState(2, 9, (2,), 1), 50)
         await found[0].admin.delete_topic("t")
         await found[0].admin.create_topic("t", 1, 3)
         state = found[0].state("t")
@@ -184,7 +185,7 @@ async def test_configs_that_one_broker_changes_are_in_force_on_all(tmp_path: Pat
         await until(lambda: all(m.image.client_metrics == {"m/1": {"interval.ms": "500"}} for m in found))
         limited = entity({CLIENT_ID: "c"})
         changes = [QuotaChange("producer_byte_rate", 1000.0)]
-        await alter_client_quotas(found[0].store, found[0].image, limited, changes, tell=True)
+        await alter_client_quotas(found[0].store, limited, changes)
         await until(
             lambda: all(m.image.client_quotas == {limited: {"producer_byte_rate": 1000.0}} for m in found)
         )
@@ -198,7 +199,7 @@ async def test_what_two_brokers_change_at_once_is_both_in_force(tmp_path: Path) 
 
     def quotas(member: Member, key: str) -> Awaitable[None]:
         changes = [QuotaChange(key, 1000.0)]
-        return alter_client_quotas(member.store, member.image, limited, changes, tell=True)
+        return alter_client_quotas(member.store, limited, changes)
 
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", 1, 3)

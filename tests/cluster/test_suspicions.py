@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ottla.cluster.controller.failure_detection import Target
 from ottla.cluster.controller.suspicions import SUSPECTS, Suspicions
+from ottla.cluster.peers import PeerAddress, PeerDialer
+from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import ensure_paths
 from tests.broker_process import free_port
@@ -23,22 +24,36 @@ EPOCH = 7
 LONG = 60.0
 
 
-def at(port: int, broker_id: int = SUSPECT, epoch: int = EPOCH) -> Target:
-    return Target(broker_id, epoch, "127.0.0.1", port)
+def at(port: int, broker_id: int = SUSPECT, epoch: int = EPOCH) -> PeerAddress:
+    return PeerAddress(broker_id, epoch, "127.0.0.1", port)
+
+
+class Registered(PeerDialer):
+    """Finds these brokers, whatever the image says."""
+
+    def __init__(self, registered: Mapping[int, PeerAddress]) -> None:
+        super().__init__(BrokerConfig.embedded(), ClusterImage())
+        self._registered = registered
+
+    def address(self, broker_id: int) -> PeerAddress | None:
+        return self._registered.get(broker_id)
+
+    def addresses(self, brokers: Iterable[int] | None = None) -> dict[int, PeerAddress]:
+        return super().addresses(self._registered if brokers is None else brokers)
 
 
 @asynccontextmanager
 async def cluster_of(
-    tmp_path: Path, count: int, seen_at: Mapping[int, Target]
+    tmp_path: Path, count: int, seen_at: Mapping[int, PeerAddress]
 ) -> AsyncIterator[dict[int, Suspicions]]:
     """So many brokers are registered. Those live that are named, with where they see the suspect."""
     store = EmbeddedStore(tmp_path / "metadata.db", sync=False)
     await ensure_paths(store, [SUSPECTS])
 
-    def registered(suspect: Target) -> dict[int, Target]:
+    def registered(suspect: PeerAddress) -> dict[int, PeerAddress]:
         return {each: at(1, each) for each in range(count)} | {suspect.broker_id: suspect}
 
-    found = {each: Suspicions(store, each, partial(registered, seen)) for each, seen in seen_at.items()}
+    found = {each: Suspicions(store, each, Registered(registered(seen))) for each, seen in seen_at.items()}
     try:
         for each in found.values():
             each.start()
@@ -103,8 +118,8 @@ async def test_others_who_are_there_are_waited_for(tmp_path: Path) -> None:
         store = EmbeddedStore(tmp_path / "metadata.db", sync=False)
         await ensure_paths(store, [SUSPECTS])
         registered = {ASKER: at(1, ASKER), SUSPECT: refused, 2: at(there.port, 2)}
-        asker = Suspicions(store, ASKER, lambda: registered)
-        busy = Suspicions(store, 2, lambda: registered | {SUSPECT: there})
+        asker = Suspicions(store, ASKER, Registered(registered))
+        busy = Suspicions(store, 2, Registered(registered | {SUSPECT: there}))
         asker.start()
         try:
             asked = asyncio.create_task(asker.is_gone(refused, 2.0))

@@ -68,13 +68,11 @@ def _check(entry: AlterEntryData) -> tuple[Entity | KafkaError, list[QuotaChange
 
 async def _apply(broker: Broker, entity: Entity, changes: list[QuotaChange]) -> KafkaError | None:
     try:
-        await alter_client_quotas(broker.store, broker.image, entity, changes, tell=broker.member is not None)
-        if broker.member is not None:
-            await broker.member.feed.sync()
+        await alter_client_quotas(broker.store, entity, changes)
+        await broker.member.feed.sync()
     except StoreError as error:
         logger.error("The metadata store failed: %s", error)
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-    broker.quotas.set_quotas(broker.image.client_quotas)
     return None
 
 

@@ -160,6 +160,6 @@ class Housekeeping:
             if directory.full and await self._try_directory(directory, directory.probe):
                 replicas.directory_works(directory)
         try:
-            await self._broker.topic_admin.open_unopened()
+            await replicas.open_unopened()
         except KafkaError as error:
             logger.debug("%s", error)  # it was told when it happened first

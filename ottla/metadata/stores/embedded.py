@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
@@ -21,6 +22,7 @@ from ottla.metadata.stores.store import (
     NoNode,
     Operation,
     Result,
+    SessionState,
     Set,
     Stat,
     StoreError,
@@ -52,6 +54,8 @@ class EmbeddedStore:
         self._idle.set()
         self._node_watchers: dict[str, dict[object, Watcher]] = {}
         self._child_watchers: dict[str, dict[object, Watcher]] = {}
+        self.on_session: list[Callable[[SessionState], None]] = []  # never called: nobody else can end it
+        self.lease_until = math.inf
 
     # Life
 
@@ -92,6 +96,9 @@ class EmbeddedStore:
         return self._tree
 
     # Reads
+
+    async def sync(self) -> None:
+        """What was written here can be read here."""
 
     async def get(self, path: str) -> Node:
         node = (await self._ready()).nodes.get(path)

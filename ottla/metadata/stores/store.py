@@ -14,6 +14,7 @@ The contract, which `tests/metadata/test_store.py` holds every store to:
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -104,14 +105,31 @@ Operation = Create | Set | Delete | Check
 Result = str | int | None
 
 
+class SessionState(enum.Enum):
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"  # the ensemble cannot be reached; the session may still be there
+    EXPIRED = "expired"  # ephemeral nodes are gone, and a new session has begun
+
+
 class NodeStore(Protocol):
     """See the module's docstring for what each store promises."""
+
+    @property
+    def on_session(self) -> list[Callable[[SessionState], None]]:
+        """Called when the session changes, on the event loop."""
+
+    @property
+    def lease_until(self) -> float:
+        """Until this moment of the monotonic clock no ephemeral node of this store can have gone."""
 
     async def open(self) -> None:
         """Get ready. Every other call does this by itself; calling it first shows trouble early."""
 
     async def close(self) -> None:
         """Finish the writes under way and let the ephemeral nodes go."""
+
+    async def sync(self) -> None:
+        """Let the reads that follow see all that was written before, by whomever."""
 
     async def get(self, path: str) -> Node:
         """Data and version, or NoNode."""

@@ -16,6 +16,7 @@ from ottla.metadata.stores.store import (
     Node,
     Operation,
     Result,
+    SessionState,
     Set,
     Stat,
     StoreError,
@@ -23,7 +24,7 @@ from ottla.metadata.stores.store import (
     check_path,
     parent_of,
 )
-from ottla.metadata.stores.zookeeper_session import SessionState, StoreUnavailable, ZooKeeperSession
+from ottla.metadata.stores.zookeeper_session import StoreUnavailable, ZooKeeperSession
 from ottla.metadata.stores.zookeeper_watches import ZooKeeperWatches
 
 __all__ = ["SessionState", "StoreUnavailable", "ZooKeeperStore"]

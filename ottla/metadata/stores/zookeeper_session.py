@@ -7,7 +7,6 @@ has come.
 from __future__ import annotations
 
 import asyncio
-import enum
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -37,6 +36,7 @@ from ottla.metadata.stores.store import (
     NodeExists,
     NoNode,
     NotEmpty,
+    SessionState,
     StoreError,
     check_path,
 )
@@ -61,12 +61,6 @@ _RENEWALS = 6
 _RENEW_AGAIN_SECONDS = 0.2  # after one that failed
 _FIRST_BACKOFF = 0.05
 _LAST_BACKOFF = 1.0
-
-
-class SessionState(enum.Enum):
-    CONNECTED = "connected"
-    SUSPENDED = "suspended"  # the ensemble cannot be reached; the session may still be there
-    EXPIRED = "expired"  # ephemeral nodes are gone, and a new session has begun
 
 
 class StoreUnavailable(StoreError):
