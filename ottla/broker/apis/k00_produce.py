@@ -158,10 +158,7 @@ def _append(
         return None
     response = ProduceResponse(responses=responses)
     if hints is not None:
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in hints.nodes
-        ]
+        response.node_endpoints = hints.endpoints(NodeEndpoint)
     return response
 
 

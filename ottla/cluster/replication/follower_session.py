@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.cluster.replication.fetched_partition import UNKNOWN, FetchedPartition
-from ottla.log.cold_reads import ColdRange, cold_range
+from ottla.log.cold_reads import ColdRange, cold_range, read_cold
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -264,7 +264,7 @@ class FollowerSession:
 
     def _read_from_disk(self, cold: list[ColdRange]) -> None:
         self._is_reading = True
-        reading = self._loop.run_in_executor(None, _read_all, cold)
+        reading = self._loop.run_in_executor(None, read_cold, cold)
         reading.add_done_callback(self._on_read)
 
     def _on_read(self, _: object) -> None:
@@ -275,8 +275,3 @@ class FollowerSession:
             if answers is not None:
                 self._waiting = None
                 waiting.complete(self._respond(answers))
-
-
-def _read_all(cold: list[ColdRange]) -> None:
-    for each in cold:
-        each.read()
