@@ -85,15 +85,7 @@ class ClusterMember:
         )
         self._lost = frozenset(lost)
         self._gone: list[PeerAddress] = []  # registered but not there, if nobody else would notice
-        self._disks = FailedDisks(
-            broker,
-            store,
-            feed,
-            self.states,
-            self._let_others_lead,
-            lambda: self.controller.live - {self._id},
-            self._tasks,
-        )
+        self._disks = FailedDisks(broker, self, self._tasks)
         broker.replicas.leader_context.isr_store = self.states
         if store.lease_until < math.inf:
             broker.replicas.lease = self.lease
@@ -268,9 +260,8 @@ class ClusterMember:
         await self._broker.replicas.close()
         try:
             async with asyncio.timeout(_HAND_OVER_SECONDS):
-                others = self.controller.live - {self._id}
-                if others and self._broker.config.get_bool("controlled.shutdown.enable"):
-                    await self._let_others_lead(self._mine())
+                if self.others and self._broker.config.get_bool("controlled.shutdown.enable"):
+                    await self.let_others_lead(self._mine())
                     await asyncio.sleep(_FAREWELL_SECONDS)
                 await self.controller.resign()
                 await self.membership.leave()
@@ -280,8 +271,13 @@ class ClusterMember:
             )
         await self.controller.stop()
 
-    async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
-        live, returned = self.controller.live - {self._id}, self.controller.returned
+    @property
+    def others(self) -> set[int]:
+        """The other brokers that are live."""
+        return self.controller.live - {self._id}
+
+    async def let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
+        live, returned = self.others, self.controller.returned
         await self.states.change(
             keys,
             lambda each: elections.without(each, self._id, self._image.able(each, live), returned=returned),

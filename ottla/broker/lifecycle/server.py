@@ -164,7 +164,8 @@ class Server:
         for directory in self._directories:
             try:
                 directory.claim(self.broker.node_id, self.broker.cluster_id)
-                directory.note_siblings(self.data_dirs)
+                if self.config.zookeeper_connect:
+                    directory.note_siblings(self.data_dirs)
             except OSError as error:
                 self.broker.replicas.directory_failed(directory, error)
 
