@@ -8,13 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.coordinators.group_wiring import (
-    CoordinatorLeadership,
-    ImageTopics,
-    PartitionStateLog,
-    group_config,
-)
-from ottla.broker.coordinators.transaction_wiring import PartitionMarkers, transaction_config
+from ottla.broker.coordinators.leadership import CoordinatorLeadership
+from ottla.broker.coordinators.settings import ImageTopics, group_config, transaction_config
+from ottla.broker.coordinators.state_log import PartitionStateLog
+from ottla.broker.coordinators.transaction_markers import PartitionMarkers
 from ottla.broker.faults import Faults
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas.client_quotas import ClientQuotas
@@ -83,7 +80,9 @@ class Broker:
         self.topic_admin = topic_admin
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
-            group_config(config, image), PartitionStateLog(replicas), topics=ImageTopics(image)
+            group_config(config, image),
+            PartitionStateLog(replicas, GROUP_METADATA_TOPIC),
+            topics=ImageTopics(image),
         )
         self.dialer = dialer
         self.peers = Peers(dialer, config.get_int("request.timeout.ms") / 1000)
@@ -96,13 +95,6 @@ class Broker:
             self.markers,
             producer_ids.allocate,
         )
-        # The groups first: transactions that are ended at the start may have committed offsets.
-        self._leadership = {
-            GROUP_METADATA_TOPIC: CoordinatorLeadership(self.groups, GROUP_METADATA_TOPIC, replicas, image),
-            TRANSACTION_STATE_TOPIC: CoordinatorLeadership(
-                self.transactions, TRANSACTION_STATE_TOPIC, replicas, image
-            ),
-        }
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
         self.quotas = ClientQuotas(config)
@@ -120,7 +112,11 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
-        self._leadership[SHARE_GROUP_STATE_TOPIC] = self.sharing.leadership
+        # The groups first: transactions that are ended at the start may have committed offsets.
+        self._leadership = {
+            runtime.topic: CoordinatorLeadership(runtime, replicas, image)
+            for runtime in (self.groups.runtime, self.transactions.runtime, self.sharing.coordinator.runtime)
+        }
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:

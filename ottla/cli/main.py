@@ -15,7 +15,7 @@ from ottla.cli.errors import JobError
 
 # name → module and attribute; imported when used, so that every command starts fast.
 COMMANDS = {
-    "start": "ottla.cli.commands.start:start",
+    "start": "ottla.cli.commands.servers.start:start",
     "topics": "ottla.cli.commands.topics:topics",
     "produce": "ottla.cli.commands.produce:produce",
     "consume": "ottla.cli.commands.consume:consume",
@@ -23,18 +23,18 @@ COMMANDS = {
     "configs": "ottla.cli.commands.configs:configs",
     "cluster": "ottla.cli.commands.cluster:cluster",
     "config": "ottla.cli.commands.config:config",
-    "sql": "ottla.cli.commands.sql:sql",
-    "pipeline": "ottla.cli.commands.pipeline:pipeline",
+    "sql": "ottla.cli.commands.sql.sql:sql",
+    "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
-    "demo": "ottla.cli.commands.demo:demo",
-    "zookeeper": "ottla.cli.commands.zookeeper:zookeeper",
+    "demo": "ottla.cli.commands.demo.demo:demo",
+    "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
     "completion": "ottla.cli.commands.completion:completion",
 }
 
 # Kafka's tools whose job has no command of our own, with Kafka's options: `ottla get-offsets` is `kafka-get-offsets`.
 KAFKA_TOOLS = {
     "broker-api-versions": "ottla.cli.kafka.broker_api_versions",
-    "console-share-consumer": "ottla.cli.kafka.console.console_share_consumer",
+    "console-share-consumer": "ottla.cli.kafka.console.console_consumer:main_share",
     "consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test",
     "delete-records": "ottla.cli.kafka.partitions.delete_records",
     "dump-log": "ottla.cli.kafka.dump.dump_log",
@@ -46,13 +46,13 @@ KAFKA_TOOLS = {
     "preferred-replica-election": "ottla.cli.kafka.partitions.preferred_replica_election",
     "producer-perf-test": "ottla.cli.kafka.perf.producer_perf_test",
     "reassign-partitions": "ottla.cli.kafka.partitions.reassign_partitions",
-    "share-consumer-perf-test": "ottla.cli.kafka.perf.share_consumer_perf_test",
+    "share-consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test:main_share",
     "share-groups": "ottla.cli.kafka.groups.group_commands:main_share",
     "streams-application-reset": "ottla.cli.kafka.groups.streams_application_reset",
     "transactions": "ottla.cli.kafka.transactions",
     "verifiable-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer",
     "verifiable-producer": "ottla.cli.kafka.verifiable.verifiable_producer",
-    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_share_consumer",
+    "verifiable-share-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer:main_share",
 }
 
 
@@ -120,7 +120,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except JobError as error:
         output.fail(error.message)
-        return error.exit_code
+        return 1
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from ottla.client.errors import ClientError, Unreachable
+from ottla.client.errors import BadAddress, ClientError, Unreachable
 from ottla.client.settings import Sasl, Settings
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode
@@ -52,9 +52,9 @@ class Connection:
         try:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
-            raise Unreachable(f"Cannot reach a broker at {self.where}: no such host name.") from None
+            raise BadAddress(f"Cannot reach a broker at {self.where}: no such host name.") from None
         except ssl.SSLError as error:
-            raise Unreachable(
+            raise BadAddress(
                 f"Cannot reach a broker at {self.where} over TLS: {error.reason or error}."
             ) from None
         except OSError as error:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.cluster import Cluster, CoordinatorType, TopicPartition
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, Unreachable, error_code
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -39,8 +38,6 @@ ONGOING = "Ongoing"
 _LAST_ADD_PARTITIONS = 3
 #: The next one raises the epoch with every end.
 _LAST_END_TXN = 4
-_TRANSACTION = 1
-_FIRST_WITH_MANY_KEYS = 4
 #: So many ends are asked for before the first answer is read.
 _AT_ONCE = 100
 #: The transaction before is being ended: a matter of moments, so the first waits are short ones.
@@ -242,23 +239,9 @@ class TransactionClient:
 
     def _find(self, ids: Iterable[str]) -> None:
         unknown = [each for each in ids if each not in self._coordinators]
-        if not unknown:
-            return
-        connection = self._cluster.any_connection()
-        many = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=unknown)
-        if connection.version(many) >= _FIRST_WITH_MANY_KEYS:
-            for found in connection.request(many, FindCoordinatorResponse).coordinators:
-                self._found(found.key, found.error_code, found.host, found.port)
-            return
-        for each in unknown:
-            one = connection.request(
-                FindCoordinatorRequest(key=each, key_type=_TRANSACTION), FindCoordinatorResponse
-            )
-            self._found(each, one.error_code, one.host, one.port)
-
-    def _found(self, transactional_id: str, number: int, host: str, port: int) -> None:
-        self._check(error_code(number), f"No coordinator is known for '{transactional_id}'")
-        self._coordinators[transactional_id] = (host, port)
+        if unknown:
+            found = self._cluster.coordinators(CoordinatorType.TRANSACTION, unknown)
+            self._coordinators |= {each: node.address for each, node in found.items()}
 
     def _check(self, code: ErrorCode, what: str) -> None:
         if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:

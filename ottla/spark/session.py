@@ -72,6 +72,6 @@ def default_master() -> str:
 
 def register(spark: SparkSession) -> None:
     """Make `format("ottla")` known to a session that was made elsewhere."""
-    from ottla.spark.source.readers import OttlaDataSource
+    from ottla.spark.data_source import OttlaDataSource
 
     spark.dataSource.register(OttlaDataSource)

@@ -84,7 +84,7 @@ class Wire:
     async def open(cls, **config: int) -> Wire:
         groups = GroupCoordinator(GroupConfig(**{"initial_rebalance_delay_ms": 0, **config}), MemoryLog())
         for partition in range(50):
-            await groups.become_leader(partition, 1)
+            await groups.runtime.become_leader(partition, 1)
         topic = SimpleNamespace(name="t", topic_id=TOPIC_ID, partitions={0: None, 1: None})
         image = SimpleNamespace(topics={"t": topic}, topics_by_id={TOPIC_ID: topic})
         return cls(FakeBroker(groups, image))

@@ -105,6 +105,28 @@ def test_a_large_log_is_compacted_by_compiled_code_and_keeps_the_last_value_of_e
     assert [record.offset for record in broker.records("large")] == offsets
 
 
+def test_without_numba_large_logs_are_compacted_in_plain_python_and_the_log_says_once_what_to_install(
+    tmp_path, monkeypatch, caplog
+):
+    for module in ("numba", "numpy"):
+        (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError(\"No module named '{module}'\")")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # comes before what is installed
+    monkeypatch.setattr("ottla.log.cleaner.task._LARGE_BYTES", 2 << 20)
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.bytes": "1048576"}
+    with Broker(config=CONFIG) as broker:
+        for topic in ("one", "two"):
+            broker.create_topic(topic, config=config)
+            fill(broker, topic, records=40_000, keys=1000)
+        until(lambda: cleaned(broker) > 1 and not broker.cleaner_status().backlog)
+        for topic in ("one", "two"):
+            last = {record.key: record.value for record in broker.records(topic)}
+            assert {int(value.rstrip(b".")) for value in last.values()} == set(range(39_000, 40_000))
+            assert len(broker.records(topic)) < 20_000
+    advice = [record.getMessage() for record in caplog.records if "ottla[server]" in record.getMessage()]
+    assert len(advice) == 1
+    assert "in plain Python, which is slow: No module named 'num" in advice[0]
+
+
 def test_a_log_that_cannot_be_compacted_is_set_aside_and_the_others_go_on(broker, caplog):
     for topic in ("bad", "good"):
         broker.create_topic(topic, config=COMPACT)

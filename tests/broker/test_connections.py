@@ -112,7 +112,7 @@ def test_the_system_looks_after_dead_peers():
     with Broker() as broker, WireClient(broker.bootstrap_servers) as client:
         assert is_served(client)
         [connection] = broker._running()._listeners[0].connections
-        assert connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert connection._wire._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 def test_a_client_that_does_not_read_is_not_served_beyond_a_bound():
@@ -153,7 +153,7 @@ def test_responses_arrive_whole_through_a_socket_that_takes_little_at_a_time():
         broker.create_topic("wide", partitions=500)
         assert is_served(client)
         [connection] = broker._running()._listeners[0].connections
-        connection._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+        connection._wire._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
         request = MetadataRequest(topics=None)
         sent = [client.send(request) for _ in range(100)]
         for correlation_id in sent:

@@ -92,7 +92,7 @@ async def test_a_commit_of_a_member_of_an_unknown_group(version: int) -> None:
 async def test_a_commit_that_waits_for_replicas() -> None:
     call = await Wire.open()
     future = asyncio.get_running_loop().create_future()
-    call.broker.groups._shards._log.append = lambda *_: future  # type: ignore[method-assign]
+    call.broker.groups.runtime._log.append = lambda *_: future  # type: ignore[method-assign]
     asyncio.get_running_loop().call_later(0.01, future.set_result, None)
     response = await call(OffsetCommitRequest(group_id="g", topics=[commit("t", 0)]), 9)
     assert response.topics[0].partitions[0].error_code == NONE
@@ -171,7 +171,7 @@ async def test_offsets_of_unknown_topic_ids() -> None:
 async def test_an_error_of_the_group_finds_its_place_in_every_version(version: int) -> None:
     call = await Wire.open()
     for partition in range(50):
-        call.broker.groups.resign(partition)
+        call.broker.groups.runtime.resign(partition)
     if version < 8:
         asked = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
         response = await call(OffsetFetchRequest(group_id="g", topics=asked), version)

@@ -13,6 +13,8 @@ import pytest
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.turns import Turns
+from ottla.broker.network.wire import PlainWire
 
 
 class Frames:
@@ -20,6 +22,7 @@ class Frames:
 
     def __init__(self) -> None:
         self.frames = FrameBuffers()
+        self.turns = Turns()
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
         self.handled: list[str] = []
         self.pending: dict[str, PendingResponse] = {}
@@ -55,7 +58,9 @@ class Client:
         ours.setblocking(False)
         self._socket.setblocking(False)
         dispatcher: Any = self.dispatcher
-        self.connection = Connection(ours, "127.0.0.1", "PLAINTEXT", dispatcher, 1000, lambda _: None)
+        self.connection = Connection(
+            PlainWire(ours), "127.0.0.1", "PLAINTEXT", dispatcher, 1000, lambda _: None
+        )
         self.connection.open(asyncio.get_running_loop())
 
     async def ask(self, *names: str) -> list[str]:

@@ -8,19 +8,17 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import Broker
-from ottla.broker.coordinators import group_wiring
-from ottla.coordinator.groups.shards import Shard
-from ottla.coordinator.transactions.shards import TransactionShard
+from ottla.broker.coordinators import state_log
+from ottla.coordinator.runtime.coordinator_runtime import CoordinatorShard
 from tests.cluster.replicated import brokers, until
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 ALONE = {"offsets_topic_replication_factor": "1", "transaction_state_log_replication_factor": "1"}
 
 
-def shard(broker: Broker, topic: str) -> Shard | TransactionShard | None:
-    if topic == OFFSETS:
-        return broker.groups._shards.find(0)
-    return broker.transactions._shards._by_partition.get(0)
+def shard(broker: Broker, topic: str) -> CoordinatorShard | None:
+    coordinator = broker.groups if topic == OFFSETS else broker.transactions
+    return coordinator.runtime.find(0)
 
 
 def is_loaded(broker: Broker, topic: str) -> bool:
@@ -42,7 +40,7 @@ async def test_what_a_coordinator_could_not_read_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, topic: str
 ) -> None:
     failures = [OSError("the disk coughs"), RuntimeError("a bug")]
-    read = group_wiring._read
+    read = state_log._read
 
     def coughing(*arguments: Any) -> Any:
         if failures:
@@ -53,10 +51,10 @@ async def test_what_a_coordinator_could_not_read_is_read_again(
         broker = cluster.servers[0].broker
         await cluster.create(topic, (0,))
         await until(lambda: is_loaded(broker, topic), "the partition is read")
-        group_wiring.PartitionStateLog(broker.replicas, topic).append(0, [(b"\x00\x09", None)], 1)
+        state_log.PartitionStateLog(broker.replicas, topic).append(0, [(b"\x00\x09", None)], 1)
         await cluster.change(topic, leader=-1)
         assert shard(broker, topic) is None
-        monkeypatch.setattr(group_wiring, "_read", coughing)
+        monkeypatch.setattr(state_log, "_read", coughing)
         await cluster.elect(topic, 0)
         await until(lambda: is_loaded(broker, topic), "the partition is read at last")
         assert not failures

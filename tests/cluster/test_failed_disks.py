@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -34,10 +34,10 @@ PARTITIONS = 4
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(new_cluster: Callable[..., Cluster], tmp_path: Path) -> Iterator[Cluster]:
     data = tmp_path / "cluster"
     disks = f"{data / 'broker-0'},{data / 'broker-0-b'}"
-    with Cluster(2, broker_config={0: {"log.dirs": disks}}, data=data) as running:
+    with new_cluster(2, broker_config={0: {"log.dirs": disks}}, data=data) as running:
         yield running
 
 
@@ -52,7 +52,12 @@ def produce(cluster: Cluster, topic: str, value: bytes) -> None:
 
 def read(cluster: Cluster, topic: str, partitions: list[int]) -> dict[int, list[bytes]]:
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "enable.partition.eof": True}
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "g",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,  # one broker cannot keep the offsets of a group
+        }
     )
     found: dict[int, list[bytes]] = {partition: [] for partition in partitions}
     left = set(partitions)

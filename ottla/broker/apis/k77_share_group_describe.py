@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.share.group_coordinator import ShareGroupDescription
+from ottla.coordinator.groups.share.share_groups import ShareGroupDescription
 from ottla.protocol.messages.share_groups import (
     DescribedAssignment,
     DescribedGroup,
@@ -31,7 +31,7 @@ def handle(
     broker: Broker, request: ShareGroupDescribeRequest, context: RequestContext
 ) -> ShareGroupDescribeResponse:
     groups = []
-    for description in broker.groups.describe_share_groups(request.group_ids):
+    for description in broker.groups.share.describe(request.group_ids):
         described = _describe(description)
         if request.include_authorized_operations and not description.error:
             described.authorized_operations = GROUP_OPERATIONS

@@ -1,4 +1,4 @@
-"""One client's socket: frames in, responses out, in order.
+"""One client's connection: frames in, responses out, in order.
 
 Requests of a connection are handled one after another, as Kafka does: while one waits (a fetch for data, a join for
 its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
@@ -13,16 +13,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
-import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct as Packer
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.turns import ALONE_BYTES, SHARED_BYTES
+from ottla.broker.network.wire import MORE_FOLLOWS, Buffer, Wire
 from ottla.log.files.file_region import FileRegion
 from ottla.log.files.page_cache import is_in_memory, read_now, read_through
+from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatcher
@@ -38,23 +39,24 @@ _NOTHING = memoryview(b"")
 RECEIVE_BYTES = 256 * 1024
 # Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
 _READ_AHEAD = 64 * 1024
-# One turn of one connection: then others have theirs.
-_BYTES_PER_TURN = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
 # Responses that are pending, or follow one that is: beyond it nothing more is handled for that client.
 _MAX_PENDING = 2000
 # Below this a read and one joint write are cheaper than a sendfile of its own.
 _SENDFILE_FROM = 32 * 1024
+# What is read of a larger region at a time, on wires that cannot send files: the size of a TLS record.
+_READ_BYTES = 16 * 1024
 
 
 class Connection:
-    """A socket and the bytes in flight on it. Owned by the event loop; never used after `close`."""
+    """A wire and the bytes in flight on it. Owned by the event loop; never used after `close`."""
 
     __slots__ = (
         "_blocked_by",
         "_busy",
         "_dispatcher",
+        "_fd",
         "_filled",
         "_loop",
         "_max_request_bytes",
@@ -65,10 +67,11 @@ class Connection:
         "_pending",
         "_queued",
         "_settling",
-        "_socket",
         "_stash",
+        "_turns",
         "_warmed",
         "_warming",
+        "_wire",
         "_writing",
         "active",
         "client_host",
@@ -76,29 +79,31 @@ class Connection:
         "client_id_raw",
         "closed",
         "closing",
-        "fd",
         "idle_since",
         "listener",
+        "principal",
     )
 
     def __init__(
         self,
-        sock: socket.socket,
+        wire: Wire,
         client_host: str,
         listener: str,
         dispatcher: Dispatcher,
         max_request_bytes: int,
         on_close: Callable[[Connection], None],
     ) -> None:
-        self._socket = sock
-        self.fd = sock.fileno()
+        self._wire = wire
+        self._fd = wire.fd
         self.client_host = client_host
         self.listener = listener
+        self.principal = ANONYMOUS
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False
         self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
         self._dispatcher = dispatcher
+        self._turns = dispatcher.turns
         self._max_request_bytes = max_request_bytes
         self._on_close = on_close
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
@@ -121,16 +126,16 @@ class Connection:
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        loop.add_reader(self.fd, self._on_readable)
+        loop.add_reader(self._fd, self._on_readable)
 
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
-        self._loop.remove_reader(self.fd)
+        self._loop.remove_reader(self._fd)
         if self._writing:
-            self._loop.remove_writer(self.fd)
-        self._socket.close()
+            self._loop.remove_writer(self._fd)
+        self._wire.close()
         self._out.clear()
         self._stash = _NOTHING
         if self._muted is not None:
@@ -153,16 +158,19 @@ class Connection:
 
     def _on_readable(self) -> None:
         self.active = True
+        self._turns.note(self)
         try:
             if self._filled or self._busy:
                 self._receive_into_stash()
             else:
                 view = self._dispatcher.receive_view
-                received = self._socket.recv_into(view)
+                received = self._wire.receive_into(view)
                 if not received:
                     self.close()
                     return
                 self._take_frames(view, received)
+            if self._wire.has_received and not (self.closed or self._paused):
+                self._loop.call_soon(self._on_readable)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -174,7 +182,7 @@ class Connection:
                 self._pause()
                 return
             self._keep(self._stash, 0, self._filled)
-        received = self._socket.recv_into(self._stash[self._filled :])
+        received = self._wire.receive_into(self._stash[self._filled :])
         if not received:
             self.close()
             return
@@ -243,7 +251,7 @@ class Connection:
 
     def _pause(self) -> None:
         self._paused = True
-        self._loop.remove_reader(self.fd)
+        self._loop.remove_reader(self._fd)
 
     def mute(self, seconds: float) -> None:
         """Handle no further request of this client for so long; its responses are still sent."""
@@ -271,7 +279,9 @@ class Connection:
         self._busy = False
         if self._paused:
             self._paused = False
-            self._loop.add_reader(self.fd, self._on_readable)
+            self._loop.add_reader(self._fd, self._on_readable)
+            if self._wire.has_received:
+                self._loop.call_soon(self._on_readable)
         if self._filled:
             self._take_stashed_frames()
 
@@ -341,10 +351,11 @@ class Connection:
             return
         if not drained and not self._warming:
             self._writing = True
-            self._loop.add_writer(self.fd, self._on_writable)
+            self._loop.add_writer(self._fd, self._on_writable)
 
     def _on_writable(self) -> None:
         self.active = True
+        self._turns.note(self)
         try:
             drained = self._send_some()
         except (BlockingIOError, InterruptedError):
@@ -354,7 +365,7 @@ class Connection:
             return
         if drained or self._warming:
             self._writing = False
-            self._loop.remove_writer(self.fd)
+            self._loop.remove_writer(self._fd)
         if self._busy:
             self._go_on()
 
@@ -368,18 +379,25 @@ class Connection:
     def _send_some(self) -> bool:
         """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
         out = self._out
-        budget = _BYTES_PER_TURN
+        budget, is_extended = SHARED_BYTES, False
+        send_file = self._wire.send_file
         while out:
             if budget <= 0:
-                return False
+                if is_extended or not self._turns.is_alone(self):
+                    return False
+                budget, is_extended = ALONE_BYTES - SHARED_BYTES, True
             head = out[0]
             if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
+                if send_file is None:
+                    out[0] = FileRegion(head.file, head.position + _READ_BYTES, head.size - _READ_BYTES)
+                    out.appendleft(FileRegion(head.file, head.position, _READ_BYTES))
+                    continue
                 size = min(head.size, budget)
                 if not self._warmed and not is_in_memory(head.fd, head.position, size):
                     self._warm(head, size)
                     return False
                 self._warmed = False
-                sent = os.sendfile(self.fd, head.fd, head.position, size)
+                sent = send_file(head.fd, head.position, size)
                 if not sent:
                     raise OSError("the segment ended early")
                 if sent == head.size:
@@ -395,7 +413,7 @@ class Connection:
                 self._warm(head, head.size)
                 return False
             try:
-                sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
+                sent = self._wire.send(batch, MORE_FOLLOWS if more else 0)
             except (BlockingIOError, InterruptedError):
                 sent = 0
             budget -= sent
@@ -405,13 +423,13 @@ class Connection:
                 return False  # the socket is full
         return True
 
-    def _gather(self) -> tuple[bytes | bytearray | memoryview, bool]:
-        """Take everything up to the next sendfile off the queue as one piece; and whether something follows.
+    def _gather(self) -> tuple[Buffer, bool]:
+        """Take everything up to the next large region off the queue as one piece; and whether something follows.
 
         Nothing, if the first is a region that is not in memory.
         """
         out = self._out
-        pieces: list[bytes | bytearray | memoryview] = []
+        pieces: list[Buffer] = []
         while out:
             head = out[0]
             if isinstance(head, FileRegion):

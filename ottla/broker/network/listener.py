@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.wire import PlainWire
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection_limits import ConnectionLimits
@@ -118,7 +119,7 @@ class Listener:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection = Connection(
-            accepted, ip, self.name, self._dispatcher, self._max_request_bytes, self._forget
+            PlainWire(accepted), ip, self.name, self._dispatcher, self._max_request_bytes, self._forget
         )
         self.connections.add(connection)
         self._limits.enter(self.name, ip)

@@ -12,7 +12,7 @@ from ottla.cli.commands.completion import complete_configured
 from ottla.cli.options import client_options, json_option, key_value_pairs
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.configs import Resource
+    from ottla.client.admin.configs import Resource
 
 _KINDS: dict[str, Literal["topic", "broker", "group"]] = {
     "topic": "topic",
@@ -57,7 +57,7 @@ name_argument = click.argument("name", metavar="NAME", shell_complete=complete_c
 
 
 def _resource(kind: Literal["topic", "broker", "group"], name: str) -> Resource:
-    from ottla.cli.jobs.configs import Resource
+    from ottla.client.admin.configs import Resource
 
     if kind == "broker":
         if name == "default":
@@ -95,9 +95,9 @@ def describe(
 
     For brokers, NAME is the broker's id, or `default` for what applies to all of them.
     """
-    from ottla.cli.jobs.configs import describe_configs
+    from ottla.client.admin.configs import describe_configs
 
-    entries = describe_configs(client, _resource(kind, name))
+    entries = describe_configs(client.cluster, _resource(kind, name))
     shown = [entry for entry in entries if show_all or not entry.is_default]
     if as_json:
         output.print_json(shown)
@@ -130,10 +130,10 @@ def set_(
     client: Client, kind: Literal["topic", "broker", "group"], name: str, settings: dict[str, str]
 ) -> None:
     """Set some settings and leave the others alone."""
-    from ottla.cli.jobs.configs import alter_configs
+    from ottla.client.admin.configs import alter_configs
 
     resource = _resource(kind, name)
-    alter_configs(client, resource, set_=settings)
+    alter_configs(client.cluster, resource, set_=settings)
     listed = ", ".join(f"{key}={value}" for key, value in settings.items())
     output.done(f"{resource}: set {listed}.")
 
@@ -147,8 +147,8 @@ def delete(
     client: Client, kind: Literal["topic", "broker", "group"], name: str, keys: tuple[str, ...]
 ) -> None:
     """Put settings back to their defaults."""
-    from ottla.cli.jobs.configs import alter_configs
+    from ottla.client.admin.configs import alter_configs
 
     resource = _resource(kind, name)
-    alter_configs(client, resource, delete=keys)
+    alter_configs(client.cluster, resource, delete=keys)
     output.done(f"{resource}: back to the default for {', '.join(keys)}.")

@@ -13,7 +13,7 @@ from ottla.cli.errors import JobError
 from ottla.cli.options import client_options, confirm_or_exit, json_option, watch_option, yes_option
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.reset import Target
+    from ottla.client.admin.reset import Target
 
 LAG_COLUMNS = (
     "GROUP",
@@ -46,12 +46,15 @@ def groups() -> None:
 @client_options
 def list_(client: Client, states: tuple[str, ...], as_json: bool) -> None:
     """List consumer groups with their states."""
-    from ottla.cli.jobs.groups import list_groups
+    from ottla.client.admin.groups import list_consumer_groups
 
     wanted = {state.lower() for state in states}
-    listings = [group for group in list_groups(client) if not wanted or group.state.lower() in wanted]
+    listings = [
+        group for group in list_consumer_groups(client.cluster) if not wanted or group.state.lower() in wanted
+    ]
     if as_json:
-        output.print_json(listings)
+        names = ("group", "state", "type", "simple")
+        output.print_json([{name: getattr(group, name) for name in names} for group in listings])
     elif listings:
         rows = [(group.group, group.state, group.type) for group in listings]
         output.print_table(("GROUP", "STATE", "TYPE"), rows, ("cyan", None, None))
@@ -76,17 +79,20 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
       ottla groups describe billing --watch
       ottla groups describe --json
     """
-    from ottla.cli.jobs.groups import describe_group, group_lag, list_groups
+    from ottla.client.admin.groups import describe_group, group_lag, list_consumer_groups
 
     if members and state:
         raise click.UsageError("Choose one of --members and --state.")
-    wanted = list(names) or [group.group for group in list_groups(client)]
-    described = [describe_group(client, name) for name in dict.fromkeys(wanted)]
+    wanted = list(names) or [group.group for group in list_consumer_groups(client.cluster)]
+    described = [describe_group(client.cluster, name) for name in dict.fromkeys(wanted)]
     if as_json:
         import dataclasses
 
         output.print_json(
-            [{**dataclasses.asdict(group), "offsets": group_lag(client, group)} for group in described]
+            [
+                {**dataclasses.asdict(group), "offsets": group_lag(client.cluster, group)}
+                for group in described
+            ]
         )
         return
     if not described:
@@ -141,7 +147,7 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
                         row.host,
                         row.client_id,
                     )
-                    for row in group_lag(client, group)
+                    for row in group_lag(client.cluster, group)
                 ],
                 ("cyan", None, None, None, None, "bold", "dim", "dim", "dim"),
             )
@@ -162,11 +168,11 @@ def _assignment(partitions: list[tuple[str, int]]) -> str | None:
 @client_options
 def delete(client: Client, names: tuple[str, ...], yes: bool) -> None:
     """Delete groups and their offsets. They must have no active members."""
-    from ottla.cli.jobs.groups import delete_groups
+    from ottla.client.admin.groups import delete_groups
 
     listed = ", ".join(dict.fromkeys(names))
     confirm_or_exit(f"Delete {listed} with all committed offsets?", yes)
-    delete_groups(client, list(dict.fromkeys(names)))
+    delete_groups(client.cluster, list(dict.fromkeys(names)))
     output.done(f"Deleted {'group' if len(names) == 1 else 'groups'} {listed}.")
 
 
@@ -213,16 +219,16 @@ def reset_offsets(
       ottla groups reset-offsets billing --topic orders:0,1 --shift-by -10 --execute
       ottla groups reset-offsets billing --all-topics --by-duration 1h --execute
     """
-    from ottla.cli.jobs.reset import execute_reset, plan_reset
+    from ottla.client.admin.reset import execute_reset, plan_reset
 
     if execute and dry_run:
         raise click.UsageError("Choose one of --execute and --dry-run.")
     if bool(topic_selections) == all_topics:
         raise click.UsageError("Say which offsets: --topic TOPIC (may be repeated) or --all-topics.")
     target = _target(target_options)
-    changes = plan_reset(client, group, target, topics=topic_selections, all_topics=all_topics)
+    changes = plan_reset(client.cluster, group, target, topics=topic_selections, all_topics=all_topics)
     if execute:
-        execute_reset(client, changes)
+        execute_reset(client.cluster, changes)
     for change in changes:
         if change.clamped_from is not None:
             end = (
@@ -247,8 +253,8 @@ def reset_offsets(
 def _target(options: dict[str, object]) -> Target:
     import time
 
-    from ottla.cli.jobs.reset import Target
     from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+    from ottla.client.admin.reset import Target
 
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     if len(given) != 1:
@@ -297,15 +303,15 @@ def delete_offsets(client: Client, group: str, topic_selections: tuple[str, ...]
       ottla groups delete-offsets billing --topic orders
       ottla groups delete-offsets billing --topic orders:0,1 --yes
     """
-    from ottla.cli.jobs import groups as jobs
-    from ottla.cli.jobs.reset import select_partitions
+    from ottla.client.admin import groups as admin
+    from ottla.client.admin.reset import select_partitions
 
-    jobs.describe_group(client, group)
-    committed = jobs.committed_offsets(client, group)
-    chosen = [key for key in select_partitions(client, topic_selections) if key in committed]
+    admin.describe_group(client.cluster, group)
+    committed = admin.committed_offsets(client.cluster, group)
+    chosen = [key for key in select_partitions(client.cluster, topic_selections) if key in committed]
     if not chosen:
         raise JobError(f"Consumer group '{group}' has no committed offsets there.")
     confirm_or_exit(f"Delete {len(chosen)} committed offsets of {group}?", yes)
-    jobs.delete_offsets(client, group, chosen)
+    admin.delete_offsets(client.cluster, group, chosen)
     listed = ", ".join(f"{topic}-{partition}" for topic, partition in chosen)
     output.done(f"Deleted the offsets of group {group} for {listed}.")

@@ -16,6 +16,7 @@ from ottla.cli.options import (
     watch_option,
     yes_option,
 )
+from ottla.protocol.errors import ErrorCode
 
 
 @click.group(short_help="List, describe, create, alter and delete topics.")
@@ -36,9 +37,9 @@ def topics() -> None:
 @client_options
 def list_(client: Client, internal: bool, as_json: bool) -> None:
     """List topics with their partition counts."""
-    from ottla.cli.jobs.topics import list_topics
+    from ottla.client.admin.topics import list_topics
 
-    listings = list_topics(client, include_internal=internal)
+    listings = list_topics(client.cluster, include_internal=internal)
     if as_json:
         output.print_json(listings)
     elif listings:
@@ -62,11 +63,11 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
       ottla topics describe orders --watch
       ottla topics describe --json orders payments
     """
-    from ottla.cli.jobs.topics import describe_topics, topic_names
+    from ottla.client.admin.topics import describe_topics, topic_names
 
-    wanted = list(names) or topic_names(client, include_internal=internal)
+    wanted = list(names) or topic_names(client.cluster, include_internal=internal)
     described = describe_topics(
-        client, wanted, with_offsets=True, with_sizes=True, with_configs=True, skip_missing=not names
+        client.cluster, wanted, with_offsets=True, with_sizes=True, with_configs=True, skip_missing=not names
     )
     if as_json:
         output.print_json(described)
@@ -151,14 +152,18 @@ def create(
       ottla topics create orders --partitions 6 --config retention.ms=3600000
       ottla topics create users --config cleanup.policy=compact --if-not-exists
     """
-    from ottla.cli.jobs.topics import create_topic
+    from ottla.client.admin.topics import create_topic
 
     try:
         create_topic(
-            client, name, partitions=partitions, replication_factor=replication_factor, configs=settings
+            client.cluster,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=settings,
         )
     except JobError as error:
-        if not (if_not_exists and error.code == "TOPIC_ALREADY_EXISTS"):
+        if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
             raise
         output.note(f"Topic '{name}' exists already: nothing to do.")
         return
@@ -182,20 +187,20 @@ def delete(client: Client, names: tuple[str, ...], if_exists: bool, yes: bool) -
       ottla topics delete orders
       ottla topics delete --yes orders payments
     """
-    from ottla.cli.jobs.topics import delete_topics, describe_topics, topic_names
+    from ottla.client.admin.topics import delete_topics, describe_topics, topic_names
 
     wanted = list(dict.fromkeys(names))
     if if_exists:
-        there = set(topic_names(client, include_internal=True))
+        there = set(topic_names(client.cluster, include_internal=True))
         wanted = [name for name in wanted if name in there]
         if not wanted:
             output.note("Nothing to delete.")
             return
     else:
-        describe_topics(client, wanted)  # all exist, or nothing is deleted
+        describe_topics(client.cluster, wanted)  # all exist, or nothing is deleted
     listed = ", ".join(wanted)
     confirm_or_exit(f"Delete {listed} with all messages?", yes)
-    delete_topics(client, wanted)
+    delete_topics(client.cluster, wanted)
     output.done(f"Deleted {'topic' if len(wanted) == 1 else 'topics'} {listed}.")
 
 
@@ -229,17 +234,17 @@ def alter(
       ottla topics alter orders --partitions 12
       ottla topics alter orders --config retention.ms=60000 --delete-config segment.ms
     """
-    from ottla.cli.jobs.configs import Resource, alter_configs
-    from ottla.cli.jobs.topics import add_partitions, describe_topics
+    from ottla.client.admin.configs import Resource, alter_configs
+    from ottla.client.admin.topics import add_partitions, describe_topics
 
     if partitions is None and not settings and not delete_config:
         raise click.UsageError("Say what to change: --partitions, --config or --delete-config.")
-    described = describe_topics(client, [name])[0]
+    described = describe_topics(client.cluster, [name])[0]
     if settings or delete_config:
-        alter_configs(client, Resource("topic", name), set_=settings, delete=delete_config)
+        alter_configs(client.cluster, Resource("topic", name), set_=settings, delete=delete_config)
         output.done(f"Changed the settings of topic {name}.")
     if partitions is not None:
-        add_partitions(client, name, partitions)
+        add_partitions(client.cluster, name, partitions)
         output.done(f"Topic {name} now has {partitions} partitions (it had {len(described.partitions)}).")
         output.note("Messages with a key may go to another partition from now on.")
 
@@ -263,15 +268,18 @@ def trim(
       ottla topics trim orders
       ottla topics trim orders --partition 0 --before-offset 1000
     """
-    from ottla.cli.jobs.topics import delete_records, partitions_of
+    from ottla.client.admin.offsets import delete_records
+    from ottla.client.admin.topics import partitions_of
 
-    chosen = [key for key in partitions_of(client, [name]) if partition is None or key[1] == partition]
+    chosen = [
+        key for key in partitions_of(client.cluster, [name]) if partition is None or key[1] == partition
+    ]
     if not chosen:
         raise JobError(f"Topic '{name}' has no partition {partition}.")
     what = "all messages" if before_offset is None else f"the messages before offset {before_offset}"
     where = f"topic {name}" if partition is None else f"partition {partition} of topic {name}"
     confirm_or_exit(f"Delete {what} of {where}?", yes)
-    starts = delete_records(client, dict.fromkeys(chosen, before_offset))
+    starts = delete_records(client.cluster, dict.fromkeys(chosen, before_offset))
     if as_json:
         output.print_json(
             [

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage, OutgoingMessage
-from ottla.cli.jobs.offsets import Partition, earliest_offsets
 from ottla.cli.jobs.produce import ProduceOptions, Production
-from ottla.cli.jobs.topics import partitions_of
+from ottla.client.admin.offsets import Partition, earliest_offsets
+from ottla.client.admin.topics import partitions_of
 from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, PREFIX, REASON, TIMESTAMP, TOPIC
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ class Progress:
     def __init__(self, client: Client, topic: str) -> None:
         from confluent_kafka import KafkaException, TopicPartition
 
-        chosen = partitions_of(client, [topic])
-        first = earliest_offsets(client, chosen)
+        chosen = partitions_of(client.cluster, [topic])
+        first = earliest_offsets(client.cluster, chosen)
         self._group = group_of(topic)
         self._consumer: Consumer = client.consumer({"group.id": self._group, "enable.auto.commit": False})
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError, TopicNotFound
-from ottla.cli.jobs.offsets import Partition
+from ottla.client.admin.offsets import Partition
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -88,19 +88,19 @@ class Proposal:
 
 def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
     """The cluster as it is, or these topics of it."""
-    from ottla.cli.jobs.log_dirs import describe_log_dirs
-    from ottla.cli.jobs.reassign import list_reassignments
+    from ottla.client.admin.log_dirs import describe_log_dirs
+    from ottla.client.admin.reassignments import list_reassignments
 
-    ongoing = list_reassignments(client)
+    ongoing = list_reassignments(client.cluster)
     while True:
-        answer = client.brokers.metadata(list(topics) or None)
-        before, ongoing = ongoing, list_reassignments(client)
+        answer = client.cluster.metadata(list(topics) or None)
+        before, ongoing = ongoing, list_reassignments(client.cluster)
         if ongoing.keys() == before.keys():
             break  # else a move has begun or ended between the questions, and the answers do not fit together
-    nodes = client.brokers.nodes()
+    nodes = client.cluster.nodes()
     sizes: dict[tuple[Partition, int], int] = {}
     for broker in nodes:
-        for directory in describe_log_dirs(client, broker):
+        for directory in describe_log_dirs(client.cluster, broker):
             for replica in directory.replicas:
                 if not replica.is_future:
                     sizes[(replica.topic, replica.partition), broker] = replica.size

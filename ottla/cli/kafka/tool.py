@@ -234,11 +234,15 @@ def together(one: str, other: str) -> UsageError:
     return UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"'.replace("_", "-"))
 
 
+def missing(option: str) -> UsageError:
+    return UsageError(f'Missing required argument "[{option}]"')
+
+
 def required(args: argparse.Namespace, *options: str) -> None:
     """Options that the command line must have."""
     for option in options:
         if getattr(args, option.replace("-", "_")) in (None, "", False, []):
-            raise UsageError(f'Missing required argument "[{option}]"')
+            raise missing(option)
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
@@ -317,7 +321,7 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[
     except UsageError as error:
         return _say(str(error), sys.stderr)
     except JobError as error:
-        said = error.said or error.message
+        said = error.broker_message or error.message
         return _say(prefix + said, stream() if stream is not None else sys.stderr)
     except KeyboardInterrupt:
         return 130

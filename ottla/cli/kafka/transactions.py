@@ -13,7 +13,7 @@ from ottla.cli.kafka import tool
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.jobs.offsets import Partition
+    from ottla.client.admin.offsets import Partition
 
 _MINUTE_MS = 60_000
 
@@ -101,11 +101,11 @@ def _failing_to(action: str) -> Iterator[None]:
 
 
 def _list(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import list_transactions
+    from ottla.client.admin.transactions import list_transactions
 
     with _failing_to("list transactions"):
         found = list_transactions(
-            client, duration_ms=args.duration_filter, pattern=args.transactional_id_pattern
+            client.cluster, duration_ms=args.duration_filter, pattern=args.transactional_id_pattern
         )
     _table(
         ("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
@@ -114,11 +114,11 @@ def _list(client: Client, args: argparse.Namespace) -> None:
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import describe_transaction
+    from ottla.client.admin.transactions import describe_transaction
 
     name = args.transactional_id
     with _failing_to(f"describe transaction state of transactional-id `{name}`"):
-        found = describe_transaction(client, name)
+        found = describe_transaction(client.cluster, name)
         if found is None:
             raise JobError(
                 f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found."
@@ -134,12 +134,12 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
 
 
 def _describe_producers(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import describe_producers
+    from ottla.client.admin.transactions import describe_producers
 
     partition = (args.topic, args.partition)
     where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
     with _failing_to(f"describe producers for partition {args.topic}-{args.partition} on {where}"):
-        producers = describe_producers(client, [partition], args.broker_id)[partition]
+        producers = describe_producers(client.cluster, [partition], args.broker_id)[partition]
     _table(
         ("ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp",
          "CurrentTransactionStartOffset"),
@@ -149,14 +149,14 @@ def _describe_producers(client: Client, args: argparse.Namespace) -> None:
 
 
 def _abort(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import abort_transaction, describe_producers
+    from ottla.client.admin.transactions import abort_transaction, describe_producers
 
     partition = (args.topic, args.partition)
     name = f"{args.topic}-{args.partition}"
     producer, epoch, coordinator = args.producer_id, args.producer_epoch, args.coordinator_epoch
     if args.start_offset is not None:
         with _failing_to(f"validate producer state for partition {name}"):
-            producers = describe_producers(client, [partition])[partition]
+            producers = describe_producers(client.cluster, [partition])[partition]
         open_there = [each for each in producers if each.transaction_start == args.start_offset]
         if not open_there:
             raise JobError(
@@ -170,14 +170,14 @@ def _abort(client: Client, args: argparse.Namespace) -> None:
         f"abort transaction AbortTransactionSpec(topicPartition={name}, producerId={producer}, "
         f"producerEpoch={epoch}, coordinatorEpoch={coordinator})"
     ):
-        abort_transaction(client, partition, producer, epoch, coordinator)
+        abort_transaction(client.cluster, partition, producer, epoch, coordinator)
 
 
 def _find_hanging(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import find_hanging
+    from ottla.client.admin.transactions import find_hanging
 
     found = find_hanging(
-        client,
+        client.cluster,
         _partitions(client, args),
         broker=args.broker_id,
         longer_than_ms=args.max_transaction_timeout * _MINUTE_MS,
@@ -195,7 +195,7 @@ def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
     """Where `find-hanging` looks."""
     if args.partition is not None:
         return [(args.topic, args.partition)]
-    topics = client.brokers.metadata(None if args.topic is None else [args.topic]).topics
+    topics = client.cluster.metadata(None if args.topic is None else [args.topic]).topics
     if args.topic is not None and any(topic.error_code for topic in topics):
         raise JobError("Failed to describe 1 topics: This server does not host this topic-partition.")
     return [
@@ -207,10 +207,10 @@ def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
 
 
 def _force_terminate(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import force_terminate
+    from ottla.client.admin.transactions import force_terminate
 
     with _failing_to(f"force terminate transactionalId `{args.transactional_id}`"):
-        force_terminate(client, args.transactional_id)
+        force_terminate(client.cluster, args.transactional_id)
 
 
 _COMMANDS: dict[str, Callable[[Client, argparse.Namespace], None]] = {

@@ -23,7 +23,7 @@ from ottla.metadata.cluster_image import (
     read_topics,
 )
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.stores.store import CancelWatch, NodeStore, NoNode, StoreError, Watcher
+from ottla.metadata.stores.store import CancelWatch, NodeStore, StoreError, Watcher, children_if_any
 
 logger = logging.getLogger(__name__)
 
@@ -232,7 +232,7 @@ class ImageFeed:
         _call(self.on_controller)
 
     async def _read_deletions(self) -> None:
-        self._take_deletions(set(await self._children(nodes.DELETE_TOPICS)))
+        self._take_deletions(set(await children_if_any(self._store, nodes.DELETE_TOPICS)))
 
     def _take_deletions(self, marked: set[str]) -> None:
         deleting = marked if self._may_delete else set()  # else a mark is a tool's, and means nothing
@@ -243,7 +243,7 @@ class ImageFeed:
             _call(self.on_deletions)
 
     async def _read_changes(self) -> None:
-        names = await self._children(CHANGES)
+        names = await children_if_any(self._store, CHANGES)
         new = sorted((sequence_of(name), name) for name in names if sequence_of(name) > self._last_change)
         if new and new[0][0] != self._last_change + 1:
             raise Gap
@@ -261,17 +261,13 @@ class ImageFeed:
                     await self.configs.read_entity(entity)
                 self._last_change = sequence
 
-    async def _children(self, path: str) -> list[str]:
-        try:
-            return await self._store.children(path)
-        except NoNode:
-            return []
-
     # Everything at once
 
     async def _read_everything(self) -> None:
         # The last notification first: what is notified while the rest is read is applied twice, to no effect.
-        last_change = max(map(sequence_of, await self._children(CHANGES)), default=self._last_change)
+        last_change = max(
+            map(sequence_of, await children_if_any(self._store, CHANGES)), default=self._last_change
+        )
         await self.configs.skip_changes()
         fresh = await ClusterImage.load(self._store)
         self._last_change = last_change

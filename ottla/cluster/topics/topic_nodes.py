@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import PartitionImage, TopicImage
 from ottla.metadata.nodes import PartitionState, TopicAssignment
-from ottla.metadata.stores.store import Create, Delete, Node, NodeStore, NoNode, Operation, Set
+from ottla.metadata.stores.store import (
+    Create,
+    Delete,
+    Node,
+    NodeStore,
+    Operation,
+    Set,
+    children_if_any,
+)
 
 
 def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionImage:
@@ -92,10 +100,7 @@ async def remove_topic_nodes(
     store: NodeStore, name: str, *, guard: Sequence[Operation] = (), last: Sequence[Operation] = ()
 ) -> None:
     """Delete all nodes of a topic. `guard` goes with every step, `last` with the one after which the topic is gone."""
-    try:
-        partitions = await store.children(nodes.partitions_path(name))
-    except NoNode:
-        partitions = []
+    partitions = await children_if_any(store, nodes.partitions_path(name))
     doomed = _all_paths(name, list(map(int, partitions)))
     found = await store.get_many(doomed)
     deletions = [Delete(path) for path, node in zip(doomed, found, strict=True) if node is not None]

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.coordinator.groups.classic.group_metadata import GroupMetadata
 from ottla.coordinator.groups.classic.members import Member
 from ottla.coordinator.groups.effects import MemberProtocol
-from ottla.coordinator.groups.offsets.offsets import NO_TOPIC_ID, CommittedOffset
+from ottla.coordinator.groups.offsets.committed_offsets import NO_TOPIC_ID, CommittedOffset
+
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.classic.group_metadata import GroupMetadata
 
 _OFFSET_AND_EPOCH = struct.Struct(">qi").unpack_from
 _INT64 = struct.Struct(">q").unpack_from

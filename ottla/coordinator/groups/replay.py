@@ -1,16 +1,16 @@
-"""Groups and offsets as the records of one `__consumer_offsets` partition tell them."""
+"""Rebuilds groups and offsets from the records of one `__consumer_offsets` partition."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.consumer.records import CONSUMER_KINDS, GROUP_METADATA, apply
 from ottla.coordinator.groups.consumer.state import ConsumerState
 from ottla.coordinator.groups.effects import GroupState
-from ottla.coordinator.groups.offsets.offsets import CommittedOffset, GroupOffsets
+from ottla.coordinator.groups.group import Group
+from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset, GroupOffsets
 from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.records import (
     GroupKey,
@@ -20,24 +20,16 @@ from ottla.coordinator.groups.records import (
     read_key,
     read_offset_value,
 )
+from ottla.coordinator.groups.share.group import ShareGroup
+from ottla.coordinator.groups.share.records import GROUP_METADATA as SHARE_GROUP_METADATA
+from ottla.coordinator.groups.share.records import SHARE_KINDS, ShareGroupState, apply_share
 from ottla.coordinator.runtime.record_codec import decode_key
-from ottla.coordinator.share.group import ShareGroup
-from ottla.coordinator.share.group_records import GROUP_METADATA as SHARE_GROUP_METADATA
-from ottla.coordinator.share.group_records import SHARE_KINDS, ShareGroupState, apply_share
 from ottla.protocol.group_records import GroupKey as AnyGroupKey
 from ottla.protocol.records import BatchHeader, Record
 
-log = logging.getLogger(__name__)
-
-_COMMIT_MARKER = 1
-
 
 class Replay:
-    """Fed with every batch in order; afterwards `groups` is what the coordinator had when it last wrote.
-
-    A record that cannot be read is named in the log and left out: one bad record must not take all the
-    groups of a partition with it.
-    """
+    """Takes every record in order; then `finish` returns the groups as the last coordinator had them."""
 
     def __init__(
         self,
@@ -59,17 +51,6 @@ class Replay:
         # The same keys come again and again.
         self._keys: dict[bytes, OffsetKey | GroupKey | None] = {}
 
-    def apply(self, header: BatchHeader, records: Sequence[Record]) -> None:
-        if header.is_control:
-            for record in records:
-                self._end_transaction(header.producer_id, record.key)
-            return
-        for record in records:
-            try:
-                self._apply_record(header, record)
-            except ValueError as error:
-                log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
-
     def pending_offsets(self) -> PendingOffsets:
         """Of the transactions that have not ended."""
         pending = PendingOffsets()
@@ -79,21 +60,21 @@ class Replay:
                 pending.add(producer_id, key, None if overtaken else offset)
         return pending
 
-    def finish(self) -> dict[str, ClassicGroup | ConsumerGroup | ShareGroup]:
+    def finish(self) -> dict[str, Group]:
         for group in self.groups.values():
             group.read_subscriptions()
-        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = dict(self.groups)
+        groups: dict[str, Group] = dict(self.groups)
         for group_id, state in self._states.items():
             consumer_group = groups[group_id] = self._new_consumer_group(group_id)
             consumer_group.offsets = self._offsets_of(group_id)
             consumer_group.load(state)
         for group_id, share_state in self._share_states.items():
             share_group = groups[group_id] = self._new_share_group(group_id)
-            share_group.state_now = share_state
             share_group.load(share_state)
         return groups
 
-    def _apply_record(self, header: BatchHeader, record: Record) -> None:
+    def apply(self, header: BatchHeader, record: Record) -> None:
+        """Raises ValueError for a record that cannot be read."""
         if record.key is None:
             raise ValueError("it has no key")
         value = record.value
@@ -118,9 +99,9 @@ class Replay:
                 self._positions[key] = record.offset
                 self._put_offset(key, offset)
 
-    def _end_transaction(self, producer_id: int, marker_key: bytes | None) -> None:
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         offsets = self._open.pop(producer_id, {})
-        if marker_key is None or int.from_bytes(marker_key[2:4], "big") != _COMMIT_MARKER:
+        if not commit:
             return
         for key, (position, offset) in offsets.items():
             if position > self._positions.get(key, -1):

@@ -6,6 +6,7 @@ without a value deletes.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -20,7 +21,6 @@ from ottla.protocol.group_records import (
     StateBatchValue,
 )
 
-SHARE_STATE_TOPIC = "__share_group_state"
 SNAPSHOT = 0
 UPDATE = 1
 SNAPSHOT_KEY = SNAPSHOT.to_bytes(2, "big")
@@ -63,9 +63,10 @@ class ShareState:
         self.delivery_complete = delivery_complete
 
 
-def coordinator_key(key: ShareKey, topic_id_text: str) -> str:
+def coordinator_key(key: ShareKey) -> str:
     """What decides on the partition of the state topic, and what FindCoordinator asks with."""
-    return f"{key.group_id}:{topic_id_text}:{key.partition}"
+    topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
+    return f"{key.group_id}:{topic_id}:{key.partition}"
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> KeyValue:

@@ -20,8 +20,6 @@ from ottla.protocol.codec import (
     string,
 )
 
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-
 _KEY_VERSION = 0
 _VALUE_VERSION = 1
 _VERSION = struct.Struct(">h")

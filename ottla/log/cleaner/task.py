@@ -17,6 +17,9 @@ from ottla.log.segments.swap import discard_cleaned
 
 logger = logging.getLogger(__name__)
 
+#: From this size on, a compaction in plain Python takes long enough to be worth a remark.
+_LARGE_BYTES = 16 << 20
+
 
 class CleanTask:
     """Swaps in each group that the worker has ready, as long as the log is still the one that the job was made for.
@@ -61,6 +64,8 @@ class CleanTask:
                 elif kind == "done" and not gone and self._is_same():
                     self.end_offset = event["latest_offset"] + 1
                     self._finish(event)
+                elif kind == "uncompiled":
+                    self._note_uncompiled(event["reason"])
         if self.end_offset is None:
             self._status.cancelled += 1
             logger.info("%s has changed while it was being compacted; it is begun again", job.directory)
@@ -98,6 +103,19 @@ class CleanTask:
             running.bytes_read = event["bytes_read"]
             running.records_read = event["records_read"]
             running.records_kept = event["records_kept"]
+
+    def _note_uncompiled(self, reason: str) -> None:
+        size = sum(self._sizes.values())
+        if size < _LARGE_BYTES or self._status.uncompiled is not None:
+            return
+        self._status.uncompiled = reason
+        logger.warning(
+            "Compacting %s-%d (%d MB) in plain Python, which is slow: %s. For compiled code, which is many times "
+            "faster, run: pip install 'ottla[server]'",
+            *self._running.name,
+            size >> 20,
+            reason,
+        )
 
     def _finish(self, event: dict[str, Any]) -> None:
         status = self._status

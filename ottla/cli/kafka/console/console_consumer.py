@@ -1,4 +1,4 @@
-"""`kafka-console-consumer`"""
+"""`kafka-console-consumer` and `kafka-console-share-consumer`"""
 
 from __future__ import annotations
 
@@ -7,80 +7,128 @@ import re
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
+from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
+from ottla.cli.jobs.messages import ConsumedMessage
+from ottla.cli.jobs.share_consume import Fate, ShareMember
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import add_printing, open_client, read_file
+from ottla.cli.kafka.client_properties import open_client, read_file
+from ottla.cli.kafka.console.console_producer import ensure_topic
+from ottla.cli.kafka.console.formatters import Formatter, formatter
+from ottla.client.admin.topics import topic_names
 
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
-    from ottla.cli.jobs.messages import ConsumedMessage
-    from ottla.cli.kafka.console.formatters import Formatter
-
-
-_RENAMED = (
-    ("--consumer-property", "--command-property"),
-    ("--consumer.config", "--command-config"),
-    ("--property", "--formatter-property"),
-)
 _TOGETHER = "Options {old} and {new} cannot be specified together."
 _DEPRECATED = "Option {old} is deprecated and will be removed in a future version. Use {new} instead."
 _LOOK_AGAIN = 0.5
-_RESETS = ("earliest", "latest", "none", "smallest", "largest")
+_EARLIEST = ("earliest", "smallest")
+_RESETS = (*_EARLIEST, "latest", "largest", "none")
 _ISOLATIONS = ("read_committed", "read_uncommitted")
+_SHARE_GROUP = "console-share-consumer"
+# When to end, and how messages are printed.
+_PRINTING = """
+    --max-messages N           end after so many messages
+    --timeout-ms MS            end when none came for so long
+    --property K=V*            older word for --formatter-property
+    --formatter-property K=V*  how messages are printed: print.timestamp, print.key, print.offset,
+                               print.delivery, print.epoch, print.partition, print.headers, print.value,
+                               key.separator, line.separator, headers.separator, null.literal,
+                               key.deserializer, value.deserializer, headers.deserializer
+    --formatter-config FILE    a file with them
+    --formatter CLASS          Kafka's name of it
+    --key-deserializer CLASS
+    --value-deserializer CLASS
+    --consumer-property K=V*   older word for --command-property
+    --command-property K=V*    a property of the consumer
+"""
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError(
-            "This tool helps to read data from Kafka topics and outputs it to standard output."
-        )
+@tool.entry_point()
+def main(argv: list[str]) -> int:
     args = _parser().options(argv)
     _check(args)
-    tool.renamed(args, *_RENAMED, said=_DEPRECATED, both=_TOGETHER)
-    from ottla.cli.kafka.console.formatters import formatter
-
-    printing = {
-        **read_file(args.formatter_config),
-        **tool.key_values([*args.property, *args.formatter_property]),
-    }
-    for option in ("key_deserializer", "value_deserializer"):
-        if getattr(args, option):
-            printing[option.replace("_", ".")] = getattr(args, option)
-    render = formatter(args.formatter, printing)
-    client, properties = open_client(
-        args, [*args.consumer_property, *args.command_property], "console-consumer"
+    renamed = (
+        ("--consumer-property", "--command-property"),
+        ("--consumer.config", "--command-config"),
+        ("--property", "--formatter-property"),
     )
+    tool.renamed(args, *renamed, said=_DEPRECATED, both=_TOGETHER)
+    printer = _Printer(args)
+    properties_given = [*args.consumer_property, *args.command_property]
+    client, properties = open_client(args, properties_given, "console-consumer")
     topics = _topics(client, args)
     if not topics:
         print("Processed a total of 0 messages", file=sys.stderr)
         return 0
-    from ottla.cli.jobs.consume import Consumption
+    return printer.run(Consumption(client, topics, _options(args, properties)), printer.print_batch)
 
-    return _print_all(Consumption(client, topics, _options(args, properties)), render, args)
+
+@tool.entry_point()
+def main_share(argv: list[str]) -> int:
+    args = _share_parser().options(argv)
+    if args.topic is None:
+        raise tool.UsageError("--topic is a required argument")
+    if args.reject and args.release:
+        raise tool.UsageError("At most one of --reject and --release may be specified.")
+    renamed = (
+        ("--property", "--formatter-property"),
+        ("--consumer-property", "--command-property"),
+        ("--consumer-config", "--command-config"),
+    )
+    tool.renamed(args, *renamed, said=_DEPRECATED, both=_TOGETHER)
+    printer = _Printer(args)
+    properties_given = [*args.consumer_property, *args.command_property]
+    client, properties = open_client(args, properties_given, _SHARE_GROUP)
+    group = _group(args, properties, "--consumer-config") or _SHARE_GROUP
+    ensure_topic(client, args.topic, f"ShareConsumer clientId={_SHARE_GROUP}")
+    member = ShareMember(client, group, args.topic, properties)
+    return printer.run(
+        _ShareConsumption(member, args.max_messages), lambda batch: printer.print_shared(batch, member)
+    )
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-console-consumer", "Print the messages of a topic.")
-    parser.add_servers(zookeeper=True)
-    parser.add_argument("--topic", help="the topic to consume")
-    parser.add_argument("--include", "--whitelist", metavar="REGEX", help="the topics to consume")
-    parser.add_argument("--partition", type=int, metavar="N", help="only this partition")
-    parser.add_argument("--offset", metavar="N|earliest|latest", help="where in the partition to begin")
-    parser.add_flag("--from-beginning", help="begin with the earliest message unless the group has an offset")
-    parser.add_argument("--group", help="the consumer group to join")
-    parser.add_argument("--isolation-level", default="read_uncommitted", help="or read_committed")
-    add_printing(parser)
-    parser.add_command_config("--consumer.config")
-    parser.add_flag("--skip-message-on-error", help="go on after a message that cannot be printed")
-    parser.add_flag("--enable-systest-events", help="print shutdown_complete at the end")
-    parser.add_flag("--new-consumer", help=argparse.SUPPRESS)
+    parser = tool.Parser(
+        "kafka-console-consumer", "Print the messages of a topic.", f"""
+        --bootstrap-server, --broker-list
+        --zookeeper
+        --topic TOPIC                 the topic to consume
+        --include, --whitelist REGEX  the topics to consume
+        --partition N                 only this partition
+        --offset N|earliest|latest    where in the partition to begin
+        --from-beginning              begin with the earliest message unless the group has an offset
+        --group GROUP                 the consumer group to join
+        --isolation-level ISOLATION_LEVEL  or read_committed
+        {_PRINTING}
+        --command-config, --consumer.config
+        --skip-message-on-error       go on after a message that cannot be printed
+        --enable-systest-events       print shutdown_complete at the end
+        --new-consumer                (hidden)
+        """,
+        without_any="This tool helps to read data from Kafka topics and outputs it to standard output.",
+    )  # fmt: skip
+    parser.set_defaults(max_messages=-1, timeout_ms=-1, formatter="DefaultMessageFormatter")
+    parser.set_defaults(isolation_level="read_uncommitted")
+    return parser
+
+
+def _share_parser() -> tool.Parser:
+    parser = tool.Parser(
+        "kafka-console-share-consumer", "Print the messages of a topic as a member of a share group.", f"""
+        --bootstrap-server, --broker-list
+        --topic TOPIC              the topic to consume
+        --group GROUP              the share group to join; {_SHARE_GROUP} unless it is given
+        --release                  give messages back to the group instead of accepting them
+        --reject                   reject messages instead of accepting them
+        --reject-message-on-error  reject a message that cannot be printed, and go on
+        {_PRINTING}
+        --command-config, --consumer-config
+        --enable-systest-events    print shutdown_complete at the end
+        """,
+    )  # fmt: skip
+    parser.set_defaults(max_messages=-1, timeout_ms=-1, formatter="DefaultMessageFormatter")
     return parser
 
 
@@ -89,17 +137,17 @@ def _check(args: argparse.Namespace) -> None:
         raise tool.UsageError("Exactly one of the following arguments is required: [topic], [include]")
     if args.partition is not None and args.topic is None:
         raise tool.UsageError("The topic is required when partition is specified.")
-    if args.offset is not None and args.partition is None:
-        raise tool.UsageError("The partition is required when offset is specified.")
-    if args.offset is not None and args.from_beginning:
-        raise tool.UsageError("Options from-beginning and offset cannot be specified together.")
-    if args.group is not None and args.partition is not None:
+    if args.group is not None and args.partition is not None and args.offset is None:
         raise tool.UsageError("Options group and partition cannot be specified together.")
-    if (
-        args.offset is not None
-        and args.offset.lower() not in ("earliest", "latest")
-        and not args.offset.isdecimal()
-    ):
+    if args.offset is None:
+        return
+    if args.partition is None:
+        raise tool.UsageError("The partition is required when offset is specified.")
+    if args.from_beginning:
+        raise tool.UsageError("Options from-beginning and offset cannot be specified together.")
+    if args.group is not None:
+        raise tool.UsageError("Options group and partition cannot be specified together.")
+    if args.offset.lower() not in ("earliest", "latest") and not args.offset.isdecimal():
         raise tool.UsageError(
             f"The provided offset value '{args.offset}' is incorrect. Valid values are 'earliest', 'latest', or a "
             "non-negative long."
@@ -108,12 +156,8 @@ def _check(args: argparse.Namespace) -> None:
 
 def _topics(client: Client, args: argparse.Namespace) -> list[str]:
     if args.topic is not None:
-        from ottla.cli.kafka.console.console_producer import ensure_topic
-
         ensure_topic(client, args.topic, "Consumer clientId=console-consumer")
         return [args.topic]
-    from ottla.cli.jobs.topics import topic_names
-
     try:
         pattern = re.compile(args.include.replace(",", "|"))
     except re.error:
@@ -121,22 +165,24 @@ def _topics(client: Client, args: argparse.Namespace) -> list[str]:
     # Topics may be created yet; Kafka's tool waits for them, too.
     deadline = time.monotonic() + args.timeout_ms / 1000
     while True:
-        topics = [name for name in topic_names(client) if pattern.fullmatch(name)]
+        topics = [name for name in topic_names(client.cluster) if pattern.fullmatch(name)]
         if topics or (args.timeout_ms >= 0 and time.monotonic() > deadline):
             return topics
         time.sleep(_LOOK_AGAIN)
 
 
-def _options(args: argparse.Namespace, properties: dict[str, str]) -> ConsumeOptions:
-    from ottla.cli.jobs.consume import ConsumeOptions
-
-    named = {name for name in (args.group, properties.pop("group.id", None)) if name}
-    if len(named) > 1:
+def _group(args: argparse.Namespace, properties: dict[str, str], config_option: str) -> str | None:
+    groups = {name for name in (args.group, properties.pop("group.id", None)) if name}
+    if len(groups) > 1:
         raise tool.UsageError(
             "The group ids provided in different places (directly using '--group', via '--consumer-property', or "
-            f"via '--consumer.config') do not match. Detected group ids: {', '.join(map(repr, sorted(named)))}"
+            f"via '{config_option}') do not match. Detected group ids: {', '.join(map(repr, sorted(groups)))}"
         )
-    group = None if args.partition is not None else next(iter(named), None)
+    return groups.pop() if groups else None
+
+
+def _options(args: argparse.Namespace, properties: dict[str, str]) -> ConsumeOptions:
+    group = _group(args, properties, "--consumer.config")
     isolation = properties.pop("isolation.level", args.isolation_level)
     if isolation not in _ISOLATIONS:
         raise tool.UsageError(
@@ -146,7 +192,7 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ConsumeOpt
     return ConsumeOptions(
         start=_start(args, properties),
         partitions=() if args.partition is None else (args.partition,),
-        group=group,
+        group=group if args.partition is None else None,
         max_messages=args.max_messages if args.max_messages >= 0 else None,
         isolation=isolation,
         properties=properties,
@@ -154,10 +200,8 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ConsumeOpt
 
 
 def _start(args: argparse.Namespace, properties: dict[str, str]) -> Start:
-    from ottla.cli.jobs.consume import Start
-
     reset = properties.pop("auto.offset.reset", None)
-    if args.from_beginning and reset not in (None, "earliest", "smallest"):
+    if args.from_beginning and reset not in (None, *_EARLIEST):
         raise tool.UsageError(
             f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
         )
@@ -166,53 +210,108 @@ def _start(args: argparse.Namespace, properties: dict[str, str]) -> Start:
             f"Invalid value {reset} for configuration auto.offset.reset: use one of earliest, latest, none."
         )
     if args.offset is not None and args.offset.isdecimal():
-        return Start(
-            "offset", int(args.offset), "earliest" if reset in ("earliest", "smallest") else "latest"
-        )
-    if args.from_beginning or reset in ("earliest", "smallest") or (args.offset or "").lower() == "earliest":
+        return Start("offset", int(args.offset), "earliest" if reset in _EARLIEST else "latest")
+    if args.from_beginning or reset in _EARLIEST or (args.offset or "").lower() == "earliest":
         return Start("earliest")
     return Start("latest")
 
 
-def _print_all(consumption: Consumption, render: Formatter, args: argparse.Namespace) -> int:
-    code = 0
+class _ShareConsumption:
+    """A member of a share group, used as `Consumption` is."""
 
-    def stop(number: int, _frame: object) -> None:
-        nonlocal code
-        code = 128 + number
-        consumption.stop()
+    def __init__(self, member: ShareMember, limit: int) -> None:
+        self._member = member
+        self._limit = limit
+        self._stopped = False
+        self.close = member.close
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    taken = 0
-    last = time.monotonic()
-    try:
-        for batch in consumption.batches():
-            if batch:
-                for message in batch:
-                    taken += 1
-                    _print_one(message, render, args.skip_message_on_error)
-                sys.stdout.buffer.flush()
-                last = time.monotonic()
-            elif args.timeout_ms >= 0 and (time.monotonic() - last) * 1000 >= args.timeout_ms:
-                break
-    finally:
-        consumption.close()
-        print(f"Processed a total of {taken} messages", file=sys.stderr, flush=True)
-        if args.enable_systest_events:
-            print("shutdown_complete", flush=True)
-    return code
+    def batches(self) -> Iterator[list[ConsumedMessage]]:
+        taken = 0
+        while not self._stopped and (self._limit < 0 or taken < self._limit):
+            batch = self._member.poll()
+            if self._limit >= 0:
+                batch = batch[: self._limit - taken]
+            taken += len(batch)
+            yield batch
+
+    def stop(self) -> None:
+        self._stopped = True
 
 
-def _print_one(message: ConsumedMessage, render: Formatter, skip: bool) -> None:
-    try:
-        sys.stdout.buffer.write(render(message))
-    except JobError as error:
-        if not skip:
-            raise
-        where = f"offset {message.offset} of partition {message.partition} of topic '{message.topic}'"
-        print(f"Error processing message, skipping this message: {where}: {error.message}", file=sys.stderr)
+class _Printer:
+    """Prints what is consumed until a limit, a timeout or a signal ends it."""
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        properties = {
+            **read_file(args.formatter_config),
+            **tool.key_values([*args.property, *args.formatter_property]),
+        }
+        for option in ("key_deserializer", "value_deserializer"):
+            if getattr(args, option):
+                properties[option.replace("_", ".")] = getattr(args, option)
+        self._render: Formatter = formatter(args.formatter, properties)
+        self._args = args
+        self._taken = 0
 
-if __name__ == "__main__":
-    main()
+    def run(
+        self, consumption: Consumption | _ShareConsumption, take: Callable[[list[ConsumedMessage]], None]
+    ) -> int:
+        code = 0
+
+        def stop(number: int, _frame: object) -> None:
+            nonlocal code
+            code = 128 + number
+            consumption.stop()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
+        timeout = self._args.timeout_ms
+        last = time.monotonic()
+        try:
+            for batch in consumption.batches():
+                if batch:
+                    take(batch)
+                    last = time.monotonic()
+                elif timeout >= 0 and (time.monotonic() - last) * 1000 >= timeout:
+                    break
+        finally:
+            consumption.close()
+            print(f"Processed a total of {self._taken} messages", file=sys.stderr, flush=True)
+            if self._args.enable_systest_events:
+                print("shutdown_complete", flush=True)
+        return code
+
+    def print_batch(self, batch: list[ConsumedMessage]) -> None:
+        for message in batch:
+            self._taken += 1
+            try:
+                sys.stdout.buffer.write(self._render(message))
+            except JobError as error:
+                if not self._args.skip_message_on_error:
+                    raise
+                where = f"offset {message.offset} of partition {message.partition} of topic '{message.topic}'"
+                print(
+                    f"Error processing message, skipping this message: {where}: {error.message}",
+                    file=sys.stderr,
+                )
+        sys.stdout.buffer.flush()
+
+    def print_shared(self, batch: list[ConsumedMessage], member: ShareMember) -> None:
+        """Print first, then decide: a message that was not printed is delivered to another member."""
+        fate: Fate = "reject" if self._args.reject else "release" if self._args.release else "accept"
+        lines: list[bytes] = []
+        fates: list[tuple[ConsumedMessage, Fate]] = []
+        for message in batch:
+            try:
+                lines.append(self._render(message))
+                fates.append((message, fate))
+            except JobError as error:
+                if not self._args.reject_message_on_error:
+                    raise
+                print(f"Error processing message, rejecting this message: {error.message}", file=sys.stderr)
+                fates.append((message, "reject"))
+        sys.stdout.buffer.write(b"".join(lines))
+        sys.stdout.buffer.flush()
+        for message, decided in fates:
+            member.decide(message, decided)
+        self._taken += len(batch)

@@ -6,16 +6,14 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError, TopicNotFound
+from ottla.cli.jobs.produce import ProduceOptions, Production
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client, read_file
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.jobs.produce import ProduceOptions
+from ottla.cli.kafka.client_properties import open_client, read_file
+from ottla.cli.kafka.console.line_reader import LineReader
+from ottla.protocol.errors import ErrorCode
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _ACKS = ("all", "-1", "0", "1")
@@ -30,13 +28,8 @@ _TOGETHER = "Options {new} and {old} cannot be specified together."
 _DEPRECATED = "Warning: {old} is deprecated and will be removed in a future version. Use {new} instead."
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError("This tool helps to read data from standard input and publish it to Kafka.")
+@tool.entry_point()
+def main(argv: list[str]) -> int:
     args = _parser().options(argv)
     tool.required(args, "topic")
     tool.renamed(args, *_RENAMED, said=_DEPRECATED, both=_TOGETHER)
@@ -53,9 +46,6 @@ def run(argv: list[str]) -> int | None:
         )
     if args.line_reader.rpartition(".")[2].rpartition("$")[2] != "LineMessageReader":
         raise tool.UsageError(f"There is no line reader '{args.line_reader}': lines are read by {_READER}.")
-    from ottla.cli.jobs.produce import Production
-    from ottla.cli.kafka.console.line_reader import LineReader
-
     reading = {
         **read_file(args.reader_config),
         **tool.key_values([*args.property, *args.reader_property]),
@@ -83,53 +73,46 @@ def run(argv: list[str]) -> int | None:
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-console-producer", "Send each line of the standard input as a message.")
-    parser.add_servers()
-    parser.add_argument("--topic", help="the topic to produce to")
+    parser = tool.Parser(
+        "kafka-console-producer", "Send each line of the standard input as a message.", """
+        --bootstrap-server, --broker-list
+        --topic TOPIC                       the topic to produce to
+        """,
+        without_any="This tool helps to read data from standard input and publish it to Kafka.",
+    )  # fmt: skip
     parser.add_argument(
         "--compression-codec", nargs="?", const="gzip", default="none", help=f"one of {', '.join(_CODECS)}"
     )
-    parser.add_argument("--request-required-acks", default="-1", metavar="ACKS", help="0, 1 or all")
-    parser.add_argument(
-        "--timeout", type=int, default=5, metavar="MS", help="how long messages wait for others"
+    parser.add_options(
+        """
+        --request-required-acks ACKS        0, 1 or all
+        --timeout MS                        how long messages wait for others
+        --batch-size BYTES                  the size of a batch
+        --message-send-max-retries N        how often to send again
+        --retry-backoff-ms MS               the pause before sending again
+        --request-timeout-ms MS             how long a broker may take
+        --sync                              wait for each message before the next is sent
+        --property K=V*                     older word for --reader-property
+        --reader-property K=V*              how lines are read: parse.key, key.separator, parse.headers,
+                                            headers.delimiter, headers.separator, headers.key.separator,
+                                            ignore.error, null.marker
+        --reader-config FILE                a file with them
+        --producer-property K=V*            older word for --command-property
+        --command-property K=V*             a property of the producer
+        --command-config, --producer.config
+        --max-block-ms MS                   how long to wait for a topic to be there
+        --max-memory-bytes BYTES            of messages that wait to be sent
+        --max-partition-memory-bytes BYTES  older word for --batch-size
+        --metadata-expiry-ms MS             how often leaders are asked for
+        --socket-buffer-size BYTES          of the connection's sending side
+        --line-reader CLASS                 Kafka's name of what reads lines
+        """
     )
-    parser.add_argument("--batch-size", type=int, metavar="BYTES", help="the size of a batch")
-    parser.add_argument("--message-send-max-retries", type=int, metavar="N", help="how often to send again")
-    parser.add_argument("--retry-backoff-ms", type=int, metavar="MS", help="the pause before sending again")
-    parser.add_argument("--request-timeout-ms", type=int, metavar="MS", help="how long a broker may take")
-    parser.add_flag("--sync", help="wait for each message before the next is sent")
-    parser.add_many("--property", metavar="K=V", help="older word for --reader-property")
-    parser.add_many("--reader-property", metavar="K=V", help=(
-        "how lines are read: parse.key, key.separator, parse.headers,\n"
-        "headers.delimiter, headers.separator, headers.key.separator,\nignore.error, null.marker"))  # fmt: skip
-    parser.add_argument("--reader-config", type=Path, metavar="FILE", help="a file with them")
-    parser.add_many("--producer-property", metavar="K=V", help="older word for --command-property")
-    parser.add_many("--command-property", metavar="K=V", help="a property of the producer")
-    parser.add_command_config("--producer.config")
-    parser.add_argument(
-        "--max-block-ms", type=int, metavar="MS", help="how long to wait for a topic to be there"
-    )
-    parser.add_argument(
-        "--max-memory-bytes", type=int, metavar="BYTES", help="of messages that wait to be sent"
-    )
-    parser.add_argument(
-        "--max-partition-memory-bytes", type=int, metavar="BYTES", help="older word for --batch-size"
-    )
-    parser.add_argument(
-        "--metadata-expiry-ms", type=int, metavar="MS", help="how often leaders are asked for"
-    )
-    parser.add_argument(
-        "--socket-buffer-size", type=int, metavar="BYTES", help="of the connection's sending side"
-    )
-    parser.add_argument(
-        "--line-reader", default=_READER, metavar="CLASS", help="Kafka's name of what reads lines"
-    )
+    parser.set_defaults(request_required_acks="-1", timeout=5, line_reader=_READER)
     return parser
 
 
 def _options(args: argparse.Namespace, properties: dict[str, str]) -> ProduceOptions:
-    from ottla.cli.jobs.produce import ProduceOptions
-
     acks = properties.pop("acks", args.request_required_acks)
     if acks not in _ACKS:
         raise tool.UsageError(
@@ -172,14 +155,12 @@ def _lines() -> Iterator[bytes]:
 
 def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATION_SECONDS) -> None:
     """Let the broker create the topic if it does so on its own, with the warning that Kafka's clients give."""
-    from ottla.protocol.errors import ErrorCode
-
     deadline = time.monotonic() + patience
     warned = False
     attempt = 0
     while True:
         attempt += 1
-        [found] = client.brokers.metadata([topic], create=True).topics
+        [found] = client.cluster.metadata([topic], create=True).topics
         error = ErrorCode(found.error_code)
         if error == ErrorCode.NONE and all(partition.leader_id >= 0 for partition in found.partitions):
             return
@@ -194,16 +175,14 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
         if not warned:
             warned = True
             name = "LEADER_NOT_AVAILABLE" if error == ErrorCode.NONE else error.name
-            moment = time.strftime("%Y-%m-%d %H:%M:%S")
             print(
-                f"[{moment},000] WARN [{who}] Error while fetching metadata with correlation id {attempt} : "
-                f"{{{topic}={name}}} (org.apache.kafka.clients.NetworkClient)",
+                tool.log_line(
+                    "WARN",
+                    f"[{who}] Error while fetching metadata with correlation id {attempt} : {{{topic}={name}}} "
+                    "(org.apache.kafka.clients.NetworkClient)",
+                ),
                 file=sys.stderr,
             )
         if time.monotonic() > deadline:
             raise TopicNotFound(topic)
         time.sleep(0.1)
-
-
-if __name__ == "__main__":
-    main()

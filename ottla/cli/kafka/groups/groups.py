@@ -9,7 +9,7 @@ from ottla.cli.kafka import tool
 from ottla.cli.kafka.java_order import hash_map_order
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.all_groups import AnyGroup
+    from ottla.client.admin.groups import GroupListing
 
 _TYPES = ("classic", "consumer", "share", "streams")
 
@@ -31,9 +31,9 @@ def run(argv: list[str]) -> int | None:
     args = parser.options(argv)
     _check(args)
     client = tool.connect(args)
-    from ottla.cli.jobs.all_groups import list_groups
+    from ottla.client.admin.groups import list_groups
 
-    groups = {each.group: each for each in list_groups(client) if _wanted(each, args)}
+    groups = {each.group: each for each in list_groups(client.cluster) if _wanted(each, args)}
     rows = [
         (each.group, each.type, each.protocol) for name in hash_map_order(groups) for each in (groups[name],)
     ]
@@ -57,7 +57,7 @@ def _check(args: argparse.Namespace) -> None:
                 raise tool.UsageError(f'Option "[{chosen}]" can\'t be used with option "[{name}]"')
 
 
-def _wanted(group: AnyGroup, args: argparse.Namespace) -> bool:
+def _wanted(group: GroupListing, args: argparse.Namespace) -> bool:
     if args.consumer:
         return group.type == "Consumer" or group.protocol in ("consumer", "")
     if args.share or args.streams:

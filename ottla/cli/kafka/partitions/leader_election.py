@@ -67,9 +67,9 @@ def run(argv: list[str]) -> int | None:
 
 def elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -> int:
     """Hold the election and say what came of it."""
-    from ottla.cli.jobs.leader_election import elect_leaders
+    from ottla.client.admin.reassignments import elect_leaders
 
-    outcome = elect_leaders(client, _TYPES[kind], partitions)
+    outcome = elect_leaders(client.cluster, _TYPES[kind], partitions)
     kind = kind.upper()
     names: dict[str, list[str]] = {"NONE": [], "ELECTION_NOT_NEEDED": []}
     for partition, (error, _) in outcome.items():

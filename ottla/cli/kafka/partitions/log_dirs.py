@@ -27,11 +27,11 @@ def run(argv: list[str]) -> int | None:
     parser.add_argument("--broker-list", default="", metavar="0,1", help="only these brokers")
     args = parser.options(argv)
     tool.required(args, "bootstrap-server", "describe")
-    from ottla.cli.jobs.log_dirs import describe_log_dirs
+    from ottla.client.admin.log_dirs import describe_log_dirs
 
     client = tool.connect(args)
     topics = [name for name in args.topic_list.split(",") if name]
-    known = list(client.brokers.nodes())
+    known = list(client.cluster.nodes())
     try:
         named = [int(number) for number in args.broker_list.split(",") if number]
     except ValueError:
@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int | None:
             f"Current existent brokers: {', '.join(map(str, known))}"
         )
     print("Querying brokers for log directories information")
-    described = [(broker, describe_log_dirs(client, broker, topics)) for broker in brokers]
+    described = [(broker, describe_log_dirs(client.cluster, broker, topics)) for broker in brokers]
     print(f"Received log directory information from brokers {','.join(map(str, brokers))}")
     document: dict[str, Any] = {
         "brokers": [

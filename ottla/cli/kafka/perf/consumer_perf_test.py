@@ -1,39 +1,32 @@
-"""`kafka-consumer-perf-test`"""
+"""`kafka-consumer-perf-test` and `kafka-share-consumer-perf-test`"""
 
 from __future__ import annotations
 
 import argparse
 import random
+import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.errors import from_kafka
+from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.jobs.share_consume import polled
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.perf.date_format import DATE_FORMAT, date_format
-from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.client_properties import open_client
+from ottla.cli.kafka.perf.measurement import DATE_FORMAT, MB, date_format, print_metrics
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, Message, ShareConsumer
 
-_MB = 1024 * 1024
-_HEADER = (
-    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, "
-    "fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
+_COLUMNS = (
+    "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "
+    "fetch.nMsg.sec"
 )
-_DETAILED_HEADER = (
-    "time, threadId, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, "
-    "fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
-)
+_SHARE_COLUMNS = "data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms"
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError("This tool is used to verify the consumer performance.")
+@tool.entry_point()
+def main(argv: list[str]) -> None:
     args = _parser().options(argv)
     if (args.num_records is None) == (args.messages is None):
         raise tool.UsageError("Exactly one of the following arguments is required: [messages], [num-records]")
@@ -44,7 +37,7 @@ def run(argv: list[str]) -> int | None:
     )
     args.num_records = args.messages if args.num_records is None else args.num_records
     tool.renamed(args, ("--consumer.config", "--command-config"), said=tool.DEPRECATED)
-    write_time = date_format(args.date_format)
+    date_format(args.date_format)  # refuse a wrong one before anything is opened
     client, properties = open_client(args, args.command_property, "perf-consumer-client")
     consumer = client.consumer(
         {
@@ -60,55 +53,122 @@ def run(argv: list[str]) -> int | None:
         }
     )
     if not args.hide_header:
-        print(_DETAILED_HEADER if args.show_detailed_stats else _HEADER)
-    measurement = _Measurement(consumer, args, write_time)
+        print(f"{'time, threadId' if args.show_detailed_stats else 'start.time, end.time'}, {_COLUMNS}")
+    measurement = _Measurement(consumer, args)
     measurement.run()
     if args.print_metrics:
-        from ottla.cli.kafka.perf.producer_perf_test import print_metrics
-
         kind = "consumer-fetch-manager-metrics"
         print_metrics(measurement.metrics(), client.properties["client.id"], kind)
-    return 0
+
+
+@tool.entry_point()
+def main_share(argv: list[str]) -> None:
+    args = _share_parser().options(argv)
+    if args.topic is None:
+        raise tool.missing("topic")
+    if args.num_records is None:
+        raise tool.UsageError("The option --num-records is required.")
+    if args.threads < 1 or args.reporting_interval < 1:
+        raise tool.UsageError("--threads and --reporting-interval must be at least 1.")
+    client, properties = open_client(args, args.command_property, "perf-share-consumer-client")
+    if not args.hide_header:
+        print(f"start.time, end.time, {_SHARE_COLUMNS}", flush=True)
+    members = []
+    for number in range(1, args.threads + 1):
+        name = client.properties["client.id"] + (f"-{number}" if args.threads > 1 else "")
+        consumer = client.share_consumer(
+            {
+                "client.id": name,
+                "check.crcs": False,
+                "fetch.max.bytes": args.fetch_size,
+                "socket.receive.buffer.bytes": args.socket_buffer_size,
+                **properties,
+                "group.id": args.group,
+            }
+        )
+        members.append(_ShareMember(consumer, name, number))
+    _ShareMeasurement(members, args).run()
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-consumer-perf-test", "Measure how fast records can be consumed.")
-    parser.add_servers()
-    parser.add_argument("--topic", help="the topic to consume")
-    parser.add_argument("--include", metavar="REGEX", help="the topics to consume")
-    parser.add_argument("--num-records", type=int, metavar="N", help="how many")
-    parser.add_argument("--messages", type=int, metavar="N", help="older word for --num-records")
-    parser.add_argument(
-        "--group", default=f"perf-consumer-{random.randrange(100_000)}", help="the consumer group"
-    )
-    parser.add_argument(
-        "--timeout", type=int, default=10_000, metavar="MS", help="give up after so long without any"
-    )
-    parser.add_argument(
-        "--fetch-size", type=int, default=_MB, metavar="BYTES", help="how much one fetch may return"
-    )
-    parser.add_flag("--from-latest", help="begin with what comes from now on")
-    parser.add_flag("--hide-header", help="print figures only")
-    parser.add_flag("--show-detailed-stats", help="a line for every --reporting-interval")
-    parser.add_argument("--reporting-interval", type=int, default=5000, metavar="MS", help="how often")
-    parser.add_many(
-        "--command-property", "--consumer-property", metavar="K=V", help="a property of the consumer"
-    )
-    parser.add_command_config("--consumer.config")
-    parser.add_flag("--print-metrics", help="print what the consumer counted, too")
-    parser.add_argument("--date-format", default=DATE_FORMAT, metavar="FORMAT", help="in Java's letters")
-    parser.add_argument(
-        "--socket-buffer-size", type=int, default=2 * _MB, metavar="BYTES", help="of the receiving side"
-    )
+    parser = tool.Parser(
+        "kafka-consumer-perf-test", "Measure how fast records can be consumed.", """
+        --bootstrap-server, --broker-list
+        --topic TOPIC               the topic to consume
+        --include REGEX             the topics to consume
+        --num-records N             how many
+        --messages N                older word for --num-records
+        --group GROUP               the consumer group
+        --timeout MS                give up after so long without any
+        --fetch-size BYTES          how much one fetch may return
+        --from-latest               begin with what comes from now on
+        --hide-header               print figures only
+        --show-detailed-stats       a line for every --reporting-interval
+        --reporting-interval MS     how often
+        --command-property, --consumer-property K=V*  a property of the consumer
+        --command-config, --consumer.config
+        --print-metrics             print what the consumer counted, too
+        --date-format FORMAT        in Java's letters
+        --socket-buffer-size BYTES  of the receiving side
+        """,
+        without_any="This tool is used to verify the consumer performance.",
+    )  # fmt: skip
+    _set_defaults(parser, f"perf-consumer-{random.randrange(100_000)}")
     return parser
 
 
+def _share_parser() -> tool.Parser:
+    parser = tool.Parser(
+        "kafka-share-consumer-perf-test", "Measure how fast a share group can consume records.", """
+        --bootstrap-server, --broker-list
+        --topic TOPIC                the topic to consume
+        --num-records, --messages N  how many
+        --group GROUP                the share group
+        --threads N                  how many members
+        --timeout MS                 give up after so long without any
+        --fetch-size BYTES           how much one fetch may return
+        --socket-buffer-size BYTES
+        --hide-header                print figures only
+        --show-detailed-stats        a line for every --reporting-interval
+        --show-consumer-stats        a line for every member
+        --reporting-interval MS      how often
+        --command-property K=V*      a property of the consumer
+        --command-config, --consumer.config
+        --print-metrics              taken, and prints none: the client tells none
+        --date-format FORMAT         in Java's letters
+        """,
+    )  # fmt: skip
+    _set_defaults(parser, "perf-share-consumer")
+    parser.set_defaults(threads=1)
+    return parser
+
+
+def _set_defaults(parser: tool.Parser, group: str) -> None:
+    parser.set_defaults(
+        group=group,
+        timeout=10_000,
+        fetch_size=MB,
+        reporting_interval=5000,
+        date_format=DATE_FORMAT,
+        socket_buffer_size=2 * MB,
+    )
+
+
+def _size(message: Message[Any, Any]) -> int:
+    return len(message.key() or b"") + len(message.value() or b"")
+
+
+def _warn_of_timeout(milliseconds: int) -> None:
+    print(
+        "WARNING: Exiting before consuming the expected number of records: timeout "
+        f"({milliseconds} ms) exceeded. You can use the --timeout option to increase the timeout."
+    )
+
+
 class _Measurement:
-    def __init__(
-        self, consumer: Consumer, args: argparse.Namespace, write_time: Callable[[float], str]
-    ) -> None:
+    def __init__(self, consumer: Consumer, args: argparse.Namespace) -> None:
         self._consumer = consumer
-        self._stamp = write_time
+        self._stamp = date_format(args.date_format)
         self._seconds = 0.0
         self._args = args
         self._joining_since: float | None = None
@@ -131,14 +191,11 @@ class _Measurement:
                 if error is not None:
                     raise from_kafka(error, f"Topic '{message.topic() or args.topic}'")
                 self._records += 1
-                self._bytes += len(message.value() or b"") + len(message.key() or b"")
+                self._bytes += _size(message)
             if messages:
                 last = now
             elif (now - last) * 1000 > args.timeout:
-                print(
-                    "WARNING: Exiting before consuming the expected number of records: timeout "
-                    f"({args.timeout} ms) exceeded. You can use the --timeout option to increase the timeout."
-                )
+                _warn_of_timeout(args.timeout)
                 break
             if args.show_detailed_stats and (now - reported) * 1000 >= args.reporting_interval:
                 self._print_progress(now, now - reported, before)
@@ -149,7 +206,7 @@ class _Measurement:
             self._print_total(began, time.time())
 
     def metrics(self) -> dict[str, float]:
-        """Those of Kafka's consumer that can be told from what was taken."""
+        """Those of Kafka's consumer that follow from what was consumed."""
         return {
             "bytes-consumed-rate": self._bytes / self._seconds,
             "bytes-consumed-total": self._bytes,
@@ -166,9 +223,9 @@ class _Measurement:
         self._joining_since = time.time()
 
     def _print_progress(self, now: float, seconds: float, before: tuple[int, int]) -> None:
-        records, size = self._records - before[0], (self._bytes - before[1]) / _MB
+        records, size = self._records - before[0], (self._bytes - before[1]) / MB
         print(
-            f"{self._stamp(now)}, 0, {self._bytes / _MB:.4f}, {size / seconds:.4f}, {self._records}, "
+            f"{self._stamp(now)}, 0, {self._bytes / MB:.4f}, {size / seconds:.4f}, {self._records}, "
             f"{records / seconds:.4f}, 0, {round(seconds * 1000)}, {size / seconds:.4f}, {records / seconds:.4f}",
             flush=True,
         )
@@ -177,7 +234,7 @@ class _Measurement:
         seconds = ended - began
         joining = round(self._joining_ms)
         fetching = max(round(seconds * 1000) - joining, 1)
-        size = self._bytes / _MB
+        size = self._bytes / MB
         print(
             f"{self._stamp(began)}, {self._stamp(ended)}, {size:.4f}, {size / seconds:.4f}, {self._records}, "
             f"{self._records / seconds:.4f}, {joining}, {fetching}, {size / fetching * 1000:.4f}, "
@@ -185,5 +242,90 @@ class _Measurement:
         )
 
 
-if __name__ == "__main__":
-    main()
+@dataclass(slots=True)
+class _ShareMember:
+    """Used by one thread, and looked at when that has ended."""
+
+    consumer: ShareConsumer
+    name: str
+    number: int
+    records: int = 0
+    size: int = 0
+
+
+class _ShareMeasurement:
+    def __init__(self, members: list[_ShareMember], args: argparse.Namespace) -> None:
+        self._members = members
+        self._args = args
+        self._stamp = date_format(args.date_format)
+        self._left = args.num_records
+        self._lock = threading.Lock()
+        self._failure: JobError | None = None
+
+    def run(self) -> None:
+        args, members = self._args, self._members
+        for member in members:
+            member.consumer.subscribe([args.topic])
+        threads = [threading.Thread(target=self._consume, args=(member,), daemon=True) for member in members]
+        began = time.time()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        ended = time.time()
+        if self._failure is not None:
+            raise self._failure
+        if args.show_consumer_stats:
+            for member in members:
+                figures = self._figures(began, ended, member.records, member.size)
+                print(
+                    f"Share consumer {member.number} having client id {member.name} consumption metrics- {figures}"
+                )
+        if self._left > 0:
+            _warn_of_timeout(args.timeout)
+        for member in members:
+            member.consumer.commit_sync()
+        records, size = (sum(getattr(each, name) for each in members) for name in ("records", "size"))
+        print(self._figures(began, ended, records, size), flush=True)
+        for member in members:
+            member.consumer.close()
+
+    def _consume(self, member: _ShareMember) -> None:
+        args = self._args
+        last = reported = time.time()
+        before = (0, 0)
+        try:
+            while self._left > 0 and self._failure is None and (time.time() - last) * 1000 <= args.timeout:
+                messages = polled(member.consumer, args.topic, 0.1)
+                now = time.time()
+                if not messages:
+                    continue
+                last = now
+                member.records += len(messages)
+                member.size += sum(map(_size, messages))
+                with self._lock:
+                    self._left -= len(messages)
+                if args.show_detailed_stats and (now - reported) * 1000 >= args.reporting_interval:
+                    self._print_progress(member, reported, now, before)
+                    reported, before = now, (member.records, member.size)
+        except JobError as error:
+            self._failure = error
+
+    def _print_progress(
+        self, member: _ShareMember, began: float, now: float, before: tuple[int, int]
+    ) -> None:
+        seconds = now - began
+        records, size = member.records - before[0], (member.size - before[1]) / MB
+        print(
+            f"{self._stamp(began)}, {self._stamp(now)}, {member.size / MB:.4f}, {size / seconds:.4f}, "
+            f"{records / seconds:.4f}, {member.records}, {round(seconds * 1000)} for share consumer {member.number}",
+            flush=True,
+        )
+
+    def _figures(self, began: float, ended: float, records: int, size: int) -> str:
+        seconds = max(ended - began, 0.001)
+        megabytes = size / MB
+        return (
+            f"{self._stamp(began)}, {self._stamp(ended)}, {megabytes:.4f}, {megabytes / seconds:.4f}, "
+            f"{records / seconds:.4f}, {records}, {round(seconds * 1000)}"
+        )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import string
 import time
 from typing import TYPE_CHECKING, Any
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.client_properties import open_client
+from ottla.cli.kafka.perf.measurement import letters
+from ottla.client.admin.offsets import latest_offsets
+from ottla.client.admin.topics import create_topic, partitions_of, topic_names
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
-
-    from ottla.cli.client import Client
 
 _POLL_SECONDS = 60.0
 _PROGRESS = 1000
@@ -25,15 +25,12 @@ _DEPRECATED = (
 )
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> None:
     args = _parser().parse_args(_with_names(argv))
     for name in _POSITIONAL:
         if getattr(args, name[2:].replace("-", "_")) is None:
-            raise tool.UsageError(f'Missing required argument "[{name[2:]}]"')
+            raise tool.missing(name[2:])
     if args.producer_acks not in ("1", "all"):
         raise tool.UsageError(
             "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement. "
@@ -55,12 +52,12 @@ def run(argv: list[str]) -> int | None:
     )
     latencies = []
     for number in range(args.num_records):
-        key = _letters(args.record_key_size) if args.record_key_size else None
-        value = _letters(args.record_size)
+        key = letters(args.record_key_size) if args.record_key_size else None
+        value = letters(args.record_size)
         headers: list[tuple[str, str | bytes | None]] = [
             (
-                _letters(args.record_header_key_size).decode(),
-                None if args.record_header_size == -1 else _letters(args.record_header_size),
+                letters(args.record_header_key_size).decode(),
+                None if args.record_header_size == -1 else letters(args.record_header_size),
             )
             for _ in range(args.num_headers)
         ]
@@ -77,23 +74,24 @@ def run(argv: list[str]) -> int | None:
         latencies.append(elapsed)
     consumer.close()
     _print_results(latencies)
-    return 0
 
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        "kafka-e2e-latency", "Measure how long a record takes from a producer to a consumer."
-    )
-    parser.add_servers()
-    parser.add_argument("--topic", help="the topic to use; created if it is not there")
-    parser.add_argument("--num-records", type=int, metavar="N", help="how many records, one after the other")
-    parser.add_argument("--producer-acks", metavar="1|all", help="who has to acknowledge a record")
-    parser.add_argument("--record-size", type=int, metavar="BYTES", help="how large each of them is")
-    parser.add_argument("--record-key-size", type=int, default=0, metavar="BYTES", help="0: no key")
-    parser.add_argument("--num-headers", type=int, default=0, metavar="N", help="headers of each record")
-    parser.add_argument("--record-header-key-size", type=int, default=0, metavar="BYTES")
-    parser.add_argument("--record-header-size", type=int, default=0, metavar="BYTES", help="-1: null")
-    parser.add_command_config()
+        "kafka-e2e-latency", "Measure how long a record takes from a producer to a consumer.", """
+        --bootstrap-server, --broker-list
+        --topic TOPIC                   the topic to use; created if it is not there
+        --num-records N                 how many records, one after the other
+        --producer-acks 1|all           who has to acknowledge a record
+        --record-size BYTES             how large each of them is
+        --record-key-size BYTES         0: no key
+        --num-headers N                 headers of each record
+        --record-header-key-size BYTES
+        --record-header-size BYTES      -1: null
+        --command-config
+        """,
+    )  # fmt: skip
+    parser.set_defaults(record_key_size=0, num_headers=0, record_header_key_size=0, record_header_size=0)
     return parser
 
 
@@ -122,14 +120,11 @@ def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consume
     """It reads every partition from its present end on."""
     from confluent_kafka import TopicPartition
 
-    from ottla.cli.jobs.offsets import latest_offsets
-    from ottla.cli.jobs.topics import create_topic, partitions_of, topic_names
-
-    if topic not in topic_names(client, include_internal=True):
+    if topic not in topic_names(client.cluster, include_internal=True):
         print(
             f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1'
         )
-        create_topic(client, topic, partitions=1, replication_factor=1)
+        create_topic(client.cluster, topic, partitions=1, replication_factor=1)
     consumer = client.consumer(
         {
             "group.id": f"test-group-{time.time_ns() // 1_000_000}",
@@ -139,7 +134,7 @@ def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consume
             **properties,
         }
     )
-    ends = latest_offsets(client, partitions_of(client, [topic]))
+    ends = latest_offsets(client.cluster, partitions_of(client.cluster, [topic]))
     consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in ends.items()])
     return consumer
 
@@ -163,17 +158,9 @@ def _check(consumer: Consumer, key: bytes | None, value: bytes, headers: list[An
         raise JobError("The message headers read did not match the message headers sent")
 
 
-def _letters(length: int) -> bytes:
-    return "".join(random.choices(string.ascii_uppercase, k=length)).encode()
-
-
 def _print_results(nanoseconds: list[int]) -> None:
     count = len(nanoseconds)
     print(f"Avg latency: {sum(nanoseconds) / count / 1_000_000:.4f} ms")
     ordered = sorted(each // 1_000_000 for each in nanoseconds)
     p50, p99, p999 = (ordered[int(count * part)] for part in (0.5, 0.99, 0.999))
     print(f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,27 +6,23 @@ import argparse
 import random
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client
+from ottla.cli.kafka.client_properties import open_client
+from ottla.cli.kafka.perf.measurement import MB, letters, print_metrics
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
-_MB = 1024 * 1024
 _DEFAULT_TRANSACTION_MS = 3000
 _RENAMED = (("--producer-props", "--command-property"), ("--producer.config", "--command-config"))
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> None:
     args = _parser().parse_args(argv)
     tool.renamed(args, *_RENAMED, said=tool.DEPRECATED)
     if not args.topic or args.num_records is None:
@@ -50,7 +46,6 @@ def run(argv: list[str]) -> int | None:
         properties["transactional.id"] = args.transactional_id or properties.get(
             "transactional.id", f"performance-producer-{uuid4()}"
         )
-    client_id = client.properties["client.id"]
     producer = client.producer(
         {
             "partitioner": "murmur2_random",
@@ -99,54 +94,33 @@ def run(argv: list[str]) -> int | None:
     if stats.steady_since is not None:
         stats.print_steady(ended - stats.steady_since)
     if args.print_metrics:
-        print_metrics(stats.metrics(ended - began), client_id)
+        print_metrics(stats.metrics(ended - began), client.properties["client.id"], "producer-metrics")
     if stats.error is not None:
         raise JobError(f"{stats.failed} records were not delivered: {stats.error}")
-    return 0
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-producer-perf-test", "Measure how fast records can be produced.")
-    parser.add_servers()
-    parser.add_argument("--topic", help="the topic to produce to")
-    parser.add_argument("--num-records", type=int, metavar="N", help="how many records")
-    parser.add_argument("--record-size", type=int, metavar="BYTES", help="how large each of them is")
-    parser.add_argument(
-        "--payload-file", type=Path, metavar="FILE", help="take records at random from this file"
-    )
-    parser.add_argument("--payload-delimiter", default="\\n", help="what is between them")
-    parser.add_flag("--payload-monotonic", help="records are 0, 1, 2, …")
-    parser.add_argument(
-        "--throughput", type=float, default=-1, metavar="N", help="records per second; -1: all"
-    )
-    parser.add_argument(
-        "--producer-props",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="K=V",
-        help="properties of the producer",
-    )
-    parser.add_argument(
-        "--command-property",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="K=V",
-        help="properties of the producer",
-    )
-    parser.add_command_config("--producer.config")
-    parser.add_flag("--print-metrics", help="print what the producer counted, too")
-    parser.add_argument("--transactional-id", metavar="ID", help="produce in transactions under this name")
-    parser.add_argument(
-        "--transaction-duration-ms", type=int, metavar="MS", help="commit when so much time has passed (3000)"
-    )
-    parser.add_argument(
-        "--warmup-records", type=int, default=0, metavar="N", help="leave these out of a second summary"
-    )
-    parser.add_argument(
-        "--reporting-interval", type=int, default=5000, metavar="MS", help="how often to tell how it goes"
-    )
+    parser = tool.Parser(
+        "kafka-producer-perf-test", "Measure how fast records can be produced.", """
+        --bootstrap-server, --broker-list
+        --topic TOPIC                          the topic to produce to
+        --num-records N                        how many records
+        --record-size BYTES                    how large each of them is
+        --payload-file FILE                    take records at random from this file
+        --payload-delimiter PAYLOAD_DELIMITER  what is between them
+        --payload-monotonic                    records are 0, 1, 2, …
+        --throughput N:float                   records per second; -1: all
+        --producer-props K=V+                  properties of the producer
+        --command-property K=V+                properties of the producer
+        --command-config, --producer.config
+        --print-metrics                        print what the producer counted, too
+        --transactional-id ID                  produce in transactions under this name
+        --transaction-duration-ms MS           commit when so much time has passed (3000)
+        --warmup-records N                     leave these out of a second summary
+        --reporting-interval MS                how often to tell how it goes
+        """,
+    )  # fmt: skip
+    parser.set_defaults(payload_delimiter="\\n", throughput=-1, warmup_records=0, reporting_interval=5000)
     return parser
 
 
@@ -189,7 +163,7 @@ def _payload(args: argparse.Namespace) -> Callable[[int], bytes]:
         if not choices:
             raise JobError(f"File does not exist or empty file provided: {args.payload_file}")
         return lambda number: random.choice(choices)
-    value = bytes(random.choices(range(65, 91), k=args.record_size))
+    value = letters(args.record_size)
     return lambda number: value
 
 
@@ -229,7 +203,7 @@ class Stats:
         average = sum(window) / len(window) if window else 0.0
         print(
             f"{len(window)} records sent, {len(window) / seconds:.1f} records/sec "
-            f"({size / seconds / _MB:.2f} MB/sec), {average:.1f} ms avg latency, "
+            f"({size / seconds / MB:.2f} MB/sec), {average:.1f} ms avg latency, "
             f"{max(window, default=0.0):.1f} ms max latency.",
             flush=True,
         )
@@ -262,20 +236,7 @@ class Stats:
             for part in (0.5, 0.95, 0.99, 0.999)
         )
         print(
-            f"{count}{which} records sent, {count / seconds:f} records/sec ({size / seconds / _MB:.2f} MB/sec), "
+            f"{count}{which} records sent, {count / seconds:f} records/sec ({size / seconds / MB:.2f} MB/sec), "
             f"{average} ms avg latency, {ordered[-1] if count else 0.0:.2f} ms max latency, "
             f"{p50} ms 50th, {p95} ms 95th, {p99} ms 99th, {p999} ms 99.9th."
         )
-
-
-def print_metrics(metrics: dict[str, float], client_id: str, kind: str = "producer-metrics") -> None:
-    """In the columns of Kafka's tools."""
-    names = {name: f"{kind}:{name}:{{client-id={client_id}}}" for name in sorted(metrics)}
-    width = max(map(len, names.values()))
-    print(f"\n{'Metric Name':<{width}}   Value")
-    for name, shown in names.items():
-        print(f"{shown:<{width}} : {metrics[name]:.3f}")
-
-
-if __name__ == "__main__":
-    main()

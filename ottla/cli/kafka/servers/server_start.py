@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int | None:
         return run_in_background(
             "ottla.cli.kafka.servers.server_start", foreground, "kafkaServer.out", _STARTED
         )
-    from ottla.cli.commands.start import serve
+    from ottla.cli.commands.servers.start import serve
 
     serve(args.properties, overrides, announce=_announce)
     return 0

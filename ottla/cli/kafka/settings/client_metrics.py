@@ -61,12 +61,12 @@ def _check(args: argparse.Namespace, action: str) -> None:
 
 
 def _alter(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.configs import Resource, alter_configs
+    from ottla.client.admin.configs import Resource, alter_configs
 
     name = args.name or str(uuid.uuid4())
     given = {"interval.ms": args.interval, "match": args.match, "metrics": args.metrics}
     alter_configs(
-        client,
+        client.cluster,
         Resource("client-metric", name),
         set_={key: value for key, value in given.items() if value},
         delete=[key for key, value in given.items() if value == ""],
@@ -75,31 +75,31 @@ def _alter(client: Client, args: argparse.Namespace) -> None:
 
 
 def _delete(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.configs import Resource, alter_configs, describe_configs
+    from ottla.client.admin.configs import Resource, alter_configs, describe_configs
 
     resource = Resource("client-metric", args.name)
-    if keys := [entry.name for entry in describe_configs(client, resource) if not entry.is_default]:
-        alter_configs(client, resource, delete=keys)
+    if keys := [entry.name for entry in describe_configs(client.cluster, resource) if not entry.is_default]:
+        alter_configs(client.cluster, resource, delete=keys)
     print(f"Deleted client metrics config for {args.name}.")
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.configs import Resource, describe_configs, resource_names
+    from ottla.client.admin.configs import Resource, describe_configs, resource_names
 
-    names = resource_names(client, "client-metric")
+    names = resource_names(client.cluster, "client-metric")
     if args.name and args.name not in names:
         print(f"The client metric resource {args.name} doesn't exist and doesn't have dynamic config.")
         return
     for name in [args.name] if args.name else names:
         print(f"Client metrics configs for {name} are:")
-        for entry in describe_configs(client, Resource("client-metric", name)):
+        for entry in describe_configs(client.cluster, Resource("client-metric", name)):
             print(f"  {entry.name}={entry.value}")
 
 
 def _list(client: Client, _args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.configs import resource_names
+    from ottla.client.admin.configs import resource_names
 
-    print("\n".join(resource_names(client, "client-metric")))
+    print("\n".join(resource_names(client.cluster, "client-metric")))
 
 
 if __name__ == "__main__":

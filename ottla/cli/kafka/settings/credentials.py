@@ -8,30 +8,30 @@ from ottla.cli.kafka import tool
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.jobs.scram import Secret
+    from ottla.client.admin.scram import Secret
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def describe(client: Client, user: str | None) -> None:
-    from ottla.cli.jobs.scram import describe_credentials
+    from ottla.client.admin.scram import describe_credentials
 
-    for credential in describe_credentials(client, None if user is None else [user]):
+    for credential in describe_credentials(client.cluster, None if user is None else [user]):
         infos = ", ".join(f"{name}=iterations={count}" for name, count in credential.iterations.items())
         print(f"SCRAM credential configs for user-principal '{credential.user}' are {infos}")
 
 
 def alter(client: Client, user: str, added: dict[str, str], deleted: list[str]) -> None:
-    from ottla.cli.jobs.scram import alter_credentials
+    from ottla.client.admin.scram import alter_credentials
 
     secrets = {mechanism: _secret(mechanism, text) for mechanism, text in added.items()}
-    alter_credentials(client, user, set_=secrets, delete=deleted)
+    alter_credentials(client.cluster, user, set_=secrets, delete=deleted)
     print(f"Completed updating config for user {user}.")
 
 
 def _secret(mechanism: str, text: str) -> Secret:
     """[iterations=8192,password=secret], without the brackets; a password may have commas in it."""
-    from ottla.cli.jobs.scram import DEFAULT_ITERATIONS, Secret
+    from ottla.client.admin.scram import DEFAULT_ITERATIONS, Secret
 
     settings, _, password = text.partition("password=")
     count = settings.strip().rstrip(",").removeprefix("iterations=") or str(DEFAULT_ITERATIONS)

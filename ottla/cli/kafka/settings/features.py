@@ -12,7 +12,7 @@ from ottla.cli.kafka.settings import release_features
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
-    from ottla.cli.wire import Connection
+    from ottla.client.connection import Connection
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -33,7 +33,7 @@ def run(argv: list[str]) -> int | None:
     if not args.bootstrap_server:
         raise tool.UsageError("You must specify either --bootstrap-controller or --bootstrap-server.")
     if args.command == "describe":
-        return _describe(tool.connect(args).brokers.any())
+        return _describe(tool.connect(args).cluster.any_connection())
     levels = _levels(args)
     if not levels:
         raise JobError(f"You must specify at least one feature to {args.command}")
@@ -71,11 +71,12 @@ def _add_common(command: Any, metavar: str, *, downgrade: bool) -> None:
 
 
 def _controller(client: Client, args: argparse.Namespace) -> Connection:
-    return client.brokers.any() if args.bootstrap_controller else client.brokers.controller()
+    return client.cluster.any_connection() if args.bootstrap_controller else client.cluster.controller()
 
 
 def _describe(connection: Connection) -> int:
-    from ottla.cli.jobs.features import describe_features, level_name
+    from ottla.cli.jobs.features import level_name
+    from ottla.client.admin.features import describe_features
 
     features, epoch = describe_features(connection)
     for each in features:
@@ -122,7 +123,7 @@ def _levels(args: argparse.Namespace) -> dict[str, int]:
 
 
 def _update(connection: Connection, levels: dict[str, int], args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.features import update_features
+    from ottla.client.admin.features import update_features
 
     action = args.command
     kind = _UPGRADE

@@ -19,13 +19,13 @@ Entities = list[tuple[str, str | None]]
 
 
 def describe(client: Client, entities: Entities) -> None:
-    from ottla.cli.jobs.quotas import ANY, describe_quotas
     from ottla.cli.kafka.java_order import hash_map_order
+    from ottla.client.admin.quotas import ANY, describe_quotas
 
     asked: dict[str, object] = {}
     for entity_type, name in entities:
         asked[KINDS[entity_type]] = ANY if name is None else name or None
-    for quota in describe_quotas(client, asked):
+    for quota in describe_quotas(client.cluster, asked):
         who = ", ".join(
             f"the default {_WORDS[kind]}"
             if quota.entity[kind] is None
@@ -42,7 +42,7 @@ def describe(client: Client, entities: Entities) -> None:
 
 
 def alter(client: Client, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
-    from ottla.cli.jobs.quotas import alter_quotas, describe_quotas
+    from ottla.client.admin.quotas import alter_quotas, describe_quotas
 
     first, name = entities[0]
     _check_names(first, list(added), "added", "Set({})")
@@ -69,12 +69,15 @@ def alter(client: Client, entities: Entities, added: dict[str, str], deleted: li
             raise tool.UsageError(f"Cannot parse quota configuration value for {key}: {value}") from None
     entity = {KINDS[entity_type]: name or None for entity_type, name in entities}
     present = {
-        key for quota in describe_quotas(client, entity) if quota.entity == entity for key in quota.values
+        key
+        for quota in describe_quotas(client.cluster, entity)
+        if quota.entity == entity
+        for key in quota.values
     }
     absent = [key for key in deleted if key not in present]
     if absent:
         raise tool.UsageError(f"Invalid config(s): {','.join(absent)}")
-    alter_quotas(client, entity, set_=values, delete=deleted)
+    alter_quotas(client.cluster, entity, set_=values, delete=deleted)
     if name:
         print(f"Completed updating config for {first.removesuffix('s')} {name}.")
     else:

@@ -7,31 +7,34 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.properties_options import open_client
-from ottla.cli.kafka.verifiable.events import say, stop_on_signals
+from ottla.cli.kafka.client_properties import open_client
+from ottla.cli.kafka.verifiable.verifiable_consumer import say, stop_on_signals, text
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    parser = tool.Parser("kafka-verifiable-producer", "Produce counted values and tell what became of each.")
-    parser.add_servers()
-    parser.add_argument("--topic", help="the topic to produce to")
-    parser.add_argument("--max-messages", type=int, default=-1, metavar="N", help="how many; -1 for no end")
-    parser.add_argument("--throughput", type=float, default=-1, metavar="N", help="messages per second")
+@tool.entry_point()
+def main(argv: list[str]) -> None:
+    parser = tool.Parser(
+        "kafka-verifiable-producer", "Produce counted values and report what became of each.", """
+        --bootstrap-server, --broker-list
+        --topic TOPIC           the topic to produce to
+        --max-messages N        how many; -1 for no end
+        --throughput N:float    messages per second
+        """,
+    )  # fmt: skip
     parser.add_argument("--acks", type=int, default=-1, choices=(-1, 0, 1), help="as the producer knows it")
-    parser.add_argument(
-        "--message-create-time", "-T", type=int, default=-1, metavar="MS", help="the first timestamp"
+    parser.add_options(
+        """
+        --message-create-time, -T MS  the first timestamp
+        --value-prefix N              values are N.0, N.1, …
+        --repeating-keys N            keys are 0 … N-1, again and again
+        --command-property K=V*       a property of the producer
+        --command-config, --producer.config
+        """
     )
-    parser.add_argument("--value-prefix", type=int, metavar="N", help="values are N.0, N.1, …")
-    parser.add_argument("--repeating-keys", type=int, metavar="N", help="keys are 0 … N-1, again and again")
-    parser.add_many("--command-property", metavar="K=V", help="a property of the producer")
-    parser.add_command_config("--producer.config")
+    parser.set_defaults(max_messages=-1, throughput=-1, message_create_time=-1)
     args = parser.parse_args(argv)
     if not args.topic:
         raise tool.UsageError("The option --topic is required.")
@@ -40,7 +43,6 @@ def run(argv: list[str]) -> int | None:
         {"acks": str(args.acks), "retries": 0, "partitioner": "murmur2_random", "linger.ms": 0, **properties}
     )
     _Run(producer, args).run()
-    return 0
 
 
 class _Run:
@@ -87,11 +89,7 @@ class _Run:
         self._stopped = True
 
     def _on_delivery(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
-        key, value = message.key(), message.value()
-        texts: dict[str, object] = {
-            "key": None if key is None else key.decode(),
-            "value": None if value is None else value.decode(),
-        }
+        texts: dict[str, object] = {"key": text(message.key()), "value": text(message.value())}
         if error is None:
             self._acked += 1
             where = {"offset": message.offset(), "topic": message.topic(), "partition": message.partition()}
@@ -99,7 +97,3 @@ class _Run:
         else:
             what = {"exception": error.name(), "message": error.str()}
             say("producer_send_error", **texts, topic=message.topic(), **what)
-
-
-if __name__ == "__main__":
-    main()
