@@ -131,12 +131,12 @@ class ClusterMember:
         if self._broker.replicas.lease is not None:
             start_task(self._tasks, self._watch_lease())
         else:
-            # There is nobody to wait for: clients find a controller, and deletions that a crash cut off are finished.
+            # On its own: clients find a controller from the beginning, and deletions that a crash cut off are finished.
             await self.feed.until(self._is_governed, _SETTLE_SECONDS)
 
     def _is_governed(self) -> bool:
-        undone = (name for name in self._image.deleting if self.feed.failure(name) is None)
-        return self.controller.is_active and not any(undone)
+        unfinished = (name for name in self._image.deleting if self.feed.failure(name) is None)
+        return self.controller.is_active and not any(unfinished)
 
     async def _begin_again(self) -> list[PeerAddress]:
         """Lead nothing in an epoch from before the restart: records that were not on disk may be lost.
