@@ -10,7 +10,7 @@ import asyncio
 import logging
 import pkgutil
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from struct import Struct as Packer
 from struct import error as StructError
@@ -126,6 +126,7 @@ class Api:
         self.error_response = error_response
 
 
+@cache
 def served_keys() -> dict[int, str]:
     """Key → module name of every API that has a module."""
     names = (module.name for module in pkgutil.iter_modules(apis.__path__))
