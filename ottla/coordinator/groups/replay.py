@@ -24,7 +24,7 @@ from ottla.coordinator.groups.share.group import ShareGroup
 from ottla.coordinator.groups.share.records import GROUP_METADATA as SHARE_GROUP_METADATA
 from ottla.coordinator.groups.share.records import SHARE_KINDS, ShareGroupState, apply_share
 from ottla.coordinator.runtime.record_codec import decode_key
-from ottla.protocol.group_records import GroupKey as AnyGroupKey
+from ottla.protocol.internal_records import GroupKey as AnyGroupKey
 from ottla.protocol.records import BatchHeader, Record
 
 

@@ -27,7 +27,7 @@ from ottla.coordinator.runtime.record_codec import (
     member_key,
 )
 from ottla.coordinator.runtime.state_log import KeyValue
-from ottla.protocol.group_records import (
+from ottla.protocol.internal_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerCurrentMemberValue,
