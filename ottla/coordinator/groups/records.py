@@ -119,8 +119,8 @@ def group_value(group: GroupMetadata, assignments: dict[str, bytes]) -> bytes:
     )
     try:
         return encode_value(value, _GROUP_VALUE_VERSION)
-    except (struct.error, OverflowError) as error:
-        raise ValueError(str(error)) from None
+    except (struct.error, OverflowError):
+        raise ValueError("one of its strings is longer than 32767 bytes") from None
 
 
 def _string(text: str | None) -> bytes:
