@@ -1,4 +1,4 @@
-"""Dead letters: what could not be read, from where it came, and back to there.
+"""Dead letters: records that a pipeline could not read. List them, and send them back to where they came from.
 
 Which ones have been sent back is in the offsets of a consumer group: all before the committed offset of a partition,
 and beyond it those that the commit's metadata lists, because not all need be sent back at once.
@@ -70,7 +70,7 @@ def list_dead_letters(client: Client, topic: str, reason: re.Pattern[str] | None
 def replay(
     client: Client, topic: str, to: str | None, reason: re.Pattern[str] | None, *, dry_run: bool
 ) -> ReplaySummary:
-    """Send every dead letter back that has not been before. One may be sent twice if this is interrupted."""
+    """Send back every dead letter that was not sent back before. If this is interrupted, some may be sent twice."""
     summary = ReplaySummary()
     progress = Progress(client, topic)
     productions: dict[str, Production] = {}
@@ -105,7 +105,7 @@ def _choose(
     reason: re.Pattern[str] | None,
     summary: ReplaySummary,
 ) -> tuple[list[tuple[str, ConsumedMessage]], list[ConsumedMessage]]:
-    """What is sent and where to, and what is no dead letter and passed over for good."""
+    """What to send and where to; and what is not a dead letter, to be skipped from now on."""
     wanted, passed = [], []
     for message in batch:
         if progress.is_done(message):
@@ -123,7 +123,7 @@ def _choose(
 
 
 def _batches(client: Client, topic: str) -> Iterator[list[ConsumedMessage]]:
-    """All that is there now; what is sent back and fails again is for the next time."""
+    """Up to the present end of the topic: what fails again after being sent back is for the next run."""
     consumption = Consumption(client, [topic], ConsumeOptions(start=Start("earliest"), until_end=True))
     try:
         yield from consumption.batches()
@@ -192,7 +192,7 @@ class Progress:
         return any(message.offset in each for each in self._done[message.topic, message.partition])
 
     def add(self, messages: Iterable[ConsumedMessage]) -> None:
-        """Count these as done, if that can be remembered."""
+        """Mark these as done; JobError if there are more gaps than the metadata can hold."""
         for message in messages:
             key = (message.topic, message.partition)
             self._done[key] = merge([*self._done[key], range(message.offset, message.offset + 1)])
@@ -239,7 +239,7 @@ def merge(ranges: Iterable[range]) -> list[range]:
 
 
 def parse_ranges(text: str) -> list[range]:
-    """ "3-5,9" is 3, 4, 5 and 9. Metadata that is not ours says nothing."""
+    """ "3-5,9" is 3, 4, 5 and 9. Other metadata is ignored."""
     found = []
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
