@@ -13,8 +13,6 @@ from ottla.protocol.codec import (
     Struct,
     array,
     binary,
-    int8,
-    int16,
     int32,
     int64,
     string,
@@ -22,6 +20,7 @@ from ottla.protocol.codec import (
 )
 from ottla.protocol.group_records import GROUPS, SHARE_STATES
 from ottla.protocol.messages.consumer_groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.protocol.transaction_records import TransactionLogKey, TransactionLogValue
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.messages import ConsumedMessage
@@ -64,29 +63,6 @@ class GroupMetadataValue(Data, versions="0-4", flexible="4+"):
     leader: str | None = string(nullable="0+")
     current_state_timestamp: int = int64("2+", default=-1)
     members: list[MemberMetadata] = array(MemberMetadata)
-
-
-class TransactionLogKey(Data, versions="0"):
-    transactional_id: str = string()
-
-
-class PartitionsSchema(Struct):
-    topic: str = string()
-    partition_ids: list[int] = array(int32)
-
-
-class TransactionLogValue(Data, versions="0-1", flexible="1+"):
-    producer_id: int = int64()
-    previous_producer_id: int = int64("1+", tag=0, default=-1)
-    next_producer_id: int = int64("1+", tag=1, default=-1)
-    producer_epoch: int = int16()
-    next_producer_epoch: int = int16("1+", tag=3, default=-1)
-    transaction_timeout_ms: int = int32()
-    transaction_status: int = int8()
-    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
-    transaction_last_update_timestamp_ms: int = int64()
-    transaction_start_timestamp_ms: int = int64()
-    client_transaction_version: int = int16("1+", tag=2)
 
 
 _OFFSETS_TOPIC: dict[int, tuple[type[Data], type[Data]]] = {
