@@ -78,6 +78,7 @@ class Cluster:
         self.settings = settings
         self._advice = advice
         self._nodes: dict[int, Node] = {}
+        self._nodes_are_current = False
         self._controller = -1
         self._connections: dict[tuple[str, int], Connection] = {}
         self._topics: dict[str, Topic] = {}
@@ -172,13 +173,13 @@ class Cluster:
 
     def nodes(self) -> dict[int, Node]:
         """The brokers by id, as the last metadata had them."""
-        if not self._nodes:
+        if not self._nodes_are_current:
             self.metadata(())
         return self._nodes
 
     def forget_nodes(self) -> None:
-        """Brokers may have come or gone: `nodes` asks again."""
-        self._nodes = {}
+        """Brokers may have come or gone: `nodes` asks again, by way of any that is still there."""
+        self._nodes_are_current = False
 
     def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
         """Of these topics, or of all. Asking creates a topic only with `create`, if the broker allows it."""
@@ -187,6 +188,7 @@ class Cluster:
         answer = self.any_connection().request(request, MetadataResponse)
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in answer.brokers]
         self._nodes = {node.id: node for node in sorted(nodes, key=lambda node: node.id)}
+        self._nodes_are_current = True
         self._controller = answer.controller_id
         return answer
 
