@@ -92,9 +92,15 @@ def _ask(
 
 
 def commit_offsets(
-    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], seconds: float | None = None
+    cluster: Cluster,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    seconds: float | None = None,
+    *,
+    metadata: Mapping[TopicPartition, str] | None = None,
 ) -> None:
-    """Commit offsets of a group that has no members."""
+    """Commit offsets of a group that has no members, with a note beside each that `metadata` has one for."""
+    notes = metadata or {}
     request = OffsetCommitRequest(
         group_id=group,
         topics=[
@@ -105,7 +111,7 @@ def commit_offsets(
                         partition_index=each.partition,
                         committed_offset=offsets[each],
                         committed_leader_epoch=_NO_LEADER_EPOCH,
-                        committed_metadata="",
+                        committed_metadata=notes.get(each, ""),
                     )
                     for each in partitions
                 ],
