@@ -191,7 +191,7 @@ class SqlSession:
                 )
         return plan
 
-    def _existing(self, statement: s.CreateSource | s.CreateAsSelect) -> Source | None:
+    def _existing(self, statement: s.Create) -> Source | None:
         """What has the name already; it may not be in the way of the statement."""
         there = self.catalogue.get(statement.name)
         if there is not None and there.kind != statement.kind:
@@ -377,7 +377,7 @@ def _limit(statement: s.Statement) -> int | None:
     return statement.limit if isinstance(statement, s.Print) else None
 
 
-def _exists(statement: s.CreateSource | s.CreateAsSelect, resume: bool) -> SqlError:
+def _exists(statement: s.Create, resume: bool) -> SqlError:
     other = " with another definition" if resume else ""
     return SqlError(
         f"{statement.kind.capitalize()} {statement.name} exists already{other}; DROP it, or CREATE OR REPLACE.",
