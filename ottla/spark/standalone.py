@@ -3,7 +3,7 @@
     with StandaloneCluster(workers=2) as cluster:
         spark = session("orders", master=cluster.url)
 
-It is for trying out, and for tests, what a cluster does to a pipeline. `python -m ottla.spark.standalone` keeps one
+For tests, and to try out what a cluster does to a pipeline. `python -m ottla.spark.standalone` keeps one
 running until Ctrl-C.
 """
 
@@ -78,7 +78,7 @@ class StandaloneCluster:
         return self
 
     def stop(self, seconds: float = 20) -> None:
-        # Workers first, while they can still end their executors in peace.
+        # Workers first, so that they can still end their executors.
         for process in reversed(self._processes):
             process.terminate()
         deadline = time.monotonic() + seconds
@@ -105,7 +105,7 @@ class StandaloneCluster:
             "SPARK_DAEMON_MEMORY": "256m",
         }
         self.directory.mkdir(parents=True, exist_ok=True)
-        # The script becomes the JVM, so that the process is the one to signal.
+        # The script execs the JVM, so this process is the one to signal.
         command = [str(home / "bin" / "spark-class"), main_class, "--host", _LOOPBACK, *options]
         with open(self._log(name), "ab") as log:
             process = subprocess.Popen(
@@ -117,7 +117,7 @@ class StandaloneCluster:
         return self.directory / f"{name}.log"
 
     def _alive_workers(self) -> int:
-        """As the master's page says, once it has one."""
+        """As the master's web page says; 0 until it answers."""
         try:
             with urllib.request.urlopen(f"http://{_LOOPBACK}:{self._web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])

@@ -35,7 +35,7 @@ def statements(script: str, variables: dict[str, str]) -> Iterator[s.Statement]:
         except SqlError as error:
             if line_of is None:
                 raise
-            # After substitution columns are no longer those of the script: the statement's own place is said.
+            # After substitution the columns differ from the script's: point to the statement instead.
             raise SqlError(error.message, line_of) from None
 
 
@@ -118,9 +118,7 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
     properties = _properties(words) if words.accept("WITH") else {}
     if words.accept("AS"):
         if has_columns:
-            raise SqlError(
-                "CREATE … AS SELECT takes its columns from the query: leave the list away.", listed
-            )
+            raise SqlError("CREATE … AS SELECT takes its columns from the query: omit the list.", listed)
         return s.CreateAsSelect(select=parse_select(words), properties=properties, **given)
     if not has_columns:
         raise words.fail(f"Expected the columns of {name}, or AS SELECT.")
@@ -199,7 +197,7 @@ def _insert(words: Words, where: dict[str, Any]) -> s.Statement:
         words.expect(")")
     if words.word() == "SELECT":
         if columns:
-            raise words.fail("INSERT INTO … SELECT takes columns by name: leave the list away.")
+            raise words.fail("INSERT INTO … SELECT takes columns by name: omit the list.")
         return s.InsertSelect(target=target, select=parse_select(words), **where)
     words.expect("VALUES")
     rows = []
