@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import TOPIC, Catalogue
-from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.statements import Describe, Show, SourceKind
 from ottla.spark.sql.planning import functions
 from ottla.spark.sql.properties import SessionProperties
@@ -63,9 +62,7 @@ def _queries(statement: Show, catalogue: Catalogue, queries: RunningQueries) -> 
 
 
 def describe(statement: Describe, catalogue: Catalogue, brokers: Brokers, queries: RunningQueries) -> Result:
-    source = catalogue.get(statement.name)
-    if source is None:
-        raise SqlError(f"There is no stream or table {statement.name}.", statement.position)
+    source = catalogue.find(statement.name, statement.position)
     rows = [
         (column.name, str(column.type), _role(source, column.is_key, column.is_headers))
         for column in source.columns
