@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.fork_server import run_forked
+
 
 @dataclass(frozen=True)
 class Result:
@@ -44,13 +46,7 @@ class Ottla:
         self.environment = {**kept, "OTTLA_BOOTSTRAP_SERVER": bootstrap or "127.0.0.1:1", "TERM": "xterm"}
 
     def __call__(self, *args: object, stdin: bytes = b"", check: bool = True, timeout: float = 60) -> Result:
-        done = subprocess.run(
-            [sys.executable, "-m", "ottla.cli", *map(str, args)],
-            input=stdin,
-            capture_output=True,
-            env=self.environment,
-            timeout=timeout,
-        )
+        done = run_forked("ottla", *args, stdin=stdin, env=self.environment, timeout=timeout)
         result = Result(done.returncode, done.stdout, done.stderr.decode())
         assert "Traceback" not in result.err
         if check:

@@ -25,13 +25,9 @@ from ottla.protocol.messages.topics import (
     DeleteTopicState,
 )
 from ottla.testing import Cluster
-from tests.cluster.load import Load, check_nothing_lost
+from tests.cluster.load import Load, check_nothing_lost, report
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
-
-
-def report(what: str, load: Load, since: float) -> None:
-    print(f"\n{what}: the longest gap between acknowledgements was {load.longest_gap(since):.3f} s")
 
 
 # What brokers tell
@@ -200,32 +196,6 @@ def test_a_topic_deleted_while_a_broker_is_down_is_gone_from_it_when_it_returns(
     cluster.restart(2)
     assert not (cluster.directory(2) / "doomed-0").exists()
     assert not (cluster.directory(2) / "doomed-1").exists()
-
-
-def test_a_paused_broker_loses_what_it_leads_when_its_session_ends(cluster: Cluster) -> None:
-    """With a session of its own length this takes as long as the session: 18 s by default."""
-    cluster.create_topic("paused")
-    leader = cluster.leader("paused")
-    with Load(cluster.bootstrap_servers, "paused") as load:
-        load.wait_for(200)
-        since = time.monotonic()
-        cluster.pause(leader)
-        try:
-            others = [each for each in cluster.ports if each != leader]
-            cluster.wait_until(
-                lambda: (
-                    (view := cluster.partition("paused", broker=others[0])) is not None
-                    and view.leader not in (-1, leader)
-                ),
-                "another one leads",
-                60,
-            )
-        finally:
-            cluster.resume(leader)
-        load.wait_for(300)
-    report("Leader paused until its session ended", load, since)
-    check_nothing_lost(cluster, "paused", load)
-    cluster.wait_for_isr("paused", {0, 1, 2})
 
 
 def test_all_brokers_stop_and_start_and_nothing_is_lost(cluster: Cluster) -> None:

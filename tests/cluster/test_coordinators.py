@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import confluent_kafka
@@ -18,8 +18,8 @@ PARTITIONS = 6
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3) as running:
+def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    with new_cluster(3) as running:
         yield running
 
 

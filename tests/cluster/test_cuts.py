@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -22,7 +22,7 @@ from ottla.protocol.messages.produce import (
 )
 from ottla.protocol.records import Record, build_batch
 from ottla.testing import ZOOKEEPER, Cluster
-from tests.cluster.load import Load, read_all
+from tests.cluster.load import Load, read_all, report
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 struck = pytest.mark.usefixtures("whole_again")
@@ -36,8 +36,8 @@ CONFIG = {
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3, config=CONFIG, faults=True) as running:
+def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    with new_cluster(3, config=CONFIG, faults=True) as running:
         yield running
 
 
@@ -101,10 +101,6 @@ def check_nothing_lost(cluster: Cluster, topic: str, load: Load, *more: int) -> 
     ours = [number for number in found if number < 1_000_000]
     assert ours == sorted(set(ours)), "something was doubled or reordered"
     assert {*load.acknowledged, *more} <= set(found), "something was lost"
-
-
-def report(what: str, load: Load, since: float) -> None:
-    print(f"\n{what}: the longest gap between acknowledgements was {load.longest_gap(since):.3f} s")
 
 
 @struck
@@ -228,9 +224,11 @@ def test_who_only_seems_to_be_gone_does_no_harm_and_comes_back(cluster: Cluster)
     check_nothing_lost(cluster, "rumour", load)
 
 
-def test_the_end_of_a_transaction_reaches_other_brokers_when_the_network_is_whole() -> None:
+def test_the_end_of_a_transaction_reaches_other_brokers_when_the_network_is_whole(
+    new_cluster: Callable[..., Cluster],
+) -> None:
     alone = {"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1"}
-    with Cluster(3, config=alone, faults=True) as cluster:
+    with new_cluster(3, config=alone, faults=True) as cluster:
         cluster.create_topic("books", 3, replication_factor=1)
         servers = {"bootstrap.servers": cluster.bootstrap_servers}
         producer = confluent_kafka.Producer({**servers, "transactional.id": "teller"})
@@ -246,7 +244,12 @@ def test_the_end_of_a_transaction_reaches_other_brokers_when_the_network_is_whol
         [coordinator] = cluster.ask(asked, FindCoordinatorResponse).coordinators
         near = {each for each in range(3) if cluster.leader("books", each) == coordinator.node_id}
         consumer = confluent_kafka.Consumer(
-            {**servers, "group.id": "auditor", "isolation.level": "read_committed"}
+            {
+                **servers,
+                "group.id": "auditor",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
         )
         try:
             consumer.assign([confluent_kafka.TopicPartition("books", each, 0) for each in range(3)])

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,9 @@ def second(cluster: Cluster, broker_id: int) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    new_cluster: Callable[..., Cluster], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     data = tmp_path_factory.mktemp("disks")
     dirs = {each: {"log.dirs": f"{data / f'broker-{each}'},{data / f'broker-{each}-b'}"} for each in range(3)}
     config = {
@@ -42,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "auto.leader.rebalance.enable": "false",
         "offsets.topic.num.partitions": "2",
     }
-    with Cluster(3, config=config, broker_config=dirs, data=data, faults=True) as running:
+    with new_cluster(3, config=config, broker_config=dirs, data=data, faults=True) as running:
         yield running
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import confluent_kafka
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3, config={"zookeeper.session.timeout.ms": "3000"}) as running:
+def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    with new_cluster(3, config={"zookeeper.session.timeout.ms": "3000"}) as running:
         yield running
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,15 @@ pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, py
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    new_cluster: Callable[..., Cluster], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     """Three brokers with two disks each."""
     data = tmp_path_factory.mktemp("cluster")
     dirs = {
         broker: {"log.dirs": f"{data / f'broker-{broker}'},{data / f'disk-{broker}'}"} for broker in range(3)
     }
-    with Cluster(3, broker_config=dirs, data=data) as running:
+    with new_cluster(3, broker_config=dirs, data=data) as running:
         yield running
 
 

@@ -68,8 +68,8 @@ class Writer:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3, config=CONFIG, faults=True) as running:
+def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    with new_cluster(3, config=CONFIG, faults=True) as running:
         running.create_topic(TOPIC, 6)
         yield running
 

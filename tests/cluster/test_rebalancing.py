@@ -24,19 +24,20 @@ from tests.cluster.moving import (
     rates,
     wait_for_replicas,
 )
+from tests.cluster.tools import run
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
-def command(cluster: Cluster, *args: object) -> list[str]:
+def arguments(cluster: Cluster, *args: object) -> list[str]:
     servers = ",".join(f"127.0.0.1:{cluster.ports[broker]}" for broker in cluster.running())
-    return [sys.executable, "-m", "ottla.cli", "cluster", "rebalance", "-b", servers, *map(str, args)]
+    return ["cluster", "rebalance", "-b", servers, *map(str, args)]
 
 
 def rebalance(
     cluster: Cluster, *args: object, code: int = 0, seconds: float = 120
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command(cluster, *args), capture_output=True, text=True, timeout=seconds)
+    done = run("ottla", *arguments(cluster, *args), seconds=seconds)
     assert done.returncode == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return done
@@ -135,7 +136,7 @@ def test_what_was_interrupted_goes_on_by_itself_and_with_the_next_run(cluster: C
     fill(cluster, "halted", range(12), 300)
     args = ("--topics", "halted", "--yes", "--batch", 2)
     running = subprocess.Popen(
-        command(cluster, *args, "--throttle", 300_000),
+        [sys.executable, "-m", "ottla.cli", *arguments(cluster, *args, "--throttle", 300_000)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from ottla.testing import Cluster
-from tests.cluster.load import Load, check_nothing_lost
+from tests.cluster.load import Load, check_nothing_lost, report
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -35,9 +35,7 @@ def test_leaders_go_on_without_zookeeper_and_all_goes_on_with_it(cluster: Cluste
             load.wait_for(20)
         cluster.zookeeper.restart()
         load.wait_for(100)
-    print(
-        f"\nWithout ZooKeeper: the longest gap between acknowledgements was {load.longest_gap(since):.3f} s"
-    )
+    report("Without ZooKeeper", load, since)
     check_nothing_lost(cluster, "steady", load)
     cluster.create_topic("afterwards", 3)
     leader = cluster.leader("steady")
@@ -113,3 +111,28 @@ def test_two_brokers_of_three_down_refuse_writes_and_serve_reads(cluster: Cluste
         load.wait_for(10)
     cluster.restart(2)
     cluster.wait_for_isr("alone", {0, 1, 2})
+
+
+def test_a_paused_broker_loses_what_it_leads_when_its_session_ends(cluster: Cluster) -> None:
+    cluster.create_topic("paused")
+    leader = cluster.leader("paused")
+    with Load(cluster.bootstrap_servers, "paused") as load:
+        load.wait_for(200)
+        since = time.monotonic()
+        cluster.pause(leader)
+        try:
+            others = [each for each in cluster.ports if each != leader]
+            cluster.wait_until(
+                lambda: (
+                    (view := cluster.partition("paused", broker=others[0])) is not None
+                    and view.leader not in (-1, leader)
+                ),
+                "another one leads",
+                60,
+            )
+        finally:
+            cluster.resume(leader)
+        load.wait_for(300)
+    report("Leader paused until its session ended", load, since)
+    check_nothing_lost(cluster, "paused", load)
+    cluster.wait_for_isr("paused", {0, 1, 2})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -31,8 +31,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(3, config=CONFIG) as running:
+def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    with new_cluster(3, config=CONFIG) as running:
         yield running
 
 
