@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_INTERNAL_TOPIC_SETTINGS = {
+    GROUP_METADATA_TOPIC: "offsets.topic",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log",
+    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic",
+}
+
 
 class Node(NamedTuple):
     """A broker as a client should address it."""
@@ -230,39 +236,18 @@ class Broker:
 
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
         """Partitions, replication factor and configs of an internal topic."""
-        config = self.config
-        if name == SHARE_GROUP_STATE_TOPIC:
-            return (
-                config.get_int("share.coordinator.state.topic.num.partitions"),
-                config.get_int("share.coordinator.state.topic.replication.factor"),
-                {
-                    # Updates build on each other: compaction would take the ground from under them.
-                    "cleanup.policy": "delete",
-                    "min.insync.replicas": str(config.get_int("share.coordinator.state.topic.min.isr")),
-                    "retention.ms": "-1",
-                    "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
-                },
-            )
-        if name == TRANSACTION_STATE_TOPIC:
-            return (
-                config.get_int("transaction.state.log.num.partitions"),
-                config.get_int("transaction.state.log.replication.factor"),
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "uncompressed",
-                    "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
-                    "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
-                    "unclean.leader.election.enable": "false",
-                },
-            )
-        if name != GROUP_METADATA_TOPIC:
+        prefix = _INTERNAL_TOPIC_SETTINGS.get(name)
+        if prefix is None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
-        return (
-            config.get_int("offsets.topic.num.partitions"),
-            config.get_int("offsets.topic.replication.factor"),
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
-            },
-        )
+        setting = self.config.get_int
+        configs = {"cleanup.policy": "compact", "segment.bytes": str(setting(f"{prefix}.segment.bytes"))}
+        if name == GROUP_METADATA_TOPIC:
+            configs["compression.type"] = "producer"
+        else:
+            configs["min.insync.replicas"] = str(setting(f"{prefix}.min.isr"))
+        if name == TRANSACTION_STATE_TOPIC:
+            configs |= {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"}
+        if name == SHARE_GROUP_STATE_TOPIC:
+            # Updates build on each other: compaction would remove those that later ones need.
+            configs |= {"cleanup.policy": "delete", "retention.ms": "-1"}
+        return setting(f"{prefix}.num.partitions"), setting(f"{prefix}.replication.factor"), configs

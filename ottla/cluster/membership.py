@@ -1,4 +1,4 @@
-"""Belonging to a cluster: its id, the broker's registration, and the session that both last as long as."""
+"""Joining a cluster: its id, the id of the broker, and its registration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
     if await store.exists(nodes.MIGRATION) is not None:
         raise StoreError(
             f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
-            "revert the migration first, as Kafka's manual has it"
+            "revert the migration first, as Kafka's documentation describes it"
         )
     await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, "/cluster"))
     if await store.exists(nodes.CLUSTER_ID) is None:
@@ -38,7 +38,7 @@ async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
 
 
 async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:
-    """An id that nobody has, for a broker without one; above those that operators give."""
+    """A new broker id, for a broker without one; above reserved.broker.max.id."""
     if not config.get_bool("broker.id.generation.enable"):
         raise StoreError(
             "broker.id is not set, and broker.id.generation.enable is false: give the broker an id"
@@ -82,7 +82,7 @@ class Membership:
             await self._make_way(path, registration, deadline)
 
     async def register(self) -> None:
-        """Announce this broker. A node of its own from a life before gives way; another broker's does not."""
+        """Announce this broker. Its own node from before a restart is replaced; another broker's is not."""
         registration = self._registration()
         path = nodes.broker_path(self._broker_id)
         deadline = asyncio.get_running_loop().time() + self._session_seconds + 1
@@ -104,7 +104,7 @@ class Membership:
             return
         other = nodes.decode_broker(self._broker_id, node.data)
         if other.endpoints == registration.endpoints:
-            # This process listens there, so whoever registered it does not any more.
+            # This process listens there now, so the one that registered it has ended.
             with suppress(NoNode):
                 await self._store.delete(path, node.version)
             return
@@ -122,7 +122,7 @@ class Membership:
             self.register_again()
 
     def register_again(self) -> None:
-        """The registration is gone, with the session or because this broker seemed to be."""
+        """The registration is gone: the session has ended, or the controller took this broker for dead."""
         if not self._leaving and (self._registering is None or self._registering.done()):
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
 
@@ -133,10 +133,10 @@ class Membership:
                 if stat is not None and stat.czxid == self.epoch:
                     return  # the image was behind
                 await self.register()
-                logger.warning("Broker %d registered again", self._broker_id)
+                logger.warning("Broker %d has registered again", self._broker_id)
                 return
             except StoreError as error:
-                logger.error("Broker %d cannot register: %s", self._broker_id, error)
+                logger.error("Broker %d cannot register and will try again: %s", self._broker_id, error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def leave(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.cluster.replication.commit_queue import CommitFuture
-from ottla.cluster.replication.leader_state import LeaderState, Surroundings
+from ottla.cluster.replication.leader_state import LeaderContext, LeaderState
 from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
 from ottla.metadata.cluster_image import PartitionImage
@@ -52,7 +52,7 @@ class Partition:
     """
 
     __slots__ = (
-        "_around",
+        "_context",
         "_uncommitted",
         "_waiters",
         "broker_id",
@@ -78,7 +78,7 @@ class Partition:
         index: int,
         broker_id: int,
         log: PartitionLog,
-        around: Surroundings,
+        context: LeaderContext,
         high_watermark: int = 0,
     ) -> None:
         self.topic = topic
@@ -94,7 +94,7 @@ class Partition:
         self.leading: LeaderState | None = None
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.watchers: set[Watcher] = set()
-        self._around = around
+        self._context = context
         self._waiters: set[Waiter] = set()
         # End offset and size of what is written and not committed, for those who wait for so many bytes.
         self._uncommitted: deque[tuple[int, int]] = deque()
@@ -125,7 +125,7 @@ class Partition:
         elif self.leading is not None:
             self.leading.learn(state)
         else:
-            self.leading = LeaderState(self, state, self._around, before)
+            self.leading = LeaderState(self, state, self._context, before)
             self.leading.check()
         if begins:
             self.tell_changed()

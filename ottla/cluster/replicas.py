@@ -12,8 +12,8 @@ from ottla.cluster.log_config import log_config
 from ottla.cluster.log_dir_moves import LogDirMoves
 from ottla.cluster.partition import NO_LEADER, Partition
 from ottla.cluster.peers import PeerDialer
-from ottla.cluster.replication.fetcher_pool import ReplicaFetchers
-from ottla.cluster.replication.leader_state import Surroundings
+from ottla.cluster.replication.fetcher_pool import FetcherPool
+from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
@@ -53,8 +53,10 @@ class Replicas:
         self._unopened: set[str] = set()  # topics with logs that could not be made yet
         # Until when this broker certainly leads what it believes to lead; None where nobody else could.
         self.lease: Callable[[], float] | None = None
-        self.surroundings = Surroundings(config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow)
-        self.fetchers = ReplicaFetchers(config, image, directories, dialer)
+        self.leader_context = LeaderContext(
+            config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow
+        )
+        self.fetchers = FetcherPool(config, image, directories, dialer)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
@@ -225,7 +227,7 @@ class Replicas:
         """Follow nobody any more, and move nothing."""
         await self.log_dir_moves.close()
         await self.fetchers.close()
-        for task in list(self.surroundings.tasks):
+        for task in list(self.leader_context.tasks):
             task.cancel()
 
     async def open_topic(self, topic: TopicImage) -> None:
@@ -310,7 +312,7 @@ class Replicas:
             index,
             self._broker_id,
             log,
-            self.surroundings,
+            self.leader_context,
             high_watermark=known.get(name, 0),
         )
         partition.on_storage_error = self.storage_failed
@@ -319,6 +321,17 @@ class Replicas:
         self._by_id[topic.topic_id] = partitions
         self._assume(partition, state)
         self.log_dir_moves.resume(partition)
+
+    def adopt_found(self) -> None:
+        """At the start of a broker on its own: serve the logs that are here, also those with another topic id.
+
+        In a cluster such a log is of a topic that was deleted. A broker on its own has no other copy to rely on.
+        """
+        for directory in self.log_directories:
+            for (name, index), log in directory.logs.items():
+                topic = self._image.topics.get(name)
+                if topic is not None and index in topic.partitions and (name, index) not in self._offline:
+                    self.adopt(topic, index, log)
 
     async def delete_topic(self, name: str) -> None:
         for partition in list(self._topics.get(name, {}).values()):

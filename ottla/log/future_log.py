@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.log.batch import BATCH_OVERHEAD, header_at
+from ottla.log.batch import header_at
 from ottla.log.files.file_region import FileRegion
+from ottla.protocol.batch_header import BATCH_OVERHEAD
 
 if TYPE_CHECKING:
     from ottla.log.files.checkpoint import TopicPartition

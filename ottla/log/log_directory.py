@@ -364,18 +364,14 @@ class LogDirectory:
     def _checkpoint(self) -> None:
         logs = self.logs | self.future_logs
         recovery_points = {name: log.recovery_point for name, log in logs.items()}
-        recovery_points.update(
-            dict.fromkeys(self.offline_logs, 0)
-        )  # whatever is wrong, look at all of it again
+        recovery_points |= dict.fromkeys(self.offline_logs, 0)  # whatever is wrong, look at all of it again
         write_offsets(self._file(RECOVERY_POINT_CHECKPOINT), recovery_points)
         starts = {
             name: log.log_start_offset
             for name, log in logs.items()
             if log.log_start_offset > log.segments.base_offset
         }
-        starts.update(
-            {name: self._log_starts[name] for name in self.offline_logs if name in self._log_starts}
-        )
+        starts |= {name: self._log_starts[name] for name in self.offline_logs if name in self._log_starts}
         write_offsets(self._file(LOG_START_CHECKPOINT), starts)
         for name, log in logs.items():
             log.checkpointed_start_offset = starts.get(name, 0)

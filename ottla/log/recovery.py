@@ -11,18 +11,7 @@ from functools import partial
 
 from crc32c import crc32c
 
-from ottla.log.batch import (
-    BATCH_OVERHEAD,
-    CRC_START,
-    LOG_OVERHEAD,
-    MAGIC,
-    BatchHeader,
-    BatchScan,
-    Invalid,
-    header_at,
-    order_fault,
-    read_batch_bytes,
-)
+from ottla.log.batch import CRC_START, BatchScan, Invalid, header_at, order_fault, read_batch_bytes
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError
 from ottla.log.files.checkpoint import CheckpointError
@@ -39,7 +28,14 @@ from ottla.log.segments.segment import (
     segment_path,
 )
 from ottla.log.segments.swap import complete_swaps
-from ottla.protocol.batch_header import check_crc, read_header
+from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
@@ -89,11 +85,8 @@ def _list_files(directory: str) -> _Files:
             files.transactions.append(int(stem))
     files.logs.sort()
     for base in (files.indexed.keys() | set(files.transactions)) - set(files.logs):
-        for suffix in (
-            INDEX_SUFFIX,
-            TIME_INDEX_SUFFIX,
-            TRANSACTION_INDEX_SUFFIX,
-        ):  # their segment was being deleted
+        # Their segment was being deleted.
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(segment_path(directory, base, suffix))
     return files

@@ -27,6 +27,7 @@ from ottla.protocol.messages.quotas import (
 )
 from ottla.protocol.messages.scram import DescribeUserScramCredentialsRequest, UserName
 from ottla.protocol.records import Record, build_batch
+from ottla.security.principal import KafkaPrincipal
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 
@@ -327,3 +328,14 @@ def test_nobody_has_credentials_which_tools_ask_for_beside_the_quotas(client: Wi
     assert (everybody.error_code, everybody.results) == (0, [])
     [ann] = client.call(DescribeUserScramCredentialsRequest(users=[UserName(name="ann")])).results
     assert (ann.user, ErrorCode(ann.error_code)) == ("ann", ErrorCode.RESOURCE_NOT_FOUND)
+
+
+def test_a_user_s_quota_counts_for_the_principal_of_the_connection(
+    broker: Broker, client: WireClient
+) -> None:
+    assert alter(client, {"user": "alice"}, {"producer_byte_rate": 100}) == (0, None)
+    assert produce(client, 10_000).throttle_time_ms == 0
+    [connection] = broker._running()._listeners[0].connections
+    assert str(connection.principal) == "User:ANONYMOUS"
+    connection.principal = KafkaPrincipal("User", "alice")
+    assert produce(client, 10_000).throttle_time_ms > 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.log.files.partition_metadata import write_partition_metadata
+from ottla.metadata import nodes
 from ottla.testing import Broker
 
 
@@ -38,3 +40,14 @@ def test_topics_that_the_store_does_not_know_are_taken_over(tmp_path: Path) -> N
         assert leader_epoch(broker, "t") > 1  # the newest one in the log
         assert broker.produce("t", b"c") == 2
         assert broker.produce("t", b"c", partition=1) == 0
+
+
+def test_a_log_with_another_topic_id_is_served(tmp_path: Path) -> None:
+    """Defends: a metadata store that was restored from a backup costs no records."""
+    with Broker(data=tmp_path) as broker:
+        broker.create_topic("t")
+        broker.produce("t", b"a")
+    write_partition_metadata(str(tmp_path / "t-0"), nodes.random_uuid())
+    with Broker(data=tmp_path) as broker:
+        assert [record.value for record in broker.records("t")] == [b"a"]
+        assert broker.produce("t", b"b") == 1

@@ -13,6 +13,7 @@ import pytest
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.turns import Turns
 from ottla.broker.network.wire import PlainWire
 
 
@@ -21,6 +22,7 @@ class Frames:
 
     def __init__(self) -> None:
         self.frames = FrameBuffers()
+        self.turns = Turns()
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
         self.handled: list[str] = []
         self.pending: dict[str, PendingResponse] = {}

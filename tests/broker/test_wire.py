@@ -13,6 +13,7 @@ import pytest
 
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.turns import Turns
 from ottla.broker.network.wire import PlainWire, Wire
 from ottla.log.files.file_region import FileRegion, SegmentFile
 
@@ -48,6 +49,7 @@ class Echo:
 
     def __init__(self, region: FileRegion) -> None:
         self.frames = FrameBuffers()
+        self.turns = Turns()
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
         self._region = region
 

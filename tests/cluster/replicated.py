@@ -75,7 +75,7 @@ class Brokers:
         with mock.patch("ottla.broker.lifecycle.server.take_over_topics", nothing):
             await server.start()
         server.broker.replicas.on_offline = server.broker.replicas.on_full = None
-        server.broker.replicas.surroundings.isr_store = self
+        server.broker.replicas.leader_context.isr_store = self
         self.servers[broker_id] = server
         self._tell_brokers()
         for topic in self.topics.values():

@@ -19,6 +19,7 @@ from ottla.cluster.image.change_notifications import (
 from ottla.cluster.topics.quota_changes import alter_client_quotas
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import CLIENT_ID, QuotaChange, entity
+from ottla.metadata.nodes import PartitionState
 from ottla.metadata.stores.store import BadVersion
 from tests.cluster.members import Member, members, until
 
@@ -28,8 +29,8 @@ TOPIC_ID = bytes(range(16))
 def test_a_change_comes_back_as_it_was_written() -> None:
     change = Change(
         (
-            ChangedPartition("t", TOPIC_ID, 3, 1, 7, (1, 2), 4, 12),
-            ChangedPartition("t", TOPIC_ID, 4, -1, 8, (2,), 4, 1),
+            ChangedPartition("t", TOPIC_ID, 3, PartitionState(1, 7, (1, 2), 4), 12),
+            ChangedPartition("t", TOPIC_ID, 4, PartitionState(-1, 8, (2,), 4), 1),
         ),
         ("a", "b"),
         ("groups/g",),
@@ -139,7 +140,7 @@ async def test_a_topic_of_the_same_name_is_another_topic(tmp_path: Path) -> None
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", 1, 3)
         before = found[0].image.topics["t"].topic_id
-        stale = ChangedPartition("t", before, 0, 2, 9, (2,), 1, 50)
+        stale = ChangedPartition("t", before, 0, PartitionState(2, 9, (2,), 1), 50)
         await found[0].admin.delete_topic("t")
         await found[0].admin.create_topic("t", 1, 3)
         state = found[0].state("t")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ottla.cluster.topics.new_assignments import (
+from ottla.cluster.topics.topic_decisions import (
     check_manual_assignment,
     check_manual_replicas,
     place_more_replicas,

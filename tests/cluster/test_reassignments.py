@@ -123,7 +123,7 @@ def replicas_known(member: Member) -> tuple[tuple[int, ...], ...]:
 async def test_any_broker_begins_a_move_and_the_controller_ends_it(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", assignment=[(0, [0]), (1, [1])])
-        moves = found[2].controller.moves
+        moves = found[2].controller.reassigner
         assert await moves.alter({("t", 0): [1, 2], ("t", 1): [1, 0]}, {0, 1, 2}) == {}
         await until(lambda: all(replicas_known(each) == ((1, 2, 0), (1, 2), (0,)) for each in found))
         node = nodes.decode_topic("t", (await found[0].store.get(nodes.topic_path("t"))).data)
@@ -143,7 +143,7 @@ async def test_any_broker_begins_a_move_and_the_controller_ends_it(tmp_path: Pat
 async def test_what_cannot_move_is_told_and_the_rest_moves(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", assignment=[(0, [0]), (1, [1])])
-        refused = await found[1].controller.moves.alter(
+        refused = await found[1].controller.reassigner.alter(
             {("t", 0): [2], ("t", 1): None, ("t", 7): [1], ("u", 0): [1]}, {0, 1, 2}
         )
         assert {key: error.code for key, error in refused.items()} == {
@@ -160,7 +160,7 @@ async def test_what_cannot_move_is_told_and_the_rest_moves(tmp_path: Path) -> No
 async def test_another_controller_ends_what_the_one_before_did_not(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", assignment=[(0, [1])])
-        await found[1].controller.moves.alter({("t", 0): [2]}, {0, 1, 2})
+        await found[1].controller.reassigner.alter({("t", 0): [2]}, {0, 1, 2})
         await found[0].vanish()
         state = found[1].image.partitions["t", 0]
         await found[1].states.alter("t", 0, isr=(1, 2), leader_epoch=0, partition_epoch=state.partition_epoch)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ottla.cluster.partition import Partition
 from ottla.cluster.replication.fetched_partition import FetchedPartition
-from ottla.cluster.replication.leader_state import Surroundings
+from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.truncation import truncation_offset
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import PartitionLog
@@ -51,9 +51,9 @@ class Model:
 
     def open(self, broker_id: int, high_watermark: int) -> Partition:
         log = PartitionLog.open(self.path / str(broker_id), "t", 0, CONFIG, clean_shutdown=False)
-        around = Surroundings(0.0, lambda *_: True)
-        around.isr_store = self
-        return Partition("t", bytes(16), 0, broker_id, log, around, high_watermark)
+        context = LeaderContext(0.0, lambda *_: True)
+        context.isr_store = self
+        return Partition("t", bytes(16), 0, broker_id, log, context, high_watermark)
 
     # The store
 

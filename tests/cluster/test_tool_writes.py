@@ -103,7 +103,7 @@ async def test_a_move_that_is_cancelled_otherwise_is_not_begun_again(tmp_path: P
         await found[0].admin.create_topic("t", assignment=[(0, [0, 1])])
         await store.create(nodes.REASSIGN_PARTITIONS, asked(("t", 0, [0, 2])))
         await until(lambda: found[0].image.partitions["t", 0].adding_replicas == (2,))
-        assert await found[0].controller.moves.alter({("t", 0): None}, {0, 1, 2}) == {}
+        assert await found[0].controller.reassigner.alter({("t", 0): None}, {0, 1, 2}) == {}
         await until_node(store, nodes.REASSIGN_PARTITIONS, None)
         assert found[0].image.partitions["t", 0].adding_replicas == ()
 

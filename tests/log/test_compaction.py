@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.cleaner.cleanable import cleanable
-from ottla.log.cleaner.config import CleanerConfig
-from ottla.log.cleaner.job_for import job_for
+from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.walk.compiled import CompiledWalk
 from ottla.log.cleaner.walk.reference import ReferenceWalk
 from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
 from ottla.log.cleaner.worker.main import walk_for
 from ottla.log.cleaner.worker.throttle import Throttle
+from ottla.log.config import CleanerConfig
 from ottla.log.segments.swap import complete_swaps
 from ottla.protocol.records import Record, build_batch, read_records
 

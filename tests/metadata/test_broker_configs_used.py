@@ -9,14 +9,14 @@ import pytest
 
 import ottla
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS, has_effect
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, has_effect
 from ottla.metadata.configs.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 # The rooms that a broker is made of.
 ROOMS = ("broker", "cluster", "coordinator", "log", "metadata")
 # What explains settings, and the nodes and files that have values of their own.
-ASIDE = ("broker_configs", "configuration.py", "meta_properties.py")
+ASIDE = ("broker_config_table", "configuration.py", "meta_properties.py")
 READS = {
     "get",
     "get_int",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 from ottla.metadata.configs.config_defs import (
     BOOLEAN,
     DOUBLE,

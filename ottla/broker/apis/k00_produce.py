@@ -29,6 +29,7 @@ from ottla.broker.coordinators.transaction_admission import Refused, admit_produ
 from ottla.broker.network.dispatch import CloseConnection
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
+from ottla.broker.requests.error_responses import error_response as generic_error_response
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.topic_names import INTERNAL_TOPICS
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.partition import Partition
+    from ottla.protocol.codec import Response
 
 _ALL = -1
 _HINTS_SINCE = 10
@@ -133,7 +135,7 @@ def _append(
                     waits.append(Uncommitted(partition, info.last_offset + 1, answer))
             except KafkaError as error:
                 if acks == 0:
-                    raise CloseConnection(f"produce without acknowledgement failed: {error}") from None
+                    raise _unacknowledged(error) from None
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
                 )
@@ -186,3 +188,13 @@ def _records(data: PartitionProduceData, version: int) -> memoryview:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {version} cannot carry zstd batches"
         )
     return records
+
+
+def error_response(request: ProduceRequest, error: KafkaError) -> Response:
+    if request.acks == 0:
+        raise _unacknowledged(error)
+    return generic_error_response(request, error)
+
+
+def _unacknowledged(error: KafkaError) -> CloseConnection:
+    return CloseConnection(f"produce without acknowledgement failed: {error}")

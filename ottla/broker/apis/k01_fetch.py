@@ -20,9 +20,11 @@ Version notes
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.requests.error_responses import error_response
 from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
@@ -44,6 +46,9 @@ from ottla.protocol.messages.fetch import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.network.dispatch import RequestContext
+    from ottla.protocol.codec import Response
+
+logger = logging.getLogger(__name__)
 
 _FOLLOWERS_SERVE = 11
 _TOPIC_IDS = 13
@@ -93,6 +98,7 @@ class _Fetch:
         "_pending",
         "_plan",
         "_rack",
+        "_request",
         "_stable",
         "_timer",
         "cold",
@@ -102,6 +108,7 @@ class _Fetch:
         self, broker: Broker, request: FetchRequest, plan: FetchPlan, context: RequestContext
     ) -> None:
         self._broker = broker
+        self._request = request
         self._plan = plan
         self._context = context
         self._by_id = context.version >= _TOPIC_IDS
@@ -234,13 +241,8 @@ class _Fetch:
             reading.exception()  # what cannot be read is found out below
         pending = self._pending
         assert pending is not None
-        if pending.is_complete:
-            return  # the client has disconnected
-        self.read()
-        if self.is_satisfied:
-            pending.complete_now(self.response())
-        else:
-            self._wait()
+        if not pending.is_complete:  # or else the client has disconnected
+            self._read_again(pending, may_wait=True)
 
     def wait(self) -> PendingResponse:
         self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
@@ -277,8 +279,19 @@ class _Fetch:
         assert self._pending is not None
         if not self._pending.is_complete:
             self._stop_waiting()
+            self._read_again(self._pending, may_wait=False)
+
+    def _read_again(self, pending: PendingResponse, *, may_wait: bool) -> None:
+        try:
             self.read()
-            self._pending.complete_now(self.response())
+            if may_wait and not self.is_satisfied:
+                self._wait()
+                return
+            response: Response = self.response()
+        except Exception:
+            logger.exception("Fetch v%d failed: %r", self._context.version, self._request)
+            response = error_response(self._request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        pending.complete_now(response)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

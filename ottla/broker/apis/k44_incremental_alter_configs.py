@@ -18,7 +18,7 @@ from ottla.broker.loggers import changed_levels
 from ottla.broker.requests.config_resources import ResourceType, alter_each
 from ottla.cluster.topics.config_changes import ConfigChange, changed
 from ottla.cluster.topics.topic_admin import Alteration
-from ottla.metadata.configs.broker_configs import broker_config_def
+from ottla.metadata.configs.broker_config_table import broker_config_def
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.messages.configs import (
     AlterConfigsResourceResponse,

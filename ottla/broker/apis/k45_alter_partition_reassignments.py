@@ -87,6 +87,6 @@ async def _alter(
         for each in topic.partitions
     }
     controller = broker.member.controller
-    return await controller.moves.alter(
+    return await controller.reassigner.alter(
         wanted, controller.live, may_change_factor=request.allow_replication_factor_change
     )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Collection, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.broker.lifecycle.failed_disks import FailedDisks
 from ottla.broker.lifecycle.missing_logs import irreplaceable
-from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.background_tasks import end_tasks, start_task
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.controller import Controller
 from ottla.cluster.controller.failure_detection import FailureDetector, Presence, probe
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 _LEASE_CHECK_SECONDS = 0.1
-# By which Kafka's controllers tell brokers what they lead. Nobody does that here, so who serves it is Apache Kafka.
+# Only brokers of Apache Kafka serve this API: Ottla's controller does not send requests to brokers.
 _LEADER_AND_ISR = 4
-# How long a leaving broker still answers, so that clients hear from it where their leaders are now.
+# How long a leaving broker still answers, so that clients learn from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
 
 
@@ -54,7 +54,7 @@ class ClusterMember:
         endpoints: tuple[Endpoint, ...],
         lost: Collection[PartitionKey] = (),
     ) -> None:
-        """`lost` are partitions whose logs were here once and are not any more: they begin anew."""
+        """`lost` are partitions whose logs were here once and are missing now: they start with empty logs."""
         self._broker = broker
         self._store = store
         self._image = broker.image
@@ -78,13 +78,13 @@ class ClusterMember:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._forgetting: dict[bytes, asyncio.Task[None]] = {}  # deleted topics, by topic id
-        # Sessions that have ended, and what was decided without this broker since is not known yet.
+        # Sessions that have ended, as long as it is not known what was decided without this broker since.
         self._lost_sessions = 0
         self._follower_confirmation = FollowerConfirmation(
             self._id, broker.replicas, broker.leader_fetch_handler
         )
         self._lost = frozenset(lost)
-        self._gone: list[PeerAddress] = []  # who is registered and not there, if nobody else would notice
+        self._gone: list[PeerAddress] = []  # registered but not there, if nobody else would notice
         self._disks = FailedDisks(
             broker,
             store,
@@ -92,9 +92,9 @@ class ClusterMember:
             self.states,
             self._let_others_lead,
             lambda: self.controller.live - {self._id},
-            self._in_background,
+            self._tasks,
         )
-        broker.replicas.surroundings.isr_store = self.states
+        broker.replicas.leader_context.isr_store = self.states
         if store.lease_until < math.inf:
             broker.replicas.lease = self.lease
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
@@ -103,7 +103,7 @@ class ClusterMember:
             feed.configs.on_broker_configs.append(throttle.configure)
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
-        # A follower may have caught up before it was registered: it can be let in now.
+        # A follower may have caught up before it was registered: it can join the ISR now.
         feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
         feed.on_offline.append(broker.replicas.check_in_sync)
@@ -114,16 +114,18 @@ class ClusterMember:
         rack = config.get_optional_str("broker.rack")
         return BrokerRegistration(self._id, self._endpoints, rack, timestamp_ms=self._broker.now_ms())
 
-    # Coming
+    # Starting
 
     async def prepare(self) -> None:
-        """Give up what nobody can vouch for, open the logs, and tell what is offline, before anybody is elected."""
+        """Before this broker is registered: leave the ISRs, open the logs, and publish what is offline."""
         await self.membership.wait_for_id()
         self._gone = await self._begin_again()
+        if not self._broker.config.zookeeper_connect:
+            self._broker.replicas.adopt_found()
         self.feed.start(self._broker.replicas)
         topics = [*self._image.topics, *self._image.deleting]
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
-        await self._disks.tell()
+        await self._disks.publish()
 
     async def start(self) -> None:
         await self.membership.register()
@@ -133,9 +135,9 @@ class ClusterMember:
         self.controller.start()
         self._peers_changed()
         for target in self._gone:
-            self._in_background(self._find_out(target))
+            start_task(self._tasks, self._find_out(target))
         if self._broker.replicas.lease is not None:
-            self._in_background(self._watch_lease())
+            start_task(self._tasks, self._watch_lease())
         else:
             # There is nobody to wait for: clients find a controller, and deletions that a crash cut off are finished.
             await self.feed.until(self._is_governed, _SETTLE_SECONDS)
@@ -145,10 +147,10 @@ class ClusterMember:
         return self.controller.is_active and not any(undone)
 
     async def _begin_again(self) -> list[PeerAddress]:
-        """Nothing is led in the epoch of a life before: what was not on disk may be lost.
+        """Lead nothing in an epoch from before the restart: records that were not on disk may be lost.
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
-        Returns who is gone though it is registered, if there is nobody else who would have noticed.
+        Returns the brokers that are registered but gone, if no other broker is there to notice.
         """
         peers = await self._peers()
         live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
@@ -169,15 +171,15 @@ class ClusterMember:
         return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
     async def _find_out(self, target: PeerAddress) -> None:
-        """Nobody else has answered either. But it may be this broker that is cut off."""
+        """No other broker has answered. But it may be this broker that is cut off."""
         try:
             if await self._suspicions.is_gone(target):
                 self.controller.broker_gone(target.broker_id, target.epoch)
         except StoreError as error:
-            logger.warning("Whether broker %d is gone could not be found out: %s", target.broker_id, error)
+            logger.warning("Cannot find out whether broker %d is gone: %s", target.broker_id, error)
 
     async def _peers(self) -> dict[PeerAddress, Presence]:
-        """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
+        """The other registered brokers, and whether they answer: after a crash registrations stay behind."""
         dialer = self._broker.dialer
         targets = dialer.addresses(set(self._image.brokers) - {self._id}).values()
         answers = await asyncio.gather(*(probe(dialer, target) for target in targets))
@@ -199,10 +201,10 @@ class ClusterMember:
     # Taking part
 
     def lease(self) -> float:
-        """Until when this broker leads for certain what it believes to lead.
+        """Until when this broker certainly still leads what it believes to lead.
 
-        That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
-        long as all who could be elected instead still follow.
+        That is as long as its session cannot have ended. While ZooKeeper is unreachable it is also as long as all
+        brokers that could be elected instead still fetch from this one.
         """
         if self._lost_sessions:
             return 0.0
@@ -212,7 +214,7 @@ class ClusterMember:
         return self._follower_confirmation.until(now)
 
     async def _watch_lease(self) -> None:
-        """New requests are refused when the lease is over; those that wait must not wait until they time out."""
+        """When the lease is over new requests are refused, and those that wait are answered with an error."""
         while True:
             await asyncio.sleep(_LEASE_CHECK_SECONDS)
             if not self._broker.replicas.leads_for_certain:
@@ -223,12 +225,14 @@ class ClusterMember:
             self._lost_sessions += 1
             self.controller.session_lost()
             self.membership.register_again()
-            self._in_background(self._catch_up())
+            start_task(self._tasks, self._catch_up())
         elif state is SessionState.SUSPENDED:
-            logger.warning("ZooKeeper cannot be reached: nothing about the cluster can change")
+            logger.warning(
+                "ZooKeeper is unreachable: until it is back no leader is elected and no topic or ISR changes"
+            )
 
     async def _catch_up(self) -> None:
-        """Lead nothing until it is known what was decided without this broker."""
+        """Lead nothing until the image has what was decided without this broker."""
         self.feed.reload()
         await self.feed.sync()
         self._lost_sessions -= 1
@@ -239,13 +243,13 @@ class ClusterMember:
         await self.feed.configs.read_entity(nodes.group_config_path(group_id).removeprefix("/config/"))
 
     def _peers_changed(self) -> None:
-        """The controller watches everybody, and everybody watches the controller."""
+        """The controller watches all brokers, and all brokers watch the controller."""
         watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}
         self._detector.watch(self._broker.dialer.addresses(watched - {self._id}))
 
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._broker.replicas.forget_offline(topic.name)
-        task = self._in_background(self._broker.topic_gone(topic))
+        task = start_task(self._tasks, self._broker.topic_gone(topic))
         self._forgetting[topic.topic_id] = task
         task.add_done_callback(lambda _: self._forgetting.pop(topic.topic_id))
 
@@ -255,16 +259,10 @@ class ClusterMember:
         if task is not None:
             await asyncio.wait([task], timeout=seconds)
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     # Leaving
 
     async def leave(self) -> None:
-        """Let others lead before this broker stops."""
+        """Controlled shutdown: let others lead before this broker stops."""
         await self._detector.stop()
         await self._suspicions.stop()
         await self._broker.replicas.close()
@@ -278,7 +276,7 @@ class ClusterMember:
                 await self.membership.leave()
         except (StoreError, TimeoutError):
             logger.warning(
-                "ZooKeeper cannot be reached: others will lead when this broker's session has ended"
+                "ZooKeeper is unreachable: other brokers will lead when this broker's session has ended"
             )
         await self.controller.stop()
 
@@ -290,7 +288,7 @@ class ClusterMember:
         )
 
     async def abandon(self) -> None:
-        """The start failed: take part in nothing any more."""
+        """The start has failed: stop everything that was started."""
         await self._detector.stop()
         await self._suspicions.stop()
         await self.controller.stop()

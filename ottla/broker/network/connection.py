@@ -19,9 +19,11 @@ from struct import Struct as Packer
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.turns import ALONE_BYTES, SHARED_BYTES
 from ottla.broker.network.wire import MORE_FOLLOWS, Buffer, Wire
 from ottla.log.files.file_region import FileRegion
 from ottla.log.files.page_cache import is_in_memory, read_now, read_through
+from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatcher
@@ -37,8 +39,6 @@ _NOTHING = memoryview(b"")
 RECEIVE_BYTES = 256 * 1024
 # Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
 _READ_AHEAD = 64 * 1024
-# One turn of one connection: then others have theirs.
-_BYTES_PER_TURN = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
 # Responses that are pending, or follow one that is: beyond it nothing more is handled for that client.
@@ -68,6 +68,7 @@ class Connection:
         "_queued",
         "_settling",
         "_stash",
+        "_turns",
         "_warmed",
         "_warming",
         "_wire",
@@ -80,6 +81,7 @@ class Connection:
         "closing",
         "idle_since",
         "listener",
+        "principal",
     )
 
     def __init__(
@@ -95,11 +97,13 @@ class Connection:
         self._fd = wire.fd
         self.client_host = client_host
         self.listener = listener
+        self.principal = ANONYMOUS
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False
         self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
         self._dispatcher = dispatcher
+        self._turns = dispatcher.turns
         self._max_request_bytes = max_request_bytes
         self._on_close = on_close
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
@@ -154,6 +158,7 @@ class Connection:
 
     def _on_readable(self) -> None:
         self.active = True
+        self._turns.note(self)
         try:
             if self._filled or self._busy:
                 self._receive_into_stash()
@@ -350,6 +355,7 @@ class Connection:
 
     def _on_writable(self) -> None:
         self.active = True
+        self._turns.note(self)
         try:
             drained = self._send_some()
         except (BlockingIOError, InterruptedError):
@@ -373,11 +379,13 @@ class Connection:
     def _send_some(self) -> bool:
         """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
         out = self._out
-        budget = _BYTES_PER_TURN
+        budget, is_extended = SHARED_BYTES, False
         send_file = self._wire.send_file
         while out:
             if budget <= 0:
-                return False
+                if is_extended or not self._turns.is_alone(self):
+                    return False
+                budget, is_extended = ALONE_BYTES - SHARED_BYTES, True
             head = out[0]
             if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
                 if send_file is None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ottla.broker.quotas.rate import Rate
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.configs.listeners import own_listener_value
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class ConnectionLimits:
     def has_room(self, listener: str) -> bool:
         return self._total < self._config.get_int("max.connections") and self._by_listener[
             listener
-        ] < self._of_listener("max.connections", listener)
+        ] < self._limit_of_listener("max.connections", listener)
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Call back when a connection has gone."""
@@ -59,7 +60,7 @@ class ConnectionLimits:
         pause = 0.0
         for name, limit in (
             ("", self._config.get_int("max.connection.creation.rate")),
-            (listener, self._of_listener("max.connection.creation.rate", listener)),
+            (listener, self._limit_of_listener("max.connection.creation.rate", listener)),
         ):
             if limit < 2**31 - 1:
                 rate = self._rates.get(name) or self._rates.setdefault(name, self._new_rate())
@@ -67,8 +68,9 @@ class ConnectionLimits:
                 pause = max(pause, rate.excess(limit, now))
         return pause
 
-    def _of_listener(self, name: str, listener: str) -> int:
-        value = self._config.values.get(f"listener.name.{listener.lower()}.{name}")
+    def _limit_of_listener(self, name: str, listener: str) -> int:
+        """Unlimited unless set for the listener: the broker's own limit is another one, for all listeners together."""
+        value = own_listener_value(self._config.values, listener, name)
         return value if isinstance(value, int) else 2**31 - 1
 
     # Limits that turn newcomers away

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +13,7 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
 from ottla.cli.options import client_options, json_option, raw_property_option
+from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.consume import Start
@@ -120,15 +118,15 @@ def consume(
     connection = _ConnectionWatch()
     total = 0
     try:
-        with _stop_on_signals() as stopping:
+        with stop_requested() as stopping:
             for batch in consumption.batches():
                 sys.stdout.buffer.write(b"".join(map(render, batch)))
                 sys.stdout.buffer.flush()
                 total += len(batch)
                 if not batch:
                     _check_reader()
-                connection.tell(consumption.connected)
-                if stopping:
+                connection.report(consumption.connected)
+                if stopping.is_set():
                     consumption.stop()
     finally:
         # Also when the reader of our output went away: what was printed is committed.
@@ -137,33 +135,8 @@ def consume(
         output.note(f"Processed a total of {total} messages")
 
 
-@contextlib.contextmanager
-def _stop_on_signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM are the usual end of following a topic: the list fills, and the loop ends cleanly.
-
-    A second signal does what it does without us.
-    """
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopping.append(number)
-        restore()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    stopping: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield stopping
-    finally:
-        restore()
-
-
 def _check_reader() -> None:
-    """While nothing arrives nothing is written, and `| head` leaving would go unnoticed."""
+    """Nothing is written while nothing arrives: without this we would not notice that `| head` has ended."""
     import select
 
     try:
@@ -179,14 +152,14 @@ class _ConnectionWatch:
     """Says that the broker is gone, and that it is back; librdkafka goes on trying by itself."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._is_lost = False
 
-    def tell(self, connected: bool) -> None:
-        if not connected and not self._told:
+    def report(self, connected: bool) -> None:
+        if not connected and not self._is_lost:
             output.warn("the connection to the broker is lost; trying again until it is back.")
-        elif connected and self._told:
+        elif connected and self._is_lost:
             output.note("The broker is back.")
-        self._told = not connected
+        self._is_lost = not connected
 
 
 def _start(from_beginning: bool, offset: str | None, from_timestamp: str | None, since: str | None) -> Start:

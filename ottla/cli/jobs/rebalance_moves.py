@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 from ottla.cli.errors import BrokerUnreachable, JobError
 from ottla.client.admin.configs import ConfigEntry, Resource, describe_many
 from ottla.client.admin.offsets import Partition
-from ottla.client.admin.reassignments import elect_leaders, list_reassignments, reassign
+from ottla.client.admin.reassignments import (
+    elect_leaders,
+    keeps_replication_factor,
+    list_reassignments,
+    reassign,
+)
 from ottla.client.admin.throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PREFERRED = 0
-_ALTER_REASSIGNMENTS, _KEEPS_FACTOR = 45, 1  # its key, and the version from which on it can
 _POLL = 0.3
 _PATIENCE = 60.0  # with a cluster that does not answer while a controller is replaced
 _REORDERED_AT_ONCE = 500
@@ -85,10 +89,10 @@ class Rebalance:
             while waiting and len(self.under_way) < self._batch:
                 some = [waiting.pop() for _ in range(min(len(waiting), self._batch - len(self.under_way)))]
                 self._begin(some)
-            self._tell()
+            self._report()
             time.sleep(_POLL)
             self.under_way &= set(self._patiently(lambda: list_reassignments(self._client.cluster)))
-        self._tell()
+        self._report()
         for first in range(0, len(self._reordered), _REORDERED_AT_ONCE):
             self._begin(self._reordered[first : first + _REORDERED_AT_ONCE])
         if self._refused:
@@ -104,11 +108,12 @@ class Rebalance:
         self.under_way |= {_name(change) for change in begun if change.added}
 
     def _reassign(self, wanted: dict[Partition, list[int] | None]) -> dict[Partition, str]:
-        """Whoever can is to hold on to the replication factor: the plan may rest on what a broker had not heard yet."""
-        _, newest = self._client.cluster.controller().versions.get(_ALTER_REASSIGNMENTS, (0, 0))
-        return reassign(self._client.cluster, wanted, may_change_replication_factor=newest < _KEEPS_FACTOR)
+        """Without a change of the replication factor, where the controller can refuse one: the plan may be based on
+        metadata that was out of date."""
+        cluster = self._client.cluster
+        return reassign(cluster, wanted, may_change_replication_factor=not keeps_replication_factor(cluster))
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         moved = [change for change in self._begun if change.added and _name(change) not in self.under_way]
         under_way = {_name(change): change for change in self._begun if _name(change) in self.under_way}
         copied = sum(change.bytes_to_copy for change in moved) + self._copied_of(under_way)

@@ -1,8 +1,8 @@
-"""Noticing that a broker's process is gone, long before its session ends.
+"""Notices that a broker's process is gone, long before its session ends.
 
-An idle connection is kept to each broker that is watched. When a process dies its system closes the connection at once,
-and refuses the next one: nobody listens any more. A broker that is busy or paused refuses nothing, and one that was
-never reached proves nothing by being out of reach. A network can refuse as well, so others are asked for what they see.
+An idle connection is kept to each broker that is watched. When a process dies, its system closes the connection at once
+and refuses the next one. A broker that is busy or paused refuses nothing, and one that was never reached proves nothing
+by being unreachable. A network can refuse as well, so other brokers are asked for what they see (`suspicions`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def probe(dialer: PeerDialer, target: PeerAddress, seconds: float = _PROBE
 
 
 class FailureDetector:
-    """Watches brokers and tells who is gone, and who came back. Owner: the event loop."""
+    """Watches brokers, and reports which are gone and which came back. Owner: the event loop."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class FailureDetector:
         on_gone: Callable[[PeerAddress], None],
         on_back: Callable[[PeerAddress], None],
     ) -> None:
-        """`is_gone` is asked about one that refuses; StoreError if it cannot tell yet."""
+        """`is_gone` is asked about a broker that refuses connections; StoreError if that is not known yet."""
         self._dialer = dialer
         self._is_gone = is_gone
         self._on_gone = on_gone
@@ -126,7 +126,7 @@ class FailureDetector:
             await asyncio.sleep(_BETWEEN_ATTEMPTS)
 
     async def _find_out(self, target: PeerAddress) -> bool:
-        """Whether one that refuses this broker is gone; if so, it is told."""
+        """Whether a broker that refuses connections is gone; if so, it is reported."""
         while True:
             try:
                 gone = await self._is_gone(target)
@@ -134,8 +134,10 @@ class FailureDetector:
             except StoreError:
                 await asyncio.sleep(_BETWEEN_ATTEMPTS)
         if gone:
-            logger.warning("Broker %d is gone: nobody listens there", target.broker_id)
+            logger.warning("Broker %d is gone: its port refuses connections", target.broker_id)
             self._on_gone(target)
         else:
-            logger.warning("Broker %d cannot be reached, but others reach it", target.broker_id)
+            logger.warning(
+                "Broker %d refuses this broker's connections, but others reach it", target.broker_id
+            )
         return gone

@@ -1,18 +1,18 @@
 """A second opinion, before a broker that refuses connections is taken for dead.
 
-Who is refused may be the one that is cut off. So it says in the store whom it suspects. The others try the suspect over
-links of their own, and those that are refused say so as well: once most brokers do, it is certain. Those that get
-through say that it lives, as it does itself. That counts if there is no such majority; of a dead one nobody says it.
+The broker that is refused may be the one that is cut off. So it writes into the store whom it suspects. The others try
+the suspect over their own links, and write down if they are refused too: once most brokers have, the suspect is gone.
+Those that get through write that it lives, as it does itself. That decides if there is no such majority.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.background_tasks import end_tasks, start_task
 from ottla.cluster.controller.failure_detection import Presence, probe
 from ottla.cluster.peers import PeerAddress, PeerDialer
 from ottla.metadata.stores.store import CancelWatch, NodeExists, NodeStore, StoreError
@@ -20,15 +20,15 @@ from ottla.metadata.stores.store import CancelWatch, NodeExists, NodeStore, Stor
 SUSPECTS = "/ottla/suspects"
 
 _ANSWER_SECONDS = 1.5
-_PATIENCE = 4  # times as long, if others are there who have not said what they see: they are busy
-_KEPT_SECONDS = 4.0  # what was said counts for so long
+_PATIENCE = 4  # times as long, if brokers that live have not answered: they are busy
+_KEPT_SECONDS = 4.0  # how long an answer counts
 
 
 class Said(NamedTuple):
-    """A node's name has it all: that one broker finds another gone or, with the suspect as both, that it lives."""
+    """The name of a node: `broker_id` finds the suspect gone or, if both are the same, the suspect lives."""
 
     suspect: int
-    epoch: int  # a broker that begins a new life is another one
+    epoch: int  # of the suspect's registration: after a restart it is another broker
     broker_id: int
 
     @property
@@ -99,7 +99,7 @@ class Suspicions:
         said = Said(target.broker_id, target.epoch, voice)
         with suppress(NodeExists):
             await self._store.create(said.path, ephemeral=True)
-        self._in_background(self._take_back(said))
+        start_task(self._tasks, self._take_back(said))
 
     async def _take_back(self, said: Said) -> None:
         await asyncio.sleep(_KEPT_SECONDS)
@@ -113,7 +113,7 @@ class Suspicions:
             return
         for waiting in self._waiting:
             waiting.set()
-        self._in_background(self._answer())
+        start_task(self._tasks, self._answer())
 
     async def _answer(self) -> None:
         with suppress(StoreError):
@@ -123,7 +123,7 @@ class Suspicions:
             asked = suspects - self._tried - mine
             self._tried = (self._tried & suspects) | asked
             for target in self._asked_about(asked):
-                self._in_background(self._try(target))
+                start_task(self._tasks, self._try(target))
 
     def _asked_about(self, asked: Iterable[tuple[int, int]]) -> list[PeerAddress]:
         found = [(self._dialer.address(suspect), epoch) for suspect, epoch in asked]
@@ -137,11 +137,6 @@ class Suspicions:
                 presence = (await probe(self._dialer, target)).presence
             if presence is not Presence.SILENT:
                 await self._say(target, self._broker_id if presence is Presence.GONE else target.broker_id)
-
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _is_about(said: Said, target: PeerAddress) -> bool:

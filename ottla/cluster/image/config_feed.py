@@ -1,4 +1,4 @@
-"""Configurations that other brokers have changed, told under /config/changes in Kafka's format."""
+"""Keeps the configurations of the image up to date, by the notifications under /config/changes in Kafka's format."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ConfigFeed:
         self.on_broker_configs: list[Callable[[], None]] = []
 
     async def skip_changes(self) -> None:
-        """Everything is read anew: what was told so far is known by then."""
+        """Everything is about to be read: the notifications that are there bring nothing new."""
         self._last = max(map(sequence_of, await self._children()), default=self._last)
 
     async def read_changes(self, gap: type[Exception]) -> None:
@@ -45,7 +45,9 @@ class ConfigFeed:
             try:
                 await self.read_entity(_entity(json.loads(node.data)))
             except (ValueError, KeyError, TypeError) as error:
-                logger.error("A change of a configuration cannot be understood: %s", error)
+                logger.error(
+                    "Ignoring a notification of a changed configuration, which cannot be read: %s", error
+                )
             self._last = sequence
 
     async def _children(self) -> list[str]:
@@ -79,7 +81,7 @@ class ConfigFeed:
                 self._image.set_client_metrics(nodes.name_of_config(name), configs)
 
     def take(self, fresh: ClusterImage) -> None:
-        """What a whole image says of configurations, those of topics excepted."""
+        """Take over all configurations of an image that was just read, except those of topics."""
         self._image.group_configs = fresh.group_configs
         self._image.client_metrics = fresh.client_metrics
         if fresh.broker_configs != self._image.broker_configs:
@@ -107,7 +109,7 @@ class ConfigFeed:
 
 
 def _entity(change: dict[str, object]) -> str:
-    """Tools from before Kafka 0.10.1 name it in two parts, and some do to this day."""
+    """Tools from before Kafka 0.10.1 write it in two parts, and some still do."""
     if "entity_path" in change:
         return str(change["entity_path"])
     return f"{change['entity_type']}/{change['entity_name']}"

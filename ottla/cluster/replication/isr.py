@@ -1,4 +1,8 @@
-"""Which followers are in sync, and how far that commits the log: rules without a clock and without a store."""
+"""Which followers are in sync, and how far that commits the log: rules without a clock and without a store.
+
+`LeaderState` applies them: it shrinks and expands the ISR (`check`, `_alter`) and advances the high watermark. The new
+ISR is written by `PartitionStates.alter`.
+"""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from weakref import WeakValueDictionary
 from ottla.cluster.image.change_notifications import config_notification, notification
 from ottla.cluster.image.image_feed import ImageFeed
 from ottla.cluster.topics import topic_nodes
-from ottla.cluster.topics.new_assignments import Replicas
-from ottla.cluster.topics.topic_decisions import DEFAULT, TopicDecisions
+from ottla.cluster.topics.topic_decisions import DEFAULT, Replicas, TopicDecisions
 from ottla.log.errors import LogDirectoryError
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage

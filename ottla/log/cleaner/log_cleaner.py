@@ -8,12 +8,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from ottla.log.cleaner.cleanable import CleanableLog, cleanable
-from ottla.log.cleaner.config import CleanerConfig
-from ottla.log.cleaner.job_for import job_for
+from ottla.log.cleaner.cleanable import CleanableLog, cleanable, job_for
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.log.cleaner.task import CleanTask
 from ottla.log.cleaner.worker_process import WorkerDied, WorkerProcess
+from ottla.log.config import CleanerConfig
 from ottla.log.files.checkpoint import TopicPartition, sync_path
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import KafkaError

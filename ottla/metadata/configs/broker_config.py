@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla.metadata.configs.broker_configs import (
+from ottla.metadata.configs.broker_config_table import (
     ALIASES,
     BROKER_CONFIGS,
     broker_config_def,
@@ -240,32 +240,11 @@ class BrokerConfig(TypedValues):
         """What a topic configuration is where the topic does not say: its first synonym that is set."""
         return _first_synonym(self.values, TOPIC_SYNONYMS.get(name, ()), TOPIC_CONFIGS[name])
 
-    @property
-    def log_retention_ms(self) -> int:
-        return _whole(self.topic_default("retention.ms"))
-
-    @property
-    def log_roll_ms(self) -> int:
-        return _whole(self.topic_default("segment.ms"))
-
-    @property
-    def log_roll_jitter_ms(self) -> int:
-        return _whole(self.topic_default("segment.jitter.ms"))
-
-    @property
-    def log_flush_interval_ms(self) -> int:
-        return _whole(self.topic_default("flush.ms"))
-
 
 def refusal(name: str, definition: ConfigDef, text: str) -> str:
     """What is wrong with a value, and what to give."""
     shown = "what it is" if definition.sensitive else repr(text)
     return f"{name} cannot be {shown}; give {definition.advice(text)}."
-
-
-def _whole(value: Value) -> int:
-    assert isinstance(value, int)
-    return value
 
 
 def _first_synonym(

@@ -17,6 +17,7 @@ from ottla.metadata.configs.config_defs import (
     Value,
     config_table,
     parse_value,
+    refuse_empty,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -38,8 +39,7 @@ _CRITERIA = frozenset(
 class _NotEmpty(Validator):
     def check(self, name: str, value: Value) -> None:
         assert isinstance(value, list)
-        if "" in value:
-            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+        refuse_empty(name, value)
 
 
 # fmt: off

@@ -30,6 +30,7 @@ from ottla.metadata.stores.store import (
 )
 
 _Write = tuple[Sequence[Operation], "asyncio.Future[list[Result]]"]
+_Attempted = list[tuple[list[Result] | NodeError, "asyncio.Future[list[Result]]"]]
 
 
 class EmbeddedStore:
@@ -185,12 +186,7 @@ class EmbeddedStore:
         self._next_zxid += 1
         return self._next_zxid
 
-    def _committed(
-        self,
-        batch: View,
-        results: list[tuple[list[Result] | NodeError, asyncio.Future[list[Result]]]],
-        failure: BaseException | None,
-    ) -> None:
+    def _committed(self, batch: View, results: _Attempted, failure: BaseException | None) -> None:
         self._committing = False
         self._finish(batch, results, failure)
         if self._waiting:
@@ -198,12 +194,7 @@ class EmbeddedStore:
         if not self._committing:
             self._idle.set()
 
-    def _finish(
-        self,
-        batch: View,
-        results: list[tuple[list[Result] | NodeError, asyncio.Future[list[Result]]]],
-        failure: BaseException | None,
-    ) -> None:
+    def _finish(self, batch: View, results: _Attempted, failure: BaseException | None) -> None:
         if failure is None:
             self._notify(self._tree.apply(batch))
         for result, done in results:

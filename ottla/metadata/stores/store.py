@@ -64,9 +64,8 @@ class BadPath(NodeError):
 
 class Stat(NamedTuple):
     version: int
-    czxid: (
-        int  # grows with every node created, also over restarts; a broker's epoch is that of its registration
-    )
+    #: Grows with every node created, also over restarts; a broker's epoch is that of its registration.
+    czxid: int
     ephemeral: bool
     child_count: int
 
@@ -173,6 +172,14 @@ def check_path(path: str) -> None:
         or any(part in ("", ".", "..") for part in path[1:].split("/"))
     ):
         raise BadPath(path)
+
+
+async def children_if_any(store: NodeStore, path: str) -> list[str]:
+    """Names of the children; none of a node that does not exist."""
+    try:
+        return await store.children(path)
+    except NoNode:
+        return []
 
 
 async def ensure_paths(store: NodeStore, paths: Sequence[str]) -> None:

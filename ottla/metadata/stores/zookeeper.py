@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    NoChildrenForEphemeralsError,
-    NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
+from kazoo.exceptions import NoChildrenForEphemeralsError, NoNodeError, RolledBackError, RuntimeInconsistency
 
 from ottla.metadata.stores.store import (
     ANY_VERSION,

@@ -83,9 +83,7 @@ class ZooKeeperSession:
         self._session_timeout = session_timeout  # as asked for; the ensemble may grant less
         self._granted_timeout = session_timeout
         self._operation_timeout = operation_timeout
-        self._connection_timeout = (
-            connection_timeout  # of the first connection; later ones are tried for ever
-        )
+        self._connection_timeout = connection_timeout  # of the first; later connections are tried for ever
         self._connected = connected
         self._client: KazooClient | None = None
         self.loop: asyncio.AbstractEventLoop

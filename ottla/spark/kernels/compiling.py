@@ -37,11 +37,7 @@ def _copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, start: A
         target_array = context.make_array(signature.args[0])(context, builder, target)
         source_array = context.make_array(signature.args[2])(context, builder, source)
         cgutils.raw_memcpy(
-            builder,
-            builder.gep(target_array.data, [to]),
-            builder.gep(source_array.data, [start]),
-            count,
-            1,
+            builder, builder.gep(target_array.data, [to]), builder.gep(source_array.data, [start]), count, 1
         )
         return context.get_dummy_value()
 

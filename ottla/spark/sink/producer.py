@@ -21,7 +21,6 @@ from ottla.client.errors import ClientError, error_code
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -51,11 +50,7 @@ _SEQUENCES = 0x7FFFFFFF
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 #: The broker no longer knows what we have written: as a new producer we can go on.
 _IDENTITY_LOST = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
 
 
@@ -113,7 +108,7 @@ class Producer:
                 found = self._cluster.topics([topic]).get(topic)
                 if found is not None:
                     return len(found.leaders)
-                self._ask_for(topic)
+                self._cluster.metadata([topic], create=True)
             except ClientError as error:
                 failure = error
             if not failure.is_retriable or time.monotonic() > deadline:
@@ -342,7 +337,3 @@ class Producer:
         if code != ErrorCode.NONE:
             raise ClientError(f"The broker gives no producer id: {code.name}.", code)
         return answer.producer_id, answer.producer_epoch
-
-    def _ask_for(self, topic: str) -> None:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
-        self._cluster.any_connection().request(request, MetadataResponse)

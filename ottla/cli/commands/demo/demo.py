@@ -6,11 +6,9 @@ import contextlib
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -19,13 +17,12 @@ from ottla.cli.commands.demo.processes import Child, Children
 from ottla.cli.commands.pipeline.pipeline import require_spark
 from ottla.cli.commands.servers.start import DEFAULT_LISTEN
 from ottla.cli.errors import JobError
+from ottla.cli.signals import StopRequest, stop_requested
 
 if TYPE_CHECKING:
     from ottla.cli.commands.demo.view import Trending
 
 PIPELINE = "demo"
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(short_help="Show a pipeline over live events.")
@@ -66,7 +63,7 @@ def demo(listen: str, data: Path | None, rate: float, master: str | None, second
     """
     require_spark()
     examples = examples_folder()
-    with _stopping() as stop, _workplace(data) as place, Children(place) as children:
+    with stop_requested(signal.SIGHUP) as stop, _workplace(data) as place, Children(place) as children:
         broker = children.start(
             "broker", "-m", "ottla", "start", "--listen", listen, "--data", str(place / "broker")
         )
@@ -104,22 +101,6 @@ def examples_folder() -> Path:
 
 
 @contextlib.contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """Set by the first signal that asks to end; whoever insists a second time gets a kill."""
-    stop = threading.Event()
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
 def _workplace(data: Path | None) -> Iterator[Path]:
     if data is not None:
         try:
@@ -132,8 +113,8 @@ def _workplace(data: Path | None) -> Iterator[Path]:
         yield Path(directory)
 
 
-def _wait_for_broker(broker: Child, stop: threading.Event) -> str | None:
-    """Where it listens; None if nobody wants to know any more."""
+def _wait_for_broker(broker: Child, stop: StopRequest) -> str | None:
+    """Where it listens; None if it is to stop before it is ready."""
     while not stop.wait(0.05):
         lines = broker.output().splitlines()
         if any("Ctrl-C" in line for line in lines):
@@ -165,7 +146,7 @@ def _print_welcome(address: str) -> None:
     sys.stdout.flush()
 
 
-def _show(trending: Trending, children: Children, stop: threading.Event, seconds: float | None) -> None:
+def _show(trending: Trending, children: Children, stop: StopRequest, seconds: float | None) -> None:
     from ottla.cli.commands.demo.view import screen
     from ottla.spark.pipelines.state import Pipelines
 

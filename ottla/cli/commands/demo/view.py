@@ -72,13 +72,8 @@ def screen() -> Iterator[Show]:
     if not sys.stdout.isatty():
         yield _PlainLines().show
         return
-    from rich.console import Console
-    from rich.live import Live
-
-    with Live(
-        console=Console(highlight=False, no_color=not output.colour_wanted()), auto_refresh=False
-    ) as live:
-        yield lambda trending, state: live.update(drawn(trending, state), refresh=True)
+    with output.live_view() as draw:
+        yield lambda trending, state: draw(drawn(trending, state))
 
 
 def drawn(trending: Trending, state: PipelineState | None) -> RenderableType:

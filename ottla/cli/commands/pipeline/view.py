@@ -91,12 +91,8 @@ def progress_printer() -> Iterator[Callable[[PipelineState], None]]:
     if not sys.stdout.isatty():
         yield _PlainLines().show
         return
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(highlight=False, no_color=not output.colour_wanted())
-    with Live(console=console, auto_refresh=False) as live:
-        yield lambda state: live.update(drawn(state), refresh=True)
+    with output.live_view() as draw:
+        yield lambda state: draw(drawn(state))
 
 
 def drawn(state: PipelineState) -> RenderableType:

@@ -45,7 +45,7 @@ class LocalCluster:
         self._options = list(options)
         self._zookeeper = ZooKeeperServer(data / "zookeeper", _zookeeper_port())
         self._brokers: dict[int, subprocess.Popen[bytes]] = {}
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     @property
     def zookeeper(self) -> str:
@@ -98,9 +98,9 @@ class LocalCluster:
     def ended(self) -> list[int]:
         """Brokers that ended by themselves since this was asked last."""
         found = [each for each, process in self._brokers.items() if process.poll() is not None]
-        news = [each for each in found if each not in self._told]
-        self._told.update(news)
-        return news
+        new = [each for each in found if each not in self._reported]
+        self._reported.update(new)
+        return new
 
     @property
     def is_alive(self) -> bool:
@@ -133,14 +133,14 @@ def run_cluster(
     *,
     announce: Callable[[LocalCluster], None] | None,
 ) -> None:
-    """Run it until somebody tells this process to stop."""
+    """Run it until Ctrl-C or SIGTERM."""
     host, _, port = listen.rpartition(":")
     cluster = LocalCluster(brokers, host, int(port), data, settings, options)
     asked = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked:  # whoever insists gets it
+        if asked:  # asked a second time
             cluster.kill()
         asked = True
 

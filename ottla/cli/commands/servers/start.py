@@ -128,7 +128,7 @@ def serve(
     announce: Callable[[Server], None] | None,
     log_level: str = "warning",
 ) -> None:
-    """Run a broker until it is told to stop; `announce` is called when it is ready."""
+    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready."""
     _log_to_stderr(log_level)
     with _uvloop_runner() as runner:
         runner.run(_serve(config_file, overrides, announce))
@@ -169,7 +169,7 @@ async def _serve(
     def stop() -> None:
         stopping.set()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)  # whoever insists a second time gets a kill
+            loop.remove_signal_handler(number)  # a second signal kills
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
@@ -193,7 +193,7 @@ async def _serve(
 
 
 def _spare_the_collector() -> None:
-    """What is there after the start stays for good: it is not looked at again, and pauses stay short."""
+    """Objects that exist after the start live until the end: the collector skips them, so its pauses stay short."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.options import client_options
+from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,8 +134,8 @@ def _wait(session: SqlSession) -> None:
     """Queries end with this process, so it stays until they are done or somebody ends it."""
     running = session.queries.all()
     output.note(f"Running {', '.join(each.query_id for each in running)}; Ctrl-C ends it.")
-    with _stopping() as asked:
-        while not asked:
+    with stop_requested() as stop:
+        while not stop.wait(_LOOK_EVERY):
             for each in running:
                 if each.state.startswith("ERROR"):
                     raise JobError(
@@ -143,21 +143,6 @@ def _wait(session: SqlSession) -> None:
                     )
             if not any(each.query.isActive for each in running):
                 return
-            time.sleep(_LOOK_EVERY)
-
-
-@contextlib.contextmanager
-def _stopping() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM are the usual end."""
-    asked: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda received, _frame: asked.append(received))
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _start_spark(master: str | None) -> SparkSession:

@@ -35,10 +35,13 @@ _DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group],
 def main(argv: list[str]) -> None:
     args = _consumer_parser().options(argv)
     if args.validate_regex is not None:
-        from ottla.cli.kafka.groups.re2_syntax import fault
+        from ottla.protocol.regular_expressions import RegexError, matcher
 
-        wrong = fault(args.validate_regex)
-        verdict = "valid" if wrong is None else f"invalid: {wrong}"
+        try:
+            matcher(args.validate_regex)
+            verdict = "valid"
+        except RegexError as error:
+            verdict = f"invalid: {error}"
         print(f"The regular expression `{args.validate_regex}` is {verdict}.")
         return
     actions = (*_ACTIONS, "validate-regex")

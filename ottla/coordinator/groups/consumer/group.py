@@ -30,7 +30,7 @@ from ottla.coordinator.groups.consumer.state import (
     is_within,
     partitions_of,
 )
-from ottla.coordinator.groups.consumer.topic_regex import topic_regex
+from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
 from ottla.coordinator.groups.effects import (
     CancelTimer,
     Effect,
@@ -287,7 +287,7 @@ class ConsumerGroup(ModernGroup[ConsumerState]):
     def _subscribe(self, member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
         regex = member.regex if request.regex is None else request.regex or None
         if regex is not None and regex != member.regex:
-            topic_regex(regex)
+            TopicRegex(regex)  # refuses what is no pattern
         updated = replace(
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -404,7 +404,7 @@ class ConsumerGroup(ModernGroup[ConsumerState]):
         for regex in state.regexes.keys() - wanted:
             del self.change().regexes[regex]
         for regex in wanted:
-            found = topic_regex(regex).matching(self.topics.names())
+            found = TopicRegex(regex).matching(self.topics.names())
             known = state.regexes.get(regex)
             if known is None or known.topics != found:
                 resolved = ResolvedRegex(found, self.topics.version, now_ms)

@@ -8,13 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ottla.log.cleaner.walk import kernels
-from ottla.log.cleaner.walk.walk import (
-    Filtered,
-    MalformedRecords,
-    Row,
-    Rules,
-    Scanned,
-)
+from ottla.log.cleaner.walk.walk import Filtered, MalformedRecords, Row, Rules, Scanned
 from ottla.protocol.batch_header import BATCH_OVERHEAD
 from ottla.protocol.record_format import LEAST_RECORD
 
@@ -49,10 +43,9 @@ class CompiledWalk:
 
     def scan(self, data: memoryview) -> Scanned:
         n, end, fault = kernels.scan(np.frombuffer(data, np.uint8), self._rows)
+        rows = [Row(*row) for row in self._rows[:n].tolist()]
         # One batch may be in the way of all others: then there is nothing to see but a fault.
-        return Scanned(
-            self._rows[:n].tolist(), int(end), "it does not begin with a batch header" if fault else None
-        )
+        return Scanned(rows, int(end), "it does not begin with a batch header" if fault else None)
 
     def index(self, data: memoryview, rows: Sequence[Row], skip: bytes, start_offset: int) -> int:
         chunk = np.frombuffer(data, np.uint8)

@@ -6,15 +6,12 @@ import os
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from ottla.log.batch import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD, MAGIC, fault_of, header_at
+from ottla.log.batch import fault_of, header_at
 from ottla.log.cleaner.walk.walk import (
     CONTROL,
     DROP_RECORDS,
     KEEP_EMPTY,
-    POSITION,
-    RECORDS,
     SET_HORIZON,
-    SIZE,
     Filtered,
     MalformedRecords,
     Row,
@@ -22,9 +19,13 @@ from ottla.log.cleaner.walk.walk import (
     Scanned,
 )
 from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
     CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
+    HEADER,
+    LOG_OVERHEAD,
+    MAGIC,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,
@@ -64,7 +65,7 @@ class ReferenceWalk:
             if at + header.size > len(data):
                 break
             rows.append(
-                (
+                Row(
                     at,
                     header.size,
                     header.base_offset,
@@ -98,7 +99,7 @@ class ReferenceWalk:
         for row, mode in zip(rows, modes, strict=True):
             if mode & DROP_RECORDS and not mode & KEEP_EMPTY:
                 continue
-            position, size = row[POSITION], row[SIZE]
+            position, size = row.position, row.size
             header = header_at(data, position)
             records = _records(data, row)
             staying = [r for r in records if self._stays(r, header, mode, rules)]
@@ -138,7 +139,7 @@ class ReferenceWalk:
 
 
 def _records(data: memoryview, row: Row) -> list[Record]:
-    position, size, count = row[POSITION], row[SIZE], row[RECORDS]
+    position, size, count = row.position, row.size, row.records
     header = header_at(data, position)
     if count < 0 or count * LEAST_RECORD > size - BATCH_OVERHEAD:
         raise MalformedRecords(f"{count} records in {size - BATCH_OVERHEAD} bytes")

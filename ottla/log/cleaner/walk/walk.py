@@ -16,19 +16,18 @@ SET_HORIZON = 8  # a marker whose transaction is gone: from now on its time runs
 NOTHING = -1
 
 
-#: One batch of a chunk: where it is, and what its header says, in the order of the names below.
-Row = Sequence[int]
-(
-    POSITION,
-    SIZE,
-    BASE_OFFSET,
-    LAST_OFFSET,
-    CHECKSUM,
-    ATTRIBUTES,
-    PRODUCER_ID,
-    PRODUCER_EPOCH,
-    RECORDS,
-) = range(9)
+class Row(NamedTuple):
+    """One batch of a chunk: where it is, and what its header says."""
+
+    position: int
+    size: int
+    base_offset: int
+    last_offset: int
+    checksum: int
+    attributes: int
+    producer_id: int
+    producer_epoch: int
+    records: int
 
 
 class Rules(NamedTuple):

@@ -11,11 +11,7 @@ from collections.abc import Callable, Iterator
 
 from ottla.log.cleaner.job import CleanedGroup, CleanJob, Progress
 from ottla.log.cleaner.walk.walk import (
-    ATTRIBUTES,
-    LAST_OFFSET,
     NOTHING,
-    PRODUCER_ID,
-    RECORDS,
     Row,
     Rules,
     Walk,
@@ -107,8 +103,8 @@ class Compaction:
             else:
                 plain, row = decompressed(chunk.data, rows[0])
                 taken = walk.index(plain, [row], skip, start)
-            if taken and rows[taken - 1][LAST_OFFSET] >= start:
-                latest = rows[taken - 1][LAST_OFFSET]
+            if taken and rows[taken - 1].last_offset >= start:
+                latest = rows[taken - 1].last_offset
             if taken < len(rows):
                 return latest, True
         return latest, False
@@ -159,13 +155,13 @@ class Compaction:
 
 def _is_skipped(data: memoryview, row: Row, transactions: CleanedTransactions) -> bool:
     """Whether the keys of a batch do not count: markers have none, aborted records were never written."""
-    attributes = row[ATTRIBUTES]
+    attributes = row.attributes
     if attributes & CONTROL_FLAG:
-        transactions.marker_is_spent(row[PRODUCER_ID], row[LAST_OFFSET], marker_key(data, row))
+        transactions.marker_is_spent(row.producer_id, row.last_offset, marker_key(data, row))
         return True
     if attributes & TRANSACTIONAL_FLAG:
-        return transactions.is_aborted(row[PRODUCER_ID], row[LAST_OFFSET])
-    return row[RECORDS] == 0
+        return transactions.is_aborted(row.producer_id, row.last_offset)
+    return row.records == 0
 
 
 def _with_indexes(directory: str, segment: SourceSegment) -> SourceSegment:

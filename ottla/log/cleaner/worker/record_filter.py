@@ -7,19 +7,12 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from ottla.log.batch import BATCH_OVERHEAD, CRC, CRC_AT, CRC_START, LOG_OVERHEAD, header_at
+from ottla.log.batch import CRC, CRC_START, header_at
 from ottla.log.cleaner.walk.walk import (
-    ATTRIBUTES,
     CONTROL,
     DROP_RECORDS,
     KEEP_EMPTY,
-    LAST_OFFSET,
-    POSITION,
-    PRODUCER_EPOCH,
-    PRODUCER_ID,
-    RECORDS,
     SET_HORIZON,
-    SIZE,
     TAKE,
     Row,
     Rules,
@@ -29,10 +22,13 @@ from ottla.log.cleaner.worker.chunks import Chunk
 from ottla.log.cleaner.worker.transactions import CleanedTransactions
 from ottla.log.segments.transaction_index import AbortedTransaction
 from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
     CODEC_MASK,
     CONTROL_FLAG,
+    CRC_AT,
     DELETE_HORIZON_FLAG,
     LENGTH_AT,
+    LOG_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
 from ottla.protocol.compression import compress, decompress
@@ -91,7 +87,7 @@ class RecordFilter:
         if not len(filtered.data):
             return
         if not filtered.changed:
-            yield data[row[POSITION] : row[POSITION] + row[SIZE]]
+            yield data[row.position : row.position + row.size]
             return
         batch = bytearray(filtered.data[:BATCH_OVERHEAD])
         codec = header_at(batch).attributes & CODEC_MASK
@@ -102,31 +98,31 @@ class RecordFilter:
         yield memoryview(batch)
 
     def _mode(self, data: memoryview, row: Row, keep_last: bool) -> int:
-        attributes, producer_id = row[ATTRIBUTES], row[PRODUCER_ID]
+        attributes, producer_id = row.attributes, row.producer_id
         mode = KEEP_EMPTY if keep_last else TAKE
         if producer_id < 0:
             return mode
         known = self._producers.get(producer_id)
         if attributes & CONTROL_FLAG:
             mode |= CONTROL
-            if known is not None and known[0] < 0 and known[1] == row[PRODUCER_EPOCH]:
+            if known is not None and known[0] < 0 and known[1] == row.producer_epoch:
                 mode |= KEEP_EMPTY  # it alone says which epoch fences the older ones
-            if self._transactions.marker_is_spent(producer_id, row[LAST_OFFSET], marker_key(data, row)):
-                horizon = header_at(data, row[POSITION]).base_timestamp
+            if self._transactions.marker_is_spent(producer_id, row.last_offset, marker_key(data, row)):
+                horizon = header_at(data, row.position).base_timestamp
                 if attributes & DELETE_HORIZON_FLAG and horizon <= self._rules.now_ms:
                     mode |= DROP_RECORDS
                 mode |= SET_HORIZON
             return mode
-        if known is not None and known[0] == row[LAST_OFFSET]:
+        if known is not None and known[0] == row.last_offset:
             mode |= KEEP_EMPTY  # it has the last sequence number of a producer that may come back
-        if attributes & TRANSACTIONAL_FLAG and self._transactions.is_aborted(producer_id, row[LAST_OFFSET]):
+        if attributes & TRANSACTIONAL_FLAG and self._transactions.is_aborted(producer_id, row.last_offset):
             mode |= DROP_RECORDS
         return mode
 
 
 def marker_key(data: memoryview, row: Row) -> bytes | None:
     """The key of a control batch's record, None if the batch is empty."""
-    records = read_batch(data, row[POSITION])
+    records = read_batch(data, row.position)
     return (records[0].key or b"") if records else None
 
 
@@ -134,7 +130,7 @@ def runs(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
     """Neighbours that are not compressed together, compressed batches alone; and whether it is one of those."""
     start = 0
     for at, row in enumerate(rows):
-        if row[ATTRIBUTES] & CODEC_MASK and row[RECORDS]:
+        if row.attributes & CODEC_MASK and row.records:
             if at > start:
                 yield rows[start:at], False
             yield rows[at : at + 1], True
@@ -145,7 +141,7 @@ def runs(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
 
 def decompressed(data: memoryview, row: Row) -> tuple[memoryview, Row]:
     """The batch as it would be without compression, but for the codec in its attributes, and its row."""
-    start, size = row[POSITION], row[SIZE]
-    body = decompress(row[ATTRIBUTES] & CODEC_MASK, data[start + BATCH_OVERHEAD : start + size])
+    start, size = row.position, row.size
+    body = decompress(row.attributes & CODEC_MASK, data[start + BATCH_OVERHEAD : start + size])
     batch = bytes(data[start : start + BATCH_OVERHEAD]) + body
-    return memoryview(batch), (0, len(batch), *row[2:])
+    return memoryview(batch), row._replace(position=0, size=len(batch))

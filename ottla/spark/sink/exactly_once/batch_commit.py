@@ -23,12 +23,7 @@ from ottla.spark.source.data_loss import log, report
 _FORGOTTEN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 #: A commit that comes too late: the coordinator has aborted the transaction, and raised the epoch in doing so.
 _LOST = frozenset(
-    {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_TXN_STATE,
-        _FORGOTTEN,
-    }
+    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, _FORGOTTEN}
 )
 #: After the decision this share of the timeout must be left, for a driver that dies and has to be started again.
 _SHARE_LEFT = 1 / 4
