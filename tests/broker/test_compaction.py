@@ -58,12 +58,12 @@ def broker():
 
 
 def test_a_new_reader_sees_the_last_salary_of_each_employee_at_its_original_offset(broker):
-    broker.create_topic("employee-salary", config={**COMPACT, "segment.ms": "5000"})
+    broker.create_topic("employee-salary", config={**COMPACT, "segment.ms": "2000"})
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
     for employee, salary in [("A", "1000"), ("B", "1000"), ("C", "1000"), ("A", "2000"), ("B", "2000")]:
         producer.produce("employee-salary", key=employee, value=salary)
         producer.flush()
-    time.sleep(5.1)
+    time.sleep(2.1)
     producer.produce("employee-salary", key="D", value="1")  # the time is up, and this closes the segment
     producer.flush()
     until(lambda: cleaned(broker) > 0)

@@ -115,13 +115,17 @@ def test_the_system_looks_after_dead_peers():
         assert connection._wire._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
-def test_a_client_that_does_not_read_is_not_served_beyond_a_bound():
+def test_a_client_that_does_not_read_is_not_served_beyond_a_bound(monkeypatch):
     """Promise: what a slow client has not read does not grow in the broker's memory."""
+    monkeypatch.setattr(connection_module, "_MAX_QUEUED", 1 << 19)
     with Broker() as broker:
-        broker.create_topic("wide", partitions=2000)
+        broker.create_topic("wide", partitions=500)
         with WireClient(broker.bootstrap_servers) as slow, WireClient(broker.bootstrap_servers) as other:
             request = MetadataRequest(topics=None)
-            size = len(other.call(request).encode(13))
+            answer = other.call(request)
+            assert len(answer.topics[0].partitions) == 500
+            size = len(answer.encode(13))
+            slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
             slow.socket.setblocking(False)
             sent = [slow.send(request) for _ in range(400)]
             connection = waiting_connection(broker)
@@ -133,9 +137,10 @@ def test_a_client_that_does_not_read_is_not_served_beyond_a_bound():
             )
             slow.socket.setblocking(True)
             slow.socket.settimeout(60)
+            other.send(request)
+            expected = other.receive_frame()[4:]
             for correlation_id in sent:
-                answer = slow.receive(request, correlation_id=correlation_id)
-                assert len(answer.topics[0].partitions) == 2000
+                assert slow.receive_frame(correlation_id)[4:] == expected
 
 
 def waiting_connection(broker: Broker) -> connection_module.Connection:

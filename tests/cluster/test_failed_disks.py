@@ -37,7 +37,8 @@ PARTITIONS = 4
 def cluster(new_cluster: Callable[..., Cluster], tmp_path: Path) -> Iterator[Cluster]:
     data = tmp_path / "cluster"
     disks = f"{data / 'broker-0'},{data / 'broker-0-b'}"
-    with new_cluster(2, broker_config={0: {"log.dirs": disks}}, data=data) as running:
+    config = {"zookeeper.session.timeout.ms": "6000"}
+    with new_cluster(2, config=config, broker_config={0: {"log.dirs": disks}}, data=data) as running:
         yield running
 
 

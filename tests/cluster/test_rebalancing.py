@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +28,13 @@ from tests.cluster.moving import (
 from tests.cluster.tools import run
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
+    """Brokers die together with the controller: then the others have to wait until its session has ended."""
+    with new_cluster(3, config={"zookeeper.session.timeout.ms": "6000"}) as running:
+        yield running
 
 
 def arguments(cluster: Cluster, *args: object) -> list[str]:
