@@ -35,7 +35,7 @@ from ottla.protocol.messages.share_groups import (
 )
 from ottla.protocol.messages.topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.testing import Cluster
-from tests.cluster.share_groups import (
+from tests.cluster.live.share_groups import (
     CONFIG,
     PARTITIONS,
     SHARE,
@@ -49,7 +49,7 @@ from tests.cluster.share_groups import (
     share_coordinator,
     topic_id,
 )
-from tests.cluster.share_workers import begin_at_the_beginning, share_consumer
+from tests.cluster.live.share_workers import begin_at_the_beginning, share_consumer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ottla.testing import Cluster, ZooKeeper
-from tests.cluster.faults import ClusterFaults, table
-from tests.cluster.teller import audit
-from tests.cluster.test_history import CONFIG, SECONDS, SEED, SESSION_SECONDS
+from tests.cluster.history.bank import audit
+from tests.cluster.history.cluster_faults import ClusterFaults, table
+from tests.cluster.history.test_history import CONFIG, SECONDS, SEED, SESSION_SECONDS
 from tests.history.checker import Poll, check
 from tests.history.recorder import PARTITIONS, TOPIC, Recorder, wait_for_progress
 from tests.history.test_transactions_under_faults import wait_until_nothing_is_open
@@ -52,7 +52,7 @@ def test_no_money_is_made_or_lost_whatever_dies(tmp_path: Path) -> None:
         recorder = Recorder(servers)
         recorder.start(producers=0, consumers=1)
         tellers = [
-            Writer(servers, name, name, timeout_ms=10_000, module="tests.cluster.teller")
+            Writer(servers, name, name, timeout_ms=10_000, module="tests.cluster.history.bank")
             for name in ("anna", "ben", "cleo")
         ]
         try:

@@ -17,7 +17,7 @@ from ottla.protocol.messages.share_groups import (
 )
 from ottla.testing import Cluster
 from ottla.testing.cluster import R
-from tests.cluster.share_workers import commit, poll
+from tests.cluster.live.share_workers import commit, poll
 
 PARTITIONS = 6
 SESSION_SECONDS = 6

@@ -11,7 +11,7 @@ import pytest
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
-from tests.cluster.moving import (
+from tests.cluster.reassignment.moving import (
     alter,
     create,
     end_offsets,

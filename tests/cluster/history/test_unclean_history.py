@@ -17,11 +17,11 @@ from confluent_kafka import (
 )
 
 from ottla.testing import Cluster, ZooKeeper
-from tests.cluster.damage import differing_replicas
-from tests.cluster.elections_seen import ElectionsSeen, State, UncleanElection, unclean_elections
-from tests.cluster.faults import table
-from tests.cluster.test_history import CONFIG, SECONDS, SEED, SESSION_SECONDS
-from tests.cluster.unclean_faults import UncleanFaults
+from tests.cluster.faults.damage import differing_replicas
+from tests.cluster.history.cluster_faults import table
+from tests.cluster.history.observed_elections import ElectionsSeen, State, UncleanElection, unclean_elections
+from tests.cluster.history.test_history import CONFIG, SECONDS, SEED, SESSION_SECONDS
+from tests.cluster.history.unclean_faults import UncleanFaults
 from tests.history.checker import Poll, Reposition, Send, Transaction
 from tests.history.loss import Final, check_losses
 from tests.history.recorder import PARTITIONS, TOPIC, Recorder

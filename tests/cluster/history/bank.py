@@ -1,6 +1,6 @@
 """A teller who moves money between accounts, each transfer a transaction: a writer of tests.history that does sums.
 
-python -m tests.cluster.teller HOST:PORT NAME TRANSACTIONAL_ID TIMEOUT_MS
+python -m tests.cluster.history.bank HOST:PORT NAME TRANSACTIONAL_ID TIMEOUT_MS
 
 Its accounts are its own, one in each partition. A record is one side of a transfer, and says what is in the account
 after it. Whoever begins with a new producer reads first what the transactions before have left in the accounts.

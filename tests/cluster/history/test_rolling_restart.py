@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ottla.testing import Cluster
-from tests.cluster.faults import ClusterFaults, Fault, table
-from tests.cluster.test_history import CONFIG, SESSION_SECONDS
+from tests.cluster.history.cluster_faults import ClusterFaults, Fault, table
+from tests.cluster.history.test_history import CONFIG, SESSION_SECONDS
 from tests.history.checker import Outcome, check
 from tests.history.recorder import PARTITIONS, TOPIC, Recorder, sends
 

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
-from tests.cluster.moving import (
+from tests.cluster.reassignment.moving import (
     bytes_of,
     cancel,
     create,

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from ottla.testing import ZOOKEEPER, Cluster
-from tests.cluster.elections_seen import UncleanElection
-from tests.cluster.faults import ClusterFaults
+from tests.cluster.history.cluster_faults import ClusterFaults
+from tests.cluster.history.observed_elections import UncleanElection
 from tests.history.loss import Loss
 from tests.history.recorder import PARTITIONS, TOPIC
 

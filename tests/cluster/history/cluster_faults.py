@@ -10,7 +10,7 @@ from itertools import pairwise, zip_longest
 from statistics import median
 
 from ottla.testing import ZOOKEEPER, Cluster
-from tests.cluster.damage import Damage, flip_a_bit, segments
+from tests.cluster.faults.damage import Damage, flip_a_bit, segments
 from tests.history.recorder import PARTITIONS, TOPIC, Faults, Recorder
 
 

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from ottla.metadata import nodes
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Cluster
-from tests.cluster.share_groups import (
+from tests.cluster.live.share_groups import (
     CONFIG,
     GROUP,
     PARTITIONS,
@@ -25,7 +25,7 @@ from tests.cluster.share_groups import (
     read,
     share_coordinator,
 )
-from tests.cluster.share_workers import Jobs, Workers, begin_at_the_beginning, poll, share_consumer
+from tests.cluster.live.share_workers import Jobs, Workers, begin_at_the_beginning, poll, share_consumer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
-from tests.cluster.moving import create, fill, rates, tool, wait_for_replicas
+from tests.cluster.reassignment.moving import create, fill, rates, tool, wait_for_replicas
 from tests.cluster.tools import kafka
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -14,8 +14,8 @@ import pytest
 
 from ottla.testing import Cluster
 from ottla.testing.zookeeper import ZooKeeper
-from tests.cluster.damage import differing_replicas
-from tests.cluster.faults import ClusterFaults, table
+from tests.cluster.faults.damage import differing_replicas
+from tests.cluster.history.cluster_faults import ClusterFaults, table
 from tests.history.checker import Outcome, Poll, Reposition, check
 from tests.history.recorder import PARTITIONS, TOPIC, Recorder, sends
 

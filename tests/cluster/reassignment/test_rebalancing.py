@@ -16,7 +16,7 @@ import pytest
 from ottla.testing import Cluster
 from ottla.testing.ports import ReservedPorts
 from tests.cluster.load import Load, check_nothing_lost
-from tests.cluster.moving import (
+from tests.cluster.reassignment.moving import (
     bytes_of,
     create,
     fill,

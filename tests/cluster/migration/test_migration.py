@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import ResourceType
 
 from bench.apache_kafka import PRODUCER_PERFORMANCE, ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
-from tests.cluster.belongings import CODECS, RECORDS, Belongings, delivered, quiet
-from tests.cluster.house import House
+from tests.cluster.migration.client_state import CODECS, RECORDS, Belongings, delivered, quiet
+from tests.cluster.migration.migrating_cluster import House
 
 pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
 

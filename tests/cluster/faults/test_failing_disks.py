@@ -20,7 +20,7 @@ from ottla.protocol.messages.cluster import (
 from ottla.protocol.messages.replicas import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost, read_all
-from tests.cluster.moving import alter, create, wait_for_replicas
+from tests.cluster.reassignment.moving import alter, create, wait_for_replicas
 from tests.cluster.tools import kafka
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
