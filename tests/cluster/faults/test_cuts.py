@@ -48,7 +48,7 @@ def whole_again(cluster: Cluster) -> Iterator[None]:
     cluster.wait_for_brokers(cluster.ports)
 
 
-class Besieger:
+class PersistentProducer:
     """Writes to one broker and no other, whoever leads, one record after another, and notes what it says."""
 
     def __init__(self, cluster: Cluster, topic: str, broker: int, acks: int = -1) -> None:
@@ -108,9 +108,12 @@ def test_a_leader_that_is_cut_off_from_everything_acknowledges_nothing(cluster: 
     cluster.create_topic("island")
     leader = cluster.leader("island")
     other = (leader + 1) % 3
-    with Load(cluster.bootstrap_servers, "island") as load, Besieger(cluster, "island", leader) as besieger:
+    with (
+        Load(cluster.bootstrap_servers, "island") as load,
+        PersistentProducer(cluster, "island", leader) as producer,
+    ):
         load.wait_for(100)
-        cluster.wait_until(lambda: len(besieger.acknowledged) > 5, "it takes records")
+        cluster.wait_until(lambda: len(producer.acknowledged) > 5, "it takes records")
         since = time.monotonic()
         cluster.cut(leader)
         cluster.cut(leader, ZOOKEEPER)
@@ -118,25 +121,28 @@ def test_a_leader_that_is_cut_off_from_everything_acknowledges_nothing(cluster: 
             lambda: view_of(cluster, "island", other)[0] not in (leader, -1), "another one leads"
         )
         load.wait_for(100)
-        told = len(besieger.errors)
-        cluster.wait_until(lambda: len(besieger.errors) > told + 5, "it still answers")
-        assert ErrorCode.NONE not in besieger.errors[told:]
+        told = len(producer.errors)
+        cluster.wait_until(lambda: len(producer.errors) > told + 5, "it still answers")
+        assert ErrorCode.NONE not in producer.errors[told:]
         cluster.heal()
         cluster.wait_until(lambda: view_of(cluster, "island", other)[1] == {0, 1, 2}, "it is in sync again")
     report("Leader cut off from brokers and ZooKeeper", load, since)
-    check_nothing_lost(cluster, "island", load, *besieger.acknowledged)
+    check_nothing_lost(cluster, "island", load, *producer.acknowledged)
 
 
 @struck
 def test_a_leader_cut_off_from_brokers_alone_takes_no_records_that_only_it_has(cluster: Cluster) -> None:
     cluster.create_topic("lonely")
     leader = cluster.leader("lonely")
-    with Load(cluster.bootstrap_servers, "lonely") as load, Besieger(cluster, "lonely", leader) as besieger:
+    with (
+        Load(cluster.bootstrap_servers, "lonely") as load,
+        PersistentProducer(cluster, "lonely", leader) as producer,
+    ):
         load.wait_for(100)
         since = time.monotonic()
         cluster.cut(leader)
         cluster.wait_until(
-            lambda: ErrorCode.NOT_ENOUGH_REPLICAS in besieger.errors, "it has too few in sync", 60
+            lambda: ErrorCode.NOT_ENOUGH_REPLICAS in producer.errors, "it has too few in sync", 60
         )
         cluster.wait_until(
             lambda: view_of(cluster, "lonely", (leader + 1) % 3) == (leader, {leader}), "others know it", 60
@@ -144,7 +150,7 @@ def test_a_leader_cut_off_from_brokers_alone_takes_no_records_that_only_it_has(c
         cluster.heal()
         load.wait_for(100)
     report("Leader cut off from brokers", load, since)
-    check_nothing_lost(cluster, "lonely", load, *besieger.acknowledged)
+    check_nothing_lost(cluster, "lonely", load, *producer.acknowledged)
     cluster.wait_for_isr("lonely", {0, 1, 2})
 
 
@@ -193,17 +199,20 @@ def test_what_only_gets_through_one_way_does_not_count(cluster: Cluster) -> None
     """Followers still ask, and the leader's answers are lost."""
     cluster.create_topic("mute")
     leader = cluster.leader("mute")
-    with Load(cluster.bootstrap_servers, "mute") as load, Besieger(cluster, "mute", leader) as besieger:
+    with (
+        Load(cluster.bootstrap_servers, "mute") as load,
+        PersistentProducer(cluster, "mute", leader) as producer,
+    ):
         load.wait_for(100)
         since = time.monotonic()
         cluster.cut(leader, one_way=True)
         cluster.wait_until(
-            lambda: ErrorCode.NOT_ENOUGH_REPLICAS in besieger.errors, "it has too few in sync", 60
+            lambda: ErrorCode.NOT_ENOUGH_REPLICAS in producer.errors, "it has too few in sync", 60
         )
         cluster.heal()
         load.wait_for(100)
     report("Leader mute", load, since)
-    check_nothing_lost(cluster, "mute", load, *besieger.acknowledged)
+    check_nothing_lost(cluster, "mute", load, *producer.acknowledged)
     cluster.wait_for_isr("mute", {0, 1, 2})
 
 

@@ -1,4 +1,4 @@
-"""A teller who moves money between accounts, each transfer a transaction: a writer of tests.history that does sums.
+"""A writer of tests.history that moves money between accounts. Each transfer is one transaction.
 
 python -m tests.cluster.history.bank HOST:PORT NAME TRANSACTIONAL_ID TIMEOUT_MS
 
@@ -31,7 +31,7 @@ OPENING = 100
 
 
 @dataclass
-class Teller(Writer):
+class TransferWriter(Writer):
     ends: dict[str, int] = field(default_factory=lambda: {"commit": 75, "abort": 20, "leave": 5})
     balances: dict[int, int] = field(default_factory=dict)
 
@@ -50,7 +50,7 @@ class Teller(Writer):
         )
         missing = {place.partition: future.result().offset for place, future in found.items()}
         reader = Consumer(
-            {**quiet, "group.id": "tellers", "enable.partition.eof": True, "enable.auto.commit": False}
+            {**quiet, "group.id": "balances", "enable.partition.eof": True, "enable.auto.commit": False}
         )
         reader.assign([TopicPartition(TOPIC, each, OFFSET_BEGINNING) for each in missing])
         balances = dict.fromkeys(range(PARTITIONS), OPENING)
@@ -60,7 +60,7 @@ class Teller(Writer):
                 error = message.error()
                 if error is None:
                     side = json.loads(message.value())
-                    if side["teller"] == self.transactional_id:
+                    if side["writer"] == self.transactional_id:
                         balances[message.partition()] = side["balance"]
                 elif error.code() == KafkaError._PARTITION_EOF and message.offset() >= missing.get(
                     message.partition(), 0
@@ -80,7 +80,7 @@ class Teller(Writer):
         ]
 
     def _side(self, name: str, account: int, change: int) -> str:
-        side = {"transfer": name, "teller": self.transactional_id, "change": change}
+        side = {"transfer": name, "writer": self.transactional_id, "change": change}
         return json.dumps({**side, "balance": self.balances[account] + change})
 
     def committed(self, places: list[tuple[int, str]]) -> None:
@@ -100,7 +100,7 @@ def audit(records: Iterable[tuple[int, str]]) -> tuple[list[str], int]:
     total = looked = 0
     for partition, value in records:
         side = json.loads(value)
-        account = (side["teller"], partition)
+        account = (side["writer"], partition)
         before = balances.get(account, OPENING)
         if before + side["change"] != side["balance"]:
             wrong.append(f"{account} held {before} before {value}")
@@ -119,4 +119,4 @@ def audit(records: Iterable[tuple[int, str]]) -> tuple[list[str], int]:
 
 
 if __name__ == "__main__":
-    main(Teller)
+    main(TransferWriter)

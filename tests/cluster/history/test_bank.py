@@ -20,7 +20,7 @@ from tests.history.writers import Writer
 
 
 def side(transfer: str, change: int, balance: int) -> str:
-    return json.dumps({"transfer": transfer, "teller": "t", "change": change, "balance": balance})
+    return json.dumps({"transfer": transfer, "writer": "t", "change": change, "balance": balance})
 
 
 def test_the_audit_finds_what_is_wrong_in_the_books() -> None:
@@ -51,26 +51,26 @@ def test_no_money_is_made_or_lost_whatever_dies(tmp_path: Path) -> None:
         trouble = ClusterFaults(cluster, SEED, SESSION_SECONDS)
         recorder = Recorder(servers)
         recorder.start(producers=0, consumers=1)
-        tellers = [
+        writers = [
             Writer(servers, name, name, timeout_ms=10_000, module="tests.cluster.history.bank")
             for name in ("anna", "ben", "cleo")
         ]
         try:
             for kind in trouble.kinds_for(SECONDS):
-                wait_for_progress(lambda: sum(teller.ended for teller in tellers), 40)
+                wait_for_progress(lambda: sum(writer.ended for writer in writers), 40)
                 trouble.strike(kind)
-            wait_for_progress(lambda: sum(teller.ended for teller in tellers), 40)
+            wait_for_progress(lambda: sum(writer.ended for writer in writers), 40)
             trouble.repair()
         finally:
-            for teller in tellers:
-                teller.stop()
+            for writer in writers:
+                writer.stop()
             recorder.stop_reading()
         wait_until_nothing_is_open(AdminClient({"bootstrap.servers": servers, "logger": None}))
         recorder.read_to_the_end()
-    for teller in tellers:
-        recorder.note(*teller.history(trouble))
-    tally = sum((teller.tally() for teller in tellers), Counter())
-    print(table(trouble.faults, sorted((when, 0) for teller in tellers for when in teller.committed_at)))
+    for writer in writers:
+        recorder.note(*writer.history(trouble))
+    tally = sum((writer.tally() for writer in writers), Counter())
+    print(table(trouble.faults, sorted((when, 0) for writer in writers for when in writer.committed_at)))
     print(f"{len(trouble.faults)} faults, {dict(tally)}")
     assert tally["commit: committed"]
     assert tally["abort: aborted"]

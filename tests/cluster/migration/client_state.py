@@ -1,4 +1,4 @@
-"""What clients leave with a cluster, and whether it is all there: records, transactions, keys, offsets, configs."""
+"""What clients have stored in a cluster, and whether it is all there: records, transactions, offsets, configs."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def quiet(servers: str, **settings: Any) -> dict[str, Any]:
     }
 
 
-class Belongings:
+class ClientState:
     """Everything that was written, in the order in which it was acknowledged. Invariant: one writer at a time."""
 
     def __init__(self, servers: str) -> None:
         self.servers = servers
         self.admin: AdminClient
-        self.teller: Producer
+        self.transactional: Producer
         self.committed: dict[Partition, list[bytes]] = defaultdict(list)
         self.written: dict[Partition, list[bytes]] = defaultdict(list)  # with what was aborted or is open
         self.latest: dict[bytes, bytes | None] = {}
@@ -87,8 +87,10 @@ class Belongings:
         while len(self._brokers()) < brokers:
             assert time.monotonic() < deadline, "not all brokers come"
             time.sleep(0.1)
-        self.teller = Producer(quiet(self.servers, transactional_id="teller", transaction_timeout_ms=600_000))
-        self.teller.init_transactions(_SECONDS)
+        self.transactional = Producer(
+            quiet(self.servers, transactional_id="accounts", transaction_timeout_ms=600_000)
+        )
+        self.transactional.init_transactions(_SECONDS)
 
     def _brokers(self) -> Collection[int]:
         with contextlib.suppress(KafkaException):  # who has just started may have nothing to tell
@@ -207,21 +209,21 @@ class Belongings:
         """One that is committed, with offsets, one that is aborted, and one that is committed."""
         for name, commit in (("first", True), ("aborted", False), ("second", True)):
             values = [f"{who}-{name}-{number}".encode() for number in range(5)]
-            self.teller.begin_transaction()
+            self.transactional.begin_transaction()
             for value in values:
-                self.teller.produce("accounts", value, partition=0)
-            assert self.teller.flush(_SECONDS) == 0
-            reader = Consumer(quiet(self.servers, group_id="tellers"))
+                self.transactional.produce("accounts", value, partition=0)
+            assert self.transactional.flush(_SECONDS) == 0
+            reader = Consumer(quiet(self.servers, group_id="auditors"))
             offset = len(self.written["accounts", 0])
-            self.teller.send_offsets_to_transaction(
+            self.transactional.send_offsets_to_transaction(
                 [TopicPartition("codecs", 1, offset)], reader.consumer_group_metadata(), _SECONDS
             )
             reader.close()
             if commit:
-                self.teller.commit_transaction(_SECONDS)
-                self.offsets["tellers"]["codecs", 1] = offset
+                self.transactional.commit_transaction(_SECONDS)
+                self.offsets["auditors"]["codecs", 1] = offset
             else:
-                self.teller.abort_transaction(_SECONDS)
+                self.transactional.abort_transaction(_SECONDS)
             self.note("accounts", 0, values, committed=commit)
 
     def leave_open(self, who: str) -> None:

@@ -1,4 +1,4 @@
-"""A house that changes hands: the properties, directories and ZooKeeper of three brokers, Apache Kafka's or Ottla's."""
+"""A cluster that moves between Apache Kafka and Ottla: its properties, directories and ZooKeeper stay."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
 
 
-class House:
-    """What stays when its inhabitants change. `settings` are added to every server.properties."""
+class MigratingCluster:
+    """Brokers of Apache Kafka or of Ottla on the same data. `settings` are added to every server.properties."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str], brokers: int = 3) -> None:
         self.directory = directory
@@ -108,7 +108,7 @@ class House:
 
     def wait_for_sessions(self) -> None:
         """Until ZooKeeper has forgotten the brokers that were killed."""
-        client = KazooClient(f"{self.zookeeper.connect}/house")
+        client = KazooClient(f"{self.zookeeper.connect}/migrating")
         client.start()
         deadline = time.monotonic() + _STOP_SECONDS
         while client.get_children("/brokers/ids"):
@@ -180,7 +180,7 @@ class House:
                 "broker.id": str(broker_id),
                 "listeners": f"PLAINTEXT://127.0.0.1:{port}",
                 "log.dirs": ",".join(map(str, self.log_dirs(broker_id))),
-                "zookeeper.connect": f"{self.zookeeper.connect}/house",
+                "zookeeper.connect": f"{self.zookeeper.connect}/migrating",
                 **self._settings,
             }
             self.properties(broker_id).parent.mkdir(parents=True, exist_ok=True)

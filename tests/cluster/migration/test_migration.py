@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import ResourceType
 
 from bench.apache_kafka import PRODUCER_PERFORMANCE, ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
-from tests.cluster.migration.client_state import CODECS, RECORDS, Belongings, delivered, quiet
-from tests.cluster.migration.migrating_cluster import House
+from tests.cluster.migration.client_state import CODECS, RECORDS, ClientState, delivered, quiet
+from tests.cluster.migration.migrating_cluster import MigratingCluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
 
@@ -51,9 +51,9 @@ def kafka_is_there() -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    with House(tmp_path / "house", SETTINGS) as house:
-        yield house
+def cluster(tmp_path: Path) -> Iterator[MigratingCluster]:
+    with MigratingCluster(tmp_path / "cluster", SETTINGS) as made:
+        yield made
 
 
 def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
@@ -63,7 +63,7 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None
         time.sleep(0.1)
 
 
-def furnish(things: Belongings) -> None:
+def create_everything(things: ClientState) -> None:
     """What is there before anybody moves."""
     things.create("codecs", len(CODECS), segment_bytes="100000")
     things.create("steady")
@@ -83,9 +83,9 @@ def furnish(things: Belongings) -> None:
     things.follower.subscribe(["steady"])
 
 
-def live(house: House, things: Belongings, who: str, offset: int, *, trim: bool = True) -> None:
+def use(cluster: MigratingCluster, things: ClientState, who: str, offset: int, *, trim: bool = True) -> None:
     """Everything that clients do, and compaction."""
-    cleaned = house.cleaned("compacted", 0)
+    cleaned = cluster.cleaned("compacted", 0)
     things.write_every_codec(who)
     things.write_on()
     things.flush()
@@ -95,28 +95,28 @@ def live(house: House, things: Belongings, who: str, offset: int, *, trim: bool 
     things.commit("readers", "codecs", 0, offset)
     if trim:
         things.write_and_trim(offset)
-    until(lambda: house.cleaned("compacted", 0) > cleaned, f"compaction by {who}")
+    until(lambda: cluster.cleaned("compacted", 0) > cleaned, f"compaction by {who}")
     things.leave_open(who)
 
 
-def test_a_house_changes_hands_and_back(house: House) -> None:
-    things = Belongings(house.bootstrap_servers)
-    house.start_kafka()
+def test_a_cluster_moves_to_ottla_and_back(cluster: MigratingCluster) -> None:
+    things = ClientState(cluster.bootstrap_servers)
+    cluster.start_kafka()
     things.meet()
-    furnish(things)
-    live(house, things, "kafka", 100)
+    create_everything(things)
+    use(cluster, things, "kafka", 100)
     things.check(by_kafka=True)
 
-    house.stop()
+    cluster.stop()
     things.write_on()  # its producer waits for whoever comes
-    house.start_ottla()
+    cluster.start_ottla()
     things.meet()
     things.flush()
     things.follow()
     things.check(by_kafka=False)
-    assert house.complaints(but=["is ignored", "is not registered"]) == []
+    assert cluster.complaints(but=["is ignored", "is not registered"]) == []
 
-    live(house, things, "ottla", 200)
+    use(cluster, things, "ottla", 200)
     things.extend("codecs", len(CODECS) + 1)
     things.create("new", 2, retention_ms="99999999")
     things.configure(ResourceType.TOPIC, "old", retention_ms="222222222")
@@ -125,54 +125,54 @@ def test_a_house_changes_hands_and_back(house: House) -> None:
     write_what_only_kafka_4_has(things)
     things.check(by_kafka=False)
 
-    house.stop()
+    cluster.stop()
     things.write_on()
-    house.start_kafka()
+    cluster.start_kafka()
     things.meet()
     things.flush()
     things.follow()
     things.check(by_kafka=True)
     # Records of groups that it does not know are named, and left alone.
-    assert "\n".join(house.complaints(but=["Unknown message key with version"])) == ""
+    assert "\n".join(cluster.complaints(but=["Unknown message key with version"])) == ""
     read_by_the_java_client(things)
 
-    live(house, things, "kafka again", 300)
+    use(cluster, things, "kafka again", 300)
     take_up_a_transactional_id_of_kafka_4(things)
     things.check(by_kafka=True)
 
 
-def test_a_house_is_left_in_a_hurry(house: House) -> None:
+def test_a_cluster_moves_after_all_its_brokers_were_killed(cluster: MigratingCluster) -> None:
     """Whoever lives there is killed, and the next one finds all that was acknowledged.
 
     Except for the new beginnings of logs, which followers note from time to time only.
     """
-    things = Belongings(house.bootstrap_servers)
-    house.start_kafka()
+    things = ClientState(cluster.bootstrap_servers)
+    cluster.start_kafka()
     things.meet()
-    furnish(things)
-    live(house, things, "kafka", 100, trim=False)
-    house.kill()
+    create_everything(things)
+    use(cluster, things, "kafka", 100, trim=False)
+    cluster.kill()
 
-    house.start_ottla()
+    cluster.start_ottla()
     things.meet()
     things.check(by_kafka=False)
-    live(house, things, "ottla", 200, trim=False)
-    house.kill()
+    use(cluster, things, "ottla", 200, trim=False)
+    cluster.kill()
 
-    house.wait_for_sessions()  # Kafka does not start while it seems to be registered
-    house.start_kafka()
+    cluster.wait_for_sessions()  # Kafka does not start while it seems to be registered
+    cluster.start_kafka()
     things.meet()
     things.check(by_kafka=True)
     # A segment gets its index files when it is full or the broker stops: Kafka builds them. And brokers that were
     # killed have noted high watermarks of different moments.
     expected = ["Could not find offset index file", "Non-monotonic update of high watermark"]
-    assert "\n".join(house.complaints(but=expected)) == ""
+    assert "\n".join(cluster.complaints(but=expected)) == ""
 
 
-def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
+def test_what_kafka_began_is_finished(cluster: MigratingCluster, tmp_path: Path) -> None:
     """A move of replicas, a deletion that waits for a broker, and a directory that nobody knows."""
-    things = Belongings(house.bootstrap_servers)
-    house.start_kafka()
+    things = ClientState(cluster.bootstrap_servers)
+    cluster.start_kafka()
     things.meet()
     things.create("moving", assignment=[[0, 1]])
     things.create("doomed")
@@ -184,45 +184,51 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
     things.note("moving", 0, values)
     wanted = tmp_path / "wanted.json"
     wanted.write_text('{"version":1,"partitions":[{"topic":"moving","partition":0,"replicas":[2,1]}]}')
-    reassign(house, wanted, "--execute", "--throttle", "1000")
-    house.stop([2])
-    said = house.refuse_ottla(2)
+    reassign(cluster, wanted, "--execute", "--throttle", "1000")
+    cluster.stop([2])
+    said = cluster.refuse_ottla(2)
     assert "is Apache Kafka, and the two cannot share a cluster: stop all brokers of Kafka" in said
     things.meet(2)
     things.forget("doomed")
-    assert 2 in house.directories("doomed")  # it is away, so that Kafka has to wait
-    house.stop()
-    ghost = house.log_dirs(0)[0] / "ghost-0"
+    assert 2 in cluster.directories("doomed")  # it is away, so that Kafka has to wait
+    cluster.stop()
+    ghost = cluster.log_dirs(0)[0] / "ghost-0"
     ghost.mkdir()
     (ghost / "00000000000000000000.log").write_bytes(b"")
 
-    house.start_ottla()
+    cluster.start_ottla()
     things.meet()
-    until(lambda: house.directories("doomed") == set(), "the deletion")
+    until(lambda: cluster.directories("doomed") == set(), "the deletion")
     assert "doomed" not in things.admin.list_topics(timeout=60).topics
-    assert len(list(house.log_dirs(0)[0].glob("ghost-0.*-stray"))) == 1
-    assert "is still in progress" in reassign(house, wanted, "--verify")
-    reassign(house, wanted, "--execute", "--additional", "--throttle", "100000000")
-    until(lambda: "is complete" in reassign(house, wanted, "--verify"), "the move")
-    until(lambda: house.directories("moving") == {1, 2}, "the deletion of what was moved")
+    assert len(list(cluster.log_dirs(0)[0].glob("ghost-0.*-stray"))) == 1
+    assert "is still in progress" in reassign(cluster, wanted, "--verify")
+    reassign(cluster, wanted, "--execute", "--additional", "--throttle", "100000000")
+    until(lambda: "is complete" in reassign(cluster, wanted, "--verify"), "the move")
+    until(lambda: cluster.directories("moving") == {1, 2}, "the deletion of what was moved")
     things.check_records()
 
-    house.stop()
-    house.start_kafka()
+    cluster.stop()
+    cluster.start_kafka()
     things.meet()
     things.check_records()
-    assert "\n".join(house.complaints(but=["ghost-0"])) == ""
+    assert "\n".join(cluster.complaints(but=["ghost-0"])) == ""
 
 
-def reassign(house: House, wanted: Path, *options: str) -> str:
+def reassign(cluster: MigratingCluster, wanted: Path, *options: str) -> str:
     tool = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
-    command = [*tool, "--bootstrap-server", house.bootstrap_servers, "--reassignment-json-file", str(wanted)]
+    command = [
+        *tool,
+        "--bootstrap-server",
+        cluster.bootstrap_servers,
+        "--reassignment-json-file",
+        str(wanted),
+    ]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def write_what_only_kafka_4_has(things: Belongings) -> None:
+def write_what_only_kafka_4_has(things: ClientState) -> None:
     """Transactions of version 2, a group of KIP-848, and a group's config."""
     things.create("newer")
     bootstrap = ["--producer-props", f"bootstrap.servers={things.servers}"]
@@ -252,7 +258,7 @@ def write_what_only_kafka_4_has(things: Belongings) -> None:
     things.configure(ResourceType.GROUP, "newer", share_record_lock_duration_ms="50000")
 
 
-def take_up_a_transactional_id_of_kafka_4(things: Belongings) -> None:
+def take_up_a_transactional_id_of_kafka_4(things: ClientState) -> None:
     producer = Producer(quiet(things.servers, transactional_id="newer"))
     producer.init_transactions(60)
     producer.begin_transaction()
@@ -261,7 +267,7 @@ def take_up_a_transactional_id_of_kafka_4(things: Belongings) -> None:
     things.note("newer", 0, [b"taken up"])
 
 
-def read_by_the_java_client(things: Belongings) -> None:
+def read_by_the_java_client(things: ClientState) -> None:
     bootstrap = ["--bootstrap-server", things.servers, "--topic", "codecs", "--from-beginning"]
     count = 2 * RECORDS * len(CODECS)
     read = run_tool(
