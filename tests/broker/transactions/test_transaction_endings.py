@@ -16,9 +16,7 @@ from ottla.protocol.messages.transactions import (
     TopicRequest,
 )
 from ottla.testing import Broker
-from tests.wire_client import WireClient
-
-from .transactions import (
+from tests.broker.transactions.wire_producer import (
     NONE,
     MakeProducer,
     WireProducer,
@@ -29,6 +27,7 @@ from .transactions import (
     values,
     write_marker,
 )
+from tests.wire_client import WireClient
 
 
 def test_transactions_are_described_and_listed(client: Any, producer: MakeProducer, topic: str) -> None:

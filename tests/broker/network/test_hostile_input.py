@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
-from tests.broker.hostile import frames
+from tests.broker.network.hostile import frames
 from tests.broker_process import BrokerProcess
 
 MEGABYTE = 1024 * 1024

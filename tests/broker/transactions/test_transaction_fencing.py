@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-
-from .transactions import (
+from tests.broker.transactions.wire_producer import (
     NONE,
     MakeProducer,
     begin,

@@ -9,14 +9,13 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
-from tests.wire_client import WireClient
-
-from .transactions import (
+from tests.broker.transactions.wire_producer import (
     NONE,
     MakeProducer,
     WireProducer,
     committed,
 )
+from tests.wire_client import WireClient
 
 
 def test_offsets_count_when_the_transaction_commits(

@@ -29,7 +29,7 @@ from ottla.protocol.messages.replicas import (
     DescribeLogDirsRequest,
 )
 from ottla.testing import Broker
-from tests.broker.test_disks import Disk, soon
+from tests.broker.storage.test_disks import Disk, soon
 from tests.broker_process import BrokerProcess
 from tests.wire_client import WireClient
 

@@ -1,4 +1,4 @@
-"""Copies a topic exactly once, with transactions, until it is killed: python -m tests.broker.copier …"""
+"""Copies a topic exactly once, with transactions, until it is killed: python -m tests.broker.transactions.copier …"""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _again() -> None:
 
     In a new process, because librdkafka may wait for ever when a producer is destroyed while it reconnects.
     """
-    os.execv(sys.executable, [sys.executable, "-m", "tests.broker.copier", *sys.argv[1:]])
+    os.execv(sys.executable, [sys.executable, "-m", "tests.broker.transactions.copier", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

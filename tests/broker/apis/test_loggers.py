@@ -9,7 +9,7 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 from ottla.testing import Broker
-from tests.broker.test_config_apis import (
+from tests.broker.apis.test_config_apis import (
     APPEND,
     DELETE,
     LOGGER,

@@ -17,7 +17,7 @@ from ottla.protocol.messages.consumer_groups import (
 )
 from ottla.protocol.messages.share_groups import ShareGroupHeartbeatRequest
 from ottla.testing import Broker
-from tests.broker.test_config_apis import (
+from tests.broker.apis.test_config_apis import (
     APPEND,
     BROKER,
     DELETE,

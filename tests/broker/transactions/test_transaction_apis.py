@@ -12,9 +12,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest
 from ottla.protocol.messages.transactions import DescribeTransactionsRequest
 from ottla.testing import Broker
-from tests.wire_client import WireClient
-
-from .transactions import (
+from tests.broker.transactions.wire_producer import (
     NONE,
     MakeProducer,
     WireProducer,
@@ -24,6 +22,7 @@ from .transactions import (
     find_transaction_coordinator,
     values,
 )
+from tests.wire_client import WireClient
 
 
 def test_features_are_finalized(client: Any) -> None:

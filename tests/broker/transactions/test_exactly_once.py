@@ -55,7 +55,7 @@ def fill(bootstrap_servers: str, topic: str, count: int) -> Counter[bytes]:
     return committed
 
 
-PYTHON_COPIER = (sys.executable, "-m", "tests.broker.copier")
+PYTHON_COPIER = (sys.executable, "-m", "tests.broker.transactions.copier")
 
 
 class Copier:

@@ -11,7 +11,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import ApiVersionsRequest
 from ottla.protocol.messages.configs import ListConfigResourcesRequest
 from ottla.testing import Broker
-from tests.broker.test_config_apis import (
+from tests.broker.apis.test_config_apis import (
     APPEND,
     CLIENT_METRICS,
     DELETE,
