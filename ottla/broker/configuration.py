@@ -31,7 +31,7 @@ class Setting:
     topic_settings: list[str]  # those that fall back on it
     used: bool  # else it is known and makes no difference
     value: str | None
-    source: str | None  # a file and line, or where else the value comes from; None if nobody asked
+    source: str | None  # a file and line, or where else the value comes from; None without a file
 
     @property
     def dynamic(self) -> bool:

@@ -181,3 +181,15 @@ def test_a_handler_that_fails_is_answered_and_the_connection_goes_on(
                 (0, code),
                 (1, code),
             ]
+
+
+@pytest.mark.parametrize(("key", "version"), VERSIONS, ids=[f"{API_NAMES[k]}-{v}" for k, v in VERSIONS])
+def test_a_request_that_names_nothing_has_an_error_response_too(key: int, version: int) -> None:
+    of = request_type(key)
+    empty = {
+        name: None for name, field in of.fields.items() if field.kind == "array" and field.nullable[1] > 0
+    }
+    request = of(**empty)
+    if isinstance(request, ProduceRequest):
+        request.acks = 1
+    assert response_type(key).decode(refuse(request).encode(version), version)

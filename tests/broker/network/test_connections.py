@@ -130,10 +130,11 @@ def test_a_client_that_does_not_read_is_not_served_beyond_a_bound(monkeypatch):
             sent = [slow.send(request) for _ in range(400)]
             connection = waiting_connection(broker)
             for _ in range(50):
-                assert connection._queued <= connection_module._MAX_QUEUED + size + 100
+                assert connection._responses.size <= connection_module._MAX_QUEUED + size + 100
                 assert is_served(other)
             assert (
-                sum(map(len, map(bytes, filter(None, connection._out)))) < 2 * connection_module._MAX_QUEUED
+                sum(map(len, map(bytes, filter(None, connection._responses.parts))))
+                < 2 * connection_module._MAX_QUEUED
             )
             slow.socket.setblocking(True)
             slow.socket.settimeout(60)
@@ -147,7 +148,7 @@ def waiting_connection(broker: Broker) -> connection_module.Connection:
     connections = broker._running()._listeners[0].connections
     for _ in range(500):
         for connection in list(connections):
-            if connection._queued > connection_module._MAX_QUEUED:
+            if connection._responses.size > connection_module._MAX_QUEUED:
                 return connection
         time.sleep(0.01)
     raise AssertionError("no connection has a full queue")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.broker.network import connection
+from ottla.broker.network import send_queue
 from ottla.log import cold_reads
 from ottla.log.files import page_cache
 from ottla.protocol.messages.cluster import ApiVersionsRequest
@@ -27,7 +27,7 @@ class SlowDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = threading.Event()
         self._released = threading.Event()
-        for module in (connection, cold_reads):
+        for module in (send_queue, cold_reads):
             monkeypatch.setattr(module, "read_through", self._read)
 
     def _read(self, fd: int, position: int, size: int) -> None:
@@ -93,12 +93,12 @@ def cold_look(patch: pytest.MonkeyPatch) -> int:
 
 def cold_send(patch: pytest.MonkeyPatch) -> int:
     """The place is, the records are not."""
-    patch.setattr(connection, "is_in_memory", lambda *_: False)
+    patch.setattr(send_queue, "is_in_memory", lambda *_: False)
     return LARGE
 
 
 def cold_small(patch: pytest.MonkeyPatch) -> int:
-    patch.setattr(connection, "read_now", lambda *_: None)
+    patch.setattr(send_queue, "read_now", lambda *_: None)
     return SMALL // 5
 
 

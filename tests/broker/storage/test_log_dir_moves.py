@@ -335,7 +335,7 @@ def test_a_full_disk_is_waited_for(tmp_path, here, monkeypatch, caplog):
         assert move(client, target) == 0
         disk = Disk(monkeypatch, target, errno.ENOSPC)
         set_rate(client, None)
-        assert soon(lambda: "takes no records" in caplog.text)
+        assert soon(lambda: "Records are refused until there is room" in caplog.text)
         assert places(client) == {source.name: False, target.name: True}
         disk.broken = False
         assert soon(lambda: places(client) == {target.name: False})

@@ -165,7 +165,7 @@ async def test_a_leader_that_lost_a_race_learns_the_state_from_the_others(tmp_pa
         state = topic.partitions[0]._replace(isr=(0, 2), partition_epoch=7)
         cluster.topics["t"] = topic._replace(partitions={0: state})
         waiting = asyncio.create_task(cluster.produce(0, "a"))
-        await until(lambda: cluster.held(0).leading._waits_for_news)
+        await until(lambda: cluster.held(0).leading._is_outdated)
         assert not waiting.done()
         cluster.resume(2)
         await cluster.tell(cluster.topics["t"])

@@ -1,5 +1,5 @@
-"""How groups of KIP-848 and share groups are written to `__consumer_offsets`, and the state of share-partitions to
-`__share_group_state`.
+"""The records of the internal topics: groups and offsets in `__consumer_offsets`, transactions in
+`__transaction_state`, the state of share-partitions in `__share_group_state`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,45 @@ from ottla.protocol.codec import (
     struct,
     uuid,
 )
+
+
+class OffsetCommitKey(Data, versions="0-1"):
+    group: str = string()
+    topic: str = string()
+    partition: int = int32()
+
+
+class OffsetCommitValue(Data, versions="0-4", flexible="4+"):
+    offset: int = int64()
+    leader_epoch: int = int32("3+", default=-1)
+    metadata: str = string()
+    commit_timestamp: int = int64()
+    expire_timestamp: int = int64("1", default=-1)
+    topic_id: bytes = uuid("4+", tag=0)
+
+
+class GroupMetadataKey(Data, versions="2"):
+    group: str = string("2+")
+
+
+class MemberMetadata(Struct):
+    member_id: str = string()
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    client_id: str = string()
+    client_host: str = string()
+    rebalance_timeout: int = int32("1+")
+    session_timeout: int = int32()
+    subscription: bytes = binary()
+    assignment: bytes = binary()
+
+
+class GroupMetadataValue(Data, versions="0-4", flexible="4+"):
+    protocol_type: str = string()
+    generation: int = int32()
+    protocol: str | None = string(nullable="0+")
+    leader: str | None = string(nullable="0+")
+    current_state_timestamp: int = int64("2+", default=-1)
+    members: list[MemberMetadata] = array(MemberMetadata)
 
 
 class GroupKey(Data, versions="0"):
@@ -164,8 +203,34 @@ class ShareUpdateValue(Data, versions="0", flexible="0+"):
     state_batches: list[StateBatchValue] = array(StateBatchValue)
 
 
+class TransactionLogKey(Data, versions="0"):
+    transactional_id: str = string()
+
+
+class PartitionsSchema(Struct):
+    topic: str = string()
+    partition_ids: list[int] = array(int32)
+
+
+class TransactionLogValue(Data, versions="0-1", flexible="1+"):
+    producer_id: int = int64()
+    previous_producer_id: int = int64("1+", tag=0, default=-1)
+    next_producer_id: int = int64("1+", tag=1, default=-1)
+    producer_epoch: int = int16()
+    next_producer_epoch: int = int16("1+", tag=3, default=-1)
+    transaction_timeout_ms: int = int32()
+    transaction_status: int = int8()
+    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
+    transaction_last_update_timestamp_ms: int = int64()
+    transaction_start_timestamp_ms: int = int64()
+    client_transaction_version: int = int16("1+", tag=2)
+
+
 #: By the version at the start of a key: the layouts of key and value.
 GROUPS: dict[int, tuple[type[Data], type[Data]]] = {
+    0: (OffsetCommitKey, OffsetCommitValue),
+    1: (OffsetCommitKey, OffsetCommitValue),
+    2: (GroupMetadataKey, GroupMetadataValue),
     3: (GroupKey, ConsumerGroupMetadataValue),
     5: (MemberKey, ConsumerMemberMetadataValue),
     6: (GroupKey, TargetMetadataValue),
@@ -183,3 +248,4 @@ SHARE_STATES: dict[int, tuple[type[Data], type[Data]]] = {
     0: (SharePartitionKey, ShareSnapshotValue),
     1: (SharePartitionKey, ShareUpdateValue),
 }
+TRANSACTIONS: dict[int, tuple[type[Data], type[Data]]] = {0: (TransactionLogKey, TransactionLogValue)}
