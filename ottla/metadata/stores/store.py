@@ -15,7 +15,8 @@ The contract, which `tests/metadata/test_store.py` holds every store to:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 ANY_VERSION = -1
@@ -182,8 +183,10 @@ async def children_if_any(store: NodeStore, path: str) -> list[str]:
         return []
 
 
-async def ensure_paths(store: NodeStore, paths: Sequence[str]) -> None:
-    """Create what is missing of these paths and of the paths above them, as empty nodes."""
+async def ensure_paths(
+    store: NodeStore, paths: Sequence[str], data: Mapping[str, bytes] = MappingProxyType({})
+) -> None:
+    """Create what is missing of these paths and of the paths above them, empty unless they have `data`."""
     wanted: dict[str, None] = {}
     for path in paths:
         check_path(path)
@@ -193,7 +196,11 @@ async def ensure_paths(store: NodeStore, paths: Sequence[str]) -> None:
     wanted.pop("/", None)
     while True:
         found = await store.get_many(list(wanted))
-        missing = [Create(path) for path, node in zip(wanted, found, strict=True) if node is None]
+        missing = [
+            Create(path, data.get(path, b""))
+            for path, node in zip(wanted, found, strict=True)
+            if node is None
+        ]
         if not missing:
             return
         try:
