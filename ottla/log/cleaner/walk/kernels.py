@@ -42,31 +42,18 @@ KEYS, FAULT, OUT, CHANGED, RECORDS, KEPT = range(6)
 
 
 @_compiled
-def _be64(data, at):  # type: ignore[no-untyped-def]
+def _be(data, at, size):  # type: ignore[no-untyped-def]
+    """A big-endian number of so many bytes."""
     value = _0
-    for i in range(8):
+    for i in range(size):
         value = (value << _8) | _U(data[at + _U(i)])
     return value
 
 
 @_compiled
-def _be32(data, at):  # type: ignore[no-untyped-def]
-    value = _0
-    for i in range(4):
-        value = (value << _8) | _U(data[at + _U(i)])
-    return value
-
-
-@_compiled
-def _put64(data, at, value):  # type: ignore[no-untyped-def]
-    for i in range(8):
-        data[at + _U(i)] = np.uint8((value >> _U(56 - 8 * i)) & _FF)
-
-
-@_compiled
-def _put32(data, at, value):  # type: ignore[no-untyped-def]
-    for i in range(4):
-        data[at + _U(i)] = np.uint8((value >> _U(24 - 8 * i)) & _FF)
+def _put(data, at, size, value):  # type: ignore[no-untyped-def]
+    for i in range(size):
+        data[at + _U(i)] = np.uint8((value >> _U(8 * (size - 1 - i))) & _FF)
 
 
 @_compiled
@@ -76,10 +63,10 @@ def scan(data, rows):  # type: ignore[no-untyped-def]
     at = _0
     n = 0
     while at + _61 <= size and n < len(rows):
-        base = np.int64(_be64(data, at))
-        length = np.int32(_be32(data, at + _8))
+        base = np.int64(_be(data, at, 8))
+        length = np.int32(_be(data, at + _8, 4))
         magic = data[at + _16]
-        delta = np.int32(_be32(data, at + _23))
+        delta = np.int32(_be(data, at + _23, 4))
         if magic != 2 or length < 49 or base < 0 or delta < 0:
             return n, at, 1
         total = _U(length) + _12
@@ -90,11 +77,11 @@ def scan(data, rows):  # type: ignore[no-untyped-def]
         row[1] = np.int64(total)
         row[2] = base
         row[3] = base + np.int64(delta)
-        row[4] = np.int64(_be32(data, at + _17))
-        row[5] = np.int64((_U(data[at + _21]) << _8) | _U(data[at + _21 + _1]))
-        row[6] = np.int64(_be64(data, at + _43))
-        row[7] = np.int64(np.int16((_U(data[at + _51]) << _8) | _U(data[at + _51 + _1])))
-        row[8] = np.int64(np.int32(_be32(data, at + _57)))
+        row[4] = np.int64(_be(data, at + _17, 4))
+        row[5] = np.int64(_be(data, at + _21, 2))
+        row[6] = np.int64(_be(data, at + _43, 8))
+        row[7] = np.int64(np.int16(_be(data, at + _51, 2)))
+        row[8] = np.int64(np.int32(_be(data, at + _57, 4)))
         n += 1
         at += total
     return n, at, 0
@@ -291,7 +278,7 @@ def filter_batches(  # type: ignore[no-untyped-def]
         end = start + _U(rows[n, 1])
         base = rows[n, 2]
         attributes = _U(rows[n, 5])
-        base_timestamp = np.int64(_be64(data, start + _27))
+        base_timestamp = np.int64(_be(data, start + _27, 8))
         has_horizon = attributes & _HORIZON != _0
         tombstones_stay = not has_horizon or now < base_timestamp
         tombstones = False
@@ -363,7 +350,7 @@ def filter_batches(  # type: ignore[no-untyped-def]
                 continue
             to = _copy(out, to, data, start, start + _61)
             if marks:
-                _put64(out, first + _27, _U(horizon))
+                _put(out, first + _27, 8, _U(horizon))
                 attributes |= _HORIZON
                 for r in range(count):
                     i = _U(r)
@@ -385,17 +372,16 @@ def filter_batches(  # type: ignore[no-untyped-def]
                         i += _1
                     to = _copy(out, to, data, run, stop)
             if attributes & _TIMESTAMP_TYPE == _0:
-                _put64(out, first + _35, _U(max_timestamp))
+                _put(out, first + _35, 8, _U(max_timestamp))
         elif mode & _EMPTY:
             to = _copy(out, to, data, start, start + _61)
             attributes &= _KEPT_ATTRIBUTES
-            _put64(out, first + _27, _U(np.int64(-1)))
+            _put(out, first + _27, 8, _U(np.int64(-1)))
         else:
             continue
-        _put32(out, first + _8, to - first - _12)
-        out[first + _21] = np.uint8(attributes >> _8)
-        out[first + _21 + _1] = np.uint8(attributes & _FF)
-        _put32(out, first + _57, count)
+        _put(out, first + _8, 4, to - first - _12)
+        _put(out, first + _21, 2, attributes)
+        _put(out, first + _57, 4, count)
         place = state[CHANGED]
         changed[place, 0] = np.int64(first)
         changed[place, 1] = np.int64(to - first)
