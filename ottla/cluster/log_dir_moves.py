@@ -262,7 +262,7 @@ class LogDirMoves:
         if source is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.path} is not served any more")
         inherit(move.future, log, move.first_dirty_offset)
-        move.partition.log = move.directory.take_over(*move.name, source)
+        move.partition.log = move.directory.replace_current_with_future(*move.name, source)
         del self._moves[move.name]
         logger.info("%s-%d has moved to %s", *move.name, move.directory.path)
 

@@ -17,9 +17,10 @@ from struct import error as StructError
 from typing import TYPE_CHECKING
 
 from ottla.broker import apis
-from ottla.broker.network.connection import RECEIVE_BYTES, Connection, Part
+from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.send_queue import Part
 from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
 from ottla.broker.requests.error_responses import error_response

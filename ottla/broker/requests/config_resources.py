@@ -1,4 +1,4 @@
-"""What configurations belong to, as DescribeConfigs and the APIs that alter them name it."""
+"""The resources that have configurations, by the names of DescribeConfigs, and how each kind is altered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def alter_each(
 ) -> list[AlterConfigsResourceResponse]:
     """Alter every resource on its own: one that is refused does not keep the others back.
 
-    Loggers can be changed one by one only: to replace all levels would be to forget what is not named.
+    Loggers can only be altered incrementally: replacing all levels would reset the loggers that are not named.
     """
     times = Counter(resource for resource, _ in wanted)
     results = []
@@ -57,7 +57,7 @@ async def alter_each(
 
 
 async def _alter(broker: Broker, resource: Resource, alteration: Alteration, validate_only: bool) -> None:
-    """Alter one resource; KafkaError with Kafka's words where that is not possible."""
+    """Alter one resource; KafkaError with Kafka's message where that is not possible."""
     kind, name = resource
     match kind:
         case ResourceType.TOPIC:

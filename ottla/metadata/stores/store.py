@@ -9,7 +9,7 @@ The contract, which `tests/metadata/test_store.py` holds every store to:
 - A sequential node gets the ten digits of a counter of its parent behind its name.
 - A write has reached the disk (or the ensemble) when its coroutine returns, and nobody reads it before that.
 - Watches stay until cancelled. A callback runs on the event loop after the change can be read; several
-  changes may be told as one, but the last one is always told. It gets only the path: read again.
+  changes may cause one call, but the last change always causes one. It gets only the path: read again.
 """
 
 from __future__ import annotations
