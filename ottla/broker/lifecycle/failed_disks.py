@@ -85,13 +85,18 @@ class FailedDisks:
         def decide(partition: PartitionImage) -> PartitionImage | None:
             return elections.give_up(partition, self._id, self._image.able(partition, self._member.others))
 
+        logged = False
         while self._lost:
             keys = list(self._lost)
             try:
                 await self.publish()
                 await self._member.states.change(keys, decide)
             except StoreError as error:
-                logger.error("Cannot hand over the partitions of a failed disk and will try again: %s", error)
+                if not logged:
+                    logger.error(
+                        "Cannot hand over the partitions of a failed disk and will try again: %s", error
+                    )
+                logged = True
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             del self._lost[: len(keys)]

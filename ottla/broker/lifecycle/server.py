@@ -18,6 +18,7 @@ from ottla.broker.lifecycle.log_cleaning import log_cleaner
 from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
+from ottla.cluster.image.change_notifications import remove_old_notifications
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
 from ottla.cluster.membership import generate_broker_id, join_cluster
@@ -200,6 +201,8 @@ class Server:
         feed = self._feed = ImageFeed(store, ClusterImage(cluster_id), config, config.broker_id)
         await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
         await feed.load()
+        if not config.zookeeper_connect:
+            await remove_old_notifications(store)
         return feed
 
     # Logs
@@ -267,15 +270,20 @@ class Server:
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
-        await self.broker.member.leave()
+        member = self.broker.member
+        hands_over = bool(member.others)
+        if hands_over:
+            await member.leave()  # while clients can still learn from this broker who leads next
         for listener in self._listeners:
             listener.close()
+        if not hands_over:
+            await member.leave()
         if self._housekeeping is not None:
             await self._housekeeping.stop()
         if self.broker.cleaner is not None:
             await self.broker.cleaner.stop()
         self.broker.close()
-        await self.broker.member.stop()
+        await member.stop()
         await self.broker.replicas.close()
         for directory in self._directories:
             await asyncio.to_thread(directory.close)

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 from ottla.metadata import nodes
 from ottla.metadata.nodes import PartitionState
-from ottla.metadata.stores.store import Create
+from ottla.metadata.stores.store import Create, Delete, NodeStore
 
 CHANGES = "/ottla/changes"
 MAX_PARTITIONS = 500  # in one change
 
 _PREFIX = f"{CHANGES}/change_"
 _DIGITS = 10
+_KEPT = 100  # fewer are not worth a write
 
 
 class ChangedPartition(NamedTuple):
@@ -53,6 +54,17 @@ def config_notification(config_path: str) -> Create:
     return Create(
         f"{nodes.CONFIG_CHANGES}/config_change_", nodes.encode_config_change(entity), sequential=True
     )
+
+
+async def remove_old_notifications(store: NodeStore) -> None:
+    """At the start of a broker on its own, which has just read everything: its controller may never live to purge.
+
+    The last one stays, so that gaps are noticed.
+    """
+    for parent in (CHANGES, nodes.CONFIG_CHANGES):
+        old = sorted(await store.children(parent), key=sequence_of)[:-1]
+        if len(old) > _KEPT:
+            await store.multi([Delete(f"{parent}/{name}") for name in old])
 
 
 def sequence_of(name: str) -> int:

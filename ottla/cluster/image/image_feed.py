@@ -307,24 +307,12 @@ class ImageFeed:
             self._image.put_topic(topic)
             self._changed(topic.name, topic.partitions)
             return
-        if topic.version < known.version:
-            topic = _assigned_as(known, topic)  # another reading was faster
-        # A state that was learned meanwhile may be newer than what was read.
-        newest = {
-            index: _newer(known.partitions.get(index), partition)
-            for index, partition in topic.partitions.items()
-        }
-        topic = topic._replace(partitions=newest)
+        topic = _merged(known, topic)
         if topic != known:
             self._image.put_topic(topic)
-            self._changed(
-                topic.name,
-                [
-                    index
-                    for index in {**known.partitions, **newest}
-                    if known.partitions.get(index) != newest.get(index)
-                ],
-            )
+            before, after = known.partitions, topic.partitions
+            changed = [index for index in {**before, **after} if before.get(index) != after.get(index)]
+            self._changed(topic.name, changed)
             if topic.configs != known.configs and self.configs.replicas is not None:
                 self.configs.replicas.config_changed(topic)
 
@@ -384,29 +372,18 @@ class ImageFeed:
                 met.set_result(None)
 
 
-def _assigned_as(known: TopicImage, read: TopicImage) -> TopicImage:
-    """The states that were read, of the partitions and replicas that are known."""
-    partitions = {
-        index: read.partitions[index]._replace(
-            replicas=partition.replicas,
-            adding_replicas=partition.adding_replicas,
-            removing_replicas=partition.removing_replicas,
+def _merged(known: TopicImage, read: TopicImage) -> TopicImage:
+    """The newer assignment of the two, with the newer state of each partition: other readings may have been faster."""
+    assigned = known if known.version > read.version else read
+    partitions = {}
+    for index, assignment in assigned.partitions.items():
+        states = [topic.partitions[index] for topic in (read, known) if index in topic.partitions]
+        partitions[index] = max(states, key=lambda state: state.partition_epoch)._replace(
+            replicas=assignment.replicas,
+            adding_replicas=assignment.adding_replicas,
+            removing_replicas=assignment.removing_replicas,
         )
-        if index in read.partitions
-        else partition
-        for index, partition in known.partitions.items()
-    }
-    return read._replace(partitions=partitions, version=known.version)
-
-
-def _newer(known: PartitionImage | None, read: PartitionImage) -> PartitionImage:
-    if known is None or known.partition_epoch <= read.partition_epoch:
-        return read
-    return known._replace(
-        replicas=read.replicas,
-        adding_replicas=read.adding_replicas,
-        removing_replicas=read.removing_replicas,
-    )
+    return read._replace(partitions=partitions, version=assigned.version)
 
 
 def _call(listeners: list[Callable[[], None]]) -> None:

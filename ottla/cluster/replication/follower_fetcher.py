@@ -336,16 +336,22 @@ class FollowerFetcher:
         offset = truncation_offset(
             log.log_end_offset, partition.high_watermark, log.epoch_end_offset(epoch), (epoch, end_offset)
         )
-        if offset < log.log_end_offset:
-            level = logging.WARNING if offset < partition.high_watermark else logging.INFO
+        level = logging.WARNING if offset < partition.high_watermark else logging.INFO
+        self._truncate_to(partition, offset, "the logs diverge there", level)
+
+    def _truncate_to(
+        self, partition: Partition, offset: int, reason: str, level: int = logging.WARNING
+    ) -> None:
+        if offset < partition.log.log_end_offset:
             logger.log(
                 level,
-                "Truncating %s-%d from offset %d to %d, where it diverges from the log of its leader, broker %d",
+                "Truncating %s-%d, led by broker %d, from offset %d to %d: %s",
                 partition.topic,
                 partition.index,
-                log.log_end_offset,
-                offset,
                 self._leader,
+                partition.log.log_end_offset,
+                offset,
+                reason,
             )
         partition.truncate_to(offset)
 
@@ -404,17 +410,10 @@ class FollowerFetcher:
         if log.epochs.latest <= partition.leader_epoch:
             return
         _, end = log.epoch_end_offset(partition.leader_epoch)
-        offset = max(end, log.log_start_offset)
-        logger.warning(
-            "Truncating %s-%d from offset %d to %d: what follows claims leader epoch %d, but the leader is in %d",
-            partition.topic,
-            partition.index,
-            log.log_end_offset,
-            offset,
-            log.epochs.latest,
-            partition.leader_epoch,
+        reason = (
+            f"what follows claims leader epoch {log.epochs.latest}, the leader is in {partition.leader_epoch}"
         )
-        partition.truncate_to(offset)
+        self._truncate_to(partition, max(end, log.log_start_offset), reason)
 
     async def _move_into_range(self, key: Key, followed: Followed) -> None:
         """Our log end offset is outside the leader's log (OFFSET_OUT_OF_RANGE): truncate, or start anew."""
@@ -428,15 +427,7 @@ class FollowerFetcher:
                 return
             log_end = partition.log.log_end_offset
             if end < log_end:
-                logger.warning(
-                    "Truncating %s-%d from offset %d to %d: the log of its leader, broker %d, ends there",
-                    partition.topic,
-                    partition.index,
-                    log_end,
-                    end,
-                    self._leader,
-                )
-                partition.truncate_to(end)
+                self._truncate_to(partition, end, "the leader's log ends there")
             elif start > log_end:
                 logger.warning(
                     "Restarting the log of %s-%d at offset %d: it ended at %d, and the leader has deleted what follows",

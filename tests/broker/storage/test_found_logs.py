@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ottla.cluster.image.change_notifications import CHANGES
 from ottla.log.files.partition_metadata import write_partition_metadata
 from ottla.metadata import nodes
 from ottla.testing import Broker
@@ -51,3 +52,15 @@ def test_a_log_with_another_topic_id_is_served(tmp_path: Path) -> None:
     with Broker(data=tmp_path) as broker:
         assert [record.value for record in broker.records("t")] == [b"a"]
         assert broker.produce("t", b"b") == 1
+
+
+def test_restarts_leave_no_heap_of_notifications_behind(tmp_path: Path) -> None:
+    """Defends: a broker that never runs for long does not fill its metadata store."""
+    with Broker(data=tmp_path) as broker:
+        for number in range(102):
+            broker.create_topic(f"t{number}")
+        broker.restart()
+        store = broker._running().broker.store
+        assert len(broker._run(store.children(CHANGES))) < 10
+        broker.create_topic("another")
+        assert broker.produce("another", b"x") == broker.produce("t0", b"x") == 0
