@@ -14,9 +14,11 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
+from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 _NOTHING = CommittedOffset(-1)
 
+Partition = OffsetFetchResponsePartition | OffsetFetchResponsePartitions
+P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
+
 
 def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.version < 8:
@@ -45,92 +50,73 @@ def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext)
     )
     if request.require_stable:
         for group in response.groups:
-            _mark_unstable(broker, group)
+            if not group.error_code:
+                for topic in group.topics:
+                    known = broker.image.topics_by_id.get(topic.topic_id)
+                    name = topic.name or (known.name if known else "")
+                    _mark_unstable(broker, group.group_id, name, topic.partitions)
     return response
 
 
-def _mark_unstable(broker: Broker, group: OffsetFetchResponseGroup) -> None:
-    if group.error_code:
-        return
-    for topic in group.topics:
-        known = broker.image.topics_by_id.get(topic.topic_id)
-        name = topic.name or (known.name if known else "")
-        for partition in topic.partitions:
-            if broker.groups.offsets.is_pending(group.group_id, name, partition.partition_index):
-                partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-                partition.committed_offset = partition.committed_leader_epoch = -1
-                partition.metadata = ""
+def _mark_unstable(broker: Broker, group_id: str, topic: str, partitions: Sequence[Partition]) -> None:
+    for partition in partitions:
+        if broker.groups.offsets.is_pending(group_id, topic, partition.partition_index):
+            partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            partition.committed_offset = partition.committed_leader_epoch = -1
+            partition.metadata = ""
 
 
 def _one_group(broker: Broker, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
     asked = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
+    error = ErrorCode.NONE
     try:
         found = broker.groups.offsets.fetch(request.group_id, asked)
-    except KafkaError as error:
+    except KafkaError as failure:
         if version >= 2:
-            return OffsetFetchResponse(error_code=error.code)
-        nothing = [(name, [(index, None) for index in indexes]) for name, indexes in asked or ()]
-        return OffsetFetchResponse(topics=_old_topics(nothing, error.code))
-    response = OffsetFetchResponse(topics=_old_topics(found, ErrorCode.NONE))
+            return OffsetFetchResponse(error_code=failure.code)
+        error = failure.code
+        found = [(name, [(index, None) for index in indexes]) for name, indexes in asked or ()]
+    topics = [
+        OffsetFetchResponseTopic(
+            name=name, partitions=_partitions(OffsetFetchResponsePartition, partitions, error)
+        )
+        for name, partitions in found
+    ]
     if request.require_stable:
-        for topic in response.topics:
-            for partition in topic.partitions:
-                if broker.groups.offsets.is_pending(request.group_id, topic.name, partition.partition_index):
-                    partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-                    partition.committed_offset = partition.committed_leader_epoch = -1
-                    partition.metadata = ""
-    return response
-
-
-def _old_topics(
-    found: Sequence[tuple[str, Sequence[tuple[int, CommittedOffset | None]]]], error: ErrorCode
-) -> list[OffsetFetchResponseTopic]:
-    topics = []
-    for name, partitions in found:
-        topic = OffsetFetchResponseTopic(name=name)
-        topics.append(topic)
-        for index, committed in partitions:
-            offset = committed or _NOTHING
-            topic.partitions.append(
-                OffsetFetchResponsePartition(
-                    partition_index=index,
-                    committed_offset=offset.offset,
-                    committed_leader_epoch=offset.leader_epoch,
-                    metadata=offset.metadata,
-                    error_code=error,
-                )
-            )
-    return topics
+        for topic in topics:
+            _mark_unstable(broker, request.group_id, topic.name, topic.partitions)
+    return OffsetFetchResponse(topics=topics)
 
 
 def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> OffsetFetchResponseGroup:
     response = OffsetFetchResponseGroup(group_id=group.group_id)
+    fetch = partial(
+        broker.groups.offsets.fetch,
+        group.group_id,
+        member_id=group.member_id,
+        member_epoch=group.member_epoch,
+    )
     try:
         if group.topics is None:
-            for name, partitions in broker.groups.offsets.fetch(
-                group.group_id, None, member_id=group.member_id, member_epoch=group.member_epoch
-            ):
+            for name, partitions in fetch(None):
                 topic = broker.image.topics.get(name)
                 if version < 10:
-                    response.topics.append(_topic(name, b"", partitions))
+                    response.topics.append(_topic(name, ZERO_UUID, partitions))
                 elif topic is not None:
                     response.topics.append(_topic("", topic.topic_id, partitions))
             return response
         names = [_name_of(broker, topic, version) for topic in group.topics]
         known = [(n, t.partition_indexes) for n, t in zip(names, group.topics, strict=True) if n is not None]
-        found = iter(
-            broker.groups.offsets.fetch(
-                group.group_id, known, member_id=group.member_id, member_epoch=group.member_epoch
-            )
-        )
+        found = iter(fetch(known))
     except KafkaError as error:
         response.error_code = error.code
         return response
     for known_name, asked in zip(names, group.topics, strict=True):
-        if known_name is None:
-            response.topics.append(_unknown_topic(asked))
-        else:
+        if known_name is not None:
             response.topics.append(_topic(asked.name, asked.topic_id, next(found)[1]))
+            continue
+        nothing = [(index, None) for index in asked.partition_indexes]
+        response.topics.append(_topic("", asked.topic_id, nothing, ErrorCode.UNKNOWN_TOPIC_ID))
     return response
 
 
@@ -142,26 +128,28 @@ def _name_of(broker: Broker, asked: OffsetFetchRequestTopics, version: int) -> s
 
 
 def _topic(
-    name: str, topic_id: bytes, partitions: Sequence[tuple[int, CommittedOffset | None]]
+    name: str,
+    topic_id: bytes,
+    found: Sequence[tuple[int, CommittedOffset | None]],
+    error: ErrorCode = ErrorCode.NONE,
 ) -> OffsetFetchResponseTopics:
-    topic = OffsetFetchResponseTopics(name=name)
-    if topic_id:
-        topic.topic_id = topic_id
-    for index, committed in partitions:
+    partitions = _partitions(OffsetFetchResponsePartitions, found, error)
+    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions)
+
+
+def _partitions(
+    kind: type[P], found: Sequence[tuple[int, CommittedOffset | None]], error: ErrorCode
+) -> list[P]:
+    partitions = []
+    for index, committed in found:
         offset = committed or _NOTHING
-        topic.partitions.append(
-            OffsetFetchResponsePartitions(
+        partitions.append(
+            kind(
                 partition_index=index,
                 committed_offset=offset.offset,
                 committed_leader_epoch=offset.leader_epoch,
                 metadata=offset.metadata,
+                error_code=error,
             )
         )
-    return topic
-
-
-def _unknown_topic(asked: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    topic = _topic("", asked.topic_id, [(index, None) for index in asked.partition_indexes])
-    for partition in topic.partitions:
-        partition.error_code = ErrorCode.UNKNOWN_TOPIC_ID
-    return topic
+    return partitions

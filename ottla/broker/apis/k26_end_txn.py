@@ -2,7 +2,7 @@
 
 Behaviour
 - Answered when the decision is written and the markers are, as far as the partitions can be reached within a second;
-  the rest is told later, and until then a producer that wants to go on gets CONCURRENT_TRANSACTIONS.
+  the rest are written later; until then a producer that starts its next one gets CONCURRENT_TRANSACTIONS.
 - A repetition of the last end is answered like the first.
 
 Version notes

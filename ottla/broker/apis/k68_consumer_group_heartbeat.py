@@ -3,11 +3,11 @@
 Behaviour
 - Joins with epoch 0, stays with its epoch, leaves with -1; -2 is a static member that will be back.
 - The broker assigns. A member first gives up what it shall not keep, says so with its next heartbeat, and gets what is
-  new once nobody else holds it. The assignment is answered only when it has changed or the member told everything.
+  new once nobody else holds it. The assignment is answered only when it has changed or the member sent all fields.
 - A classic group becomes a consumer group when the first member joins it this way, unless
   `group.consumer.migration.policy` forbids it.
-- Regular expressions are matched against whole topic names; `coordinator.groups.consumer.topic_regex` says what they
-  may contain.
+- Regular expressions are matched against whole topic names; `protocol.regular_expressions` says what they may
+  contain.
 
 Version notes
 - 0 gives out member ids; 1 members bring their own, and may subscribe with a regular expression.

@@ -6,8 +6,8 @@ Behaviour
 - Acknowledgements are applied first, each partition's all or nothing, and written before they are answered.
 - Where nothing is free the request waits; an append, a lock that ends or a share-partition that has been read from its
   coordinator wakes it. Nothing polls.
-- Who asks a broker that does not lead a partition any more is told who does. The new leader reads the state anew: what
-  was locked is free.
+- A broker that does not lead a partition any more answers with the current leader. That one loads the state, without
+  locks.
 - Never more records than `max_records`, in either acquire mode; none at once where it or `max_bytes` is 0.
 - A session lives as long as its connection; when it ends, its locks are released.
 

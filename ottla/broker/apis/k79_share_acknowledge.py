@@ -3,7 +3,7 @@
 Behaviour
 - Each partition's acknowledgements are applied all or nothing, and written by the share coordinator before they are
   answered. While there is none, it is looked for; COORDINATOR_NOT_AVAILABLE after a while.
-- Who asks a broker that does not lead a partition any more is told who does.
+- A broker that does not lead a partition any more answers with the current leader.
 - Needs a session; the final epoch (-1) ends it and releases what is still locked.
 
 Version notes

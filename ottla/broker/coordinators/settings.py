@@ -58,7 +58,7 @@ def pace_of(config: BrokerConfig, image: ClusterImage, group_type: str, group_id
 
 
 def assignors(config: BrokerConfig) -> tuple[str, ...]:
-    """Those of `group.consumer.assignors` that there are; others are Java classes, and left out."""
+    """The assignors of `group.consumer.assignors` that exist here; Java classes are ignored."""
     named = [name for name in config.get_list("group.consumer.assignors") if name in ASSIGNORS]
     return tuple(named) or ("uniform",)
 

@@ -67,7 +67,7 @@ def _begin(
     check_acknowledgements(said, may_renew=may_renew)
     live = broker.sharing.partitions.get(group_id, *partition)
     if not isinstance(live, LiveSharePartition):
-        # It is being read: nobody has records of it from here.
+        # It is being loaded, so no member has acquired records of it from this leader.
         raise KafkaError(
             ErrorCode.INVALID_RECORD_STATE, "The record cannot be acknowledged. It is not acquired."
         )

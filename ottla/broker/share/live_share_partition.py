@@ -84,7 +84,7 @@ class _Write:
                 self.future.set_result(None)
             else:
                 self.future.set_exception(error)
-                self.future.exception()  # who asked may have gone
+                self.future.exception()  # the client may be gone
 
 
 class LiveSharePartition:
@@ -152,7 +152,7 @@ class LiveSharePartition:
                 break
             begin, first = first, header.next_offset
             if aborted and _is_aborted(header, aborted):
-                # Not waited for: whoever reads them again finds again that nobody is to have them.
+                # Need not be stored first: if it is lost, the next leader finds the same aborted batches.
                 self._archived += share.archive(begin, header.last_offset)
                 continue
             taken = share.acquire(member_id, begin, header.last_offset, most, deadline_ms)
@@ -314,7 +314,7 @@ class LiveSharePartition:
                 write.change.roll_back()
             write.finish(None if error is None else for_member(error))
         if error is not None:
-            logger.info("the state of %s was not written: %s", self.key, error)
+            logger.info("Cannot store the state of %s: %s", self.key, error)
             if error.code in _FENCED and self.on_fenced is not None:
                 self.on_fenced(self)
         self.share.settle()

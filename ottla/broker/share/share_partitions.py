@@ -57,7 +57,7 @@ class SharePartitions:
         return self._live.get(ShareKey(group_id, topic_id, index))
 
     def end_group(self, group_id: str) -> None:
-        """Nobody of the group fetches here any more. Whoever comes next finds what the coordinator knows by then."""
+        """No member of the group fetches here any more. For the next one the state is loaded again."""
         for key in [key for key in self._live if key.group_id == group_id]:
             self._end(key)
 
@@ -98,13 +98,13 @@ class SharePartitions:
                 found = await found
         except KafkaError as error:
             if error.code == ErrorCode.INVALID_REQUEST:
-                # The heartbeat that subscribes begins to keep the state; who comes before it waits.
+                # The first heartbeat initializes the state: a fetch that comes before it has to wait.
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
             raise for_member(error) from error
         if found.start_offset == UNINITIALIZED:
             try:
                 await self._broker.member.read_group_config(key.group_id)
-            except StoreError as error:  # to begin in the wrong place could not be made good
+            except StoreError as error:  # starting at the wrong offset could not be undone
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         if partition.leader_epoch != epoch or not partition.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -118,11 +118,11 @@ class SharePartitions:
             if self._loading.get(key, (0, None))[1] is task:
                 del self._loading[key]
             if not task.cancelled():
-                task.exception()  # who asked may have gone
+                task.exception()  # the client may be gone
 
         return done
 
     def _fenced(self, live: LiveSharePartition) -> None:
-        """Another leader has read the state since, or it was set anew: what is known here counts no more."""
+        """Another leader has read the state since, or it was reset: what is in memory here is stale."""
         if self._live.get(live.key) is live:
             self._end(live.key, ErrorCode.NOT_LEADER_OR_FOLLOWER)

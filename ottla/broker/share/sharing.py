@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# For how long a coordinator is looked for, before a member or an admin hears that there is none.
+# How long a request waits for a share coordinator before it fails with COORDINATOR_NOT_AVAILABLE.
 _PATIENCE_SECONDS = 15.0
 # What a coordinator needs beyond the time that its replicas may take.
 _MARGIN_SECONDS = 1.0

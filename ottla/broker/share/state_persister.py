@@ -199,7 +199,7 @@ class _RequestQueue:
 def _fail(future: asyncio.Future[Any], error: KafkaError) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # who asked may have gone
+        future.exception()  # the client may be gone
 
 
 def _raise_first(results: Iterable[object]) -> None:

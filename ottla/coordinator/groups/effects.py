@@ -40,7 +40,7 @@ class JoinRequest:
     client_host: str = ""
     # Versions 4 and up: a dynamic member first asks for its id, so that a retry is not a second member.
     requires_known_member_id: bool = True
-    # Versions 9 and up (KIP-814): a returning static leader may be told to assign nothing.
+    # Versions 9 and up (KIP-814): the answer may ask a returning static leader to assign nothing.
     supports_skipping_assignment: bool = True
     reason: str | None = None
 

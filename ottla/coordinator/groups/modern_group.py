@@ -168,7 +168,7 @@ class ModernGroup(Group, Generic[State]):
     # Changing it
 
     def load(self, state: State) -> None:
-        """The group as its records tell it."""
+        """The group as its records describe it."""
         self.state_now = state
         self._is_stored = True
         self.state_replaced()

@@ -193,10 +193,6 @@ class CoordinatorRuntime(Generic[S]):
             raise append_error(error) from error
         return None if pending is None else replicated(pending)
 
-    def append_unawaited(self, shard: S, records: Sequence[KeyValue]) -> None:
-        """The same, where no answer depends on it. Raises KafkaError if nothing was written."""
-        self.ignore(self.append(shard, records))
-
     def ignore(self, pending: Awaitable[None] | None) -> None:
         """No answer depends on this append: what is in the local log will be replicated, or replaced."""
         if pending is not None:

@@ -1,8 +1,8 @@
 """The transaction coordinator: producers, their transactions, and how these end.
 
 The order of writes is what makes an end final: first the decision (`PrepareCommit`, `PrepareAbort`) to
-`__transaction_state`, then a marker to every partition, then the completion. Whoever dies in between finds the
-decision when the partition is loaded, and goes on from there.
+`__transaction_state`, then a marker to every partition, then the completion. A coordinator that takes over in
+between finds the decision when it loads the partition, and continues from there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 _LONGEST_ID = 2**15 - 1  # bytes that the key of a record has room for
 # How long to wait before markers that could not be written are tried again.
 _RETRY_MARKERS_MS = 100
-# How long an end waits for other brokers to write their markers. The decision is written, and they will hear of it: one
+# How long an end waits for other brokers to write their markers. The decision is stored and will reach them: a broker
 # that is paused or cut off need not hold up the client, nor other transactions.
 _MARKERS_SECONDS = 1.0
 # What no later attempt would change: the topic is gone, or the partition knows a later epoch.
@@ -114,9 +114,9 @@ class TransactionCoordinator:
         self.runtime.in_background(self._end_prepared(shard))
 
     async def _end_prepared(self, shard: TransactionShard) -> None:
-        """Nobody waits for it: leaders of some partitions may be out of reach, and other ids are not concerned."""
+        """In the background: leaders of some partitions may be out of reach, and other ids must not wait for them."""
         for which in list(shard.ids.values()):
-            # A client may have come first: what it is told to try again is in hand then.
+            # A client may have asked first: then the end is already under way.
             if which.current.state in PREPARED and which.pending is None and which.unmarked is None:
                 if not self.runtime.is_current(shard):
                     return
@@ -244,14 +244,18 @@ class TransactionCoordinator:
             if which.pending is None and which.current.is_timed_out(self._clock()):
                 transaction = which.current
                 log.info(
-                    "the transaction of %s has run for longer than %d ms and is aborted",
+                    "Aborting the transaction of %s: it has run for longer than %d ms",
                     transaction.transactional_id,
                     transaction.timeout_ms,
                 )
                 try:
                     await self._abort_fenced(shard, which, transaction.fence())
                 except KafkaError as error:
-                    log.warning("it could not be aborted yet: %s", error)
+                    log.warning(
+                        "Cannot abort the transaction of %s, trying again: %s",
+                        transaction.transactional_id,
+                        error,
+                    )
 
     async def remove_expired(self) -> None:
         for shard, which in self._all():
@@ -323,7 +327,7 @@ class TransactionCoordinator:
             raise
 
     async def _write_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
-        """Tell every partition how the transaction ended. What cannot be told now is told later."""
+        """Write the marker to every partition of the transaction. Those that fail are tried again later."""
         if which.is_marking:
             return
         transaction = which.current
@@ -358,7 +362,7 @@ class TransactionCoordinator:
         try:
             found = await results
         except Exception:
-            log.exception("markers of %s could not be written", transaction.transactional_id)
+            log.exception("Cannot write the markers of %s", transaction.transactional_id)
             found = [ErrorCode.UNKNOWN_SERVER_ERROR] * len(partitions)
         finally:
             which.is_marking = False
@@ -376,7 +380,7 @@ class TransactionCoordinator:
         for partition_name, error in zip(partitions, results, strict=True):
             if error in _FINAL:
                 log.warning(
-                    "%s-%d takes no marker of %s: %s",
+                    "%s-%d refused the marker of %s: %s",
                     *partition_name,
                     transaction.transactional_id,
                     error.name,
@@ -391,7 +395,7 @@ class TransactionCoordinator:
                 return
             except KafkaError as error:
                 log.warning(
-                    "the end of a transaction of %s was not written: %s", transaction.transactional_id, error
+                    "Cannot store the end of a transaction of %s: %s", transaction.transactional_id, error
                 )
         self._retry_later(shard, which)
 

@@ -272,7 +272,7 @@ class Transaction:
     # Fencing
 
     def fence(self) -> Transaction:
-        """Raise the epoch over the head of whoever has the transaction open. Never written as it is."""
+        """Raise the epoch, so that the producer that has the transaction open is fenced. Never stored in this state."""
         assert self.state is ONGOING
         return replace(
             self,

@@ -98,7 +98,7 @@ class ClassicGroups:
             shard = self._runtime.shard_of(group_id)
         except KafkaError as failure:
             if failure.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return ErrorCode.NONE  # nobody can tell yet, and a member must not be sent away for that
+                return ErrorCode.NONE  # not known yet, and a member must not be sent away for that
             return failure.code
         group = shard.groups.get(group_id)
         if group is None:

@@ -253,8 +253,7 @@ class ClassicGroup(GroupMetadata):
         member = Member.from_request(member_id, request)
         self.members.add(member)
         self.members.park_join(member, ticket)
-        # A new member does not heartbeat before it is answered; should it go away meanwhile, nobody would
-        # notice, so its join does not wait for ever.
+        # A new member sends no heartbeats before its join is answered. In case it has gone away, its join times out.
         self._effects.append(SetTimer(session_timer(member_id), self._config.new_member_join_timeout_ms))
         self._rebalance_or_complete_join(f"{member_id} joined: {request.reason or 'no reason given'}", now_ms)
 
@@ -332,7 +331,7 @@ class ClassicGroup(GroupMetadata):
         if replacement.supports_skipping_assignment:
             result.skip_assignment = member.member_id == self.members.leader
         else:
-            # An old client would assign partitions if it learned that it leads: it is told the old leader.
+            # An old client would assign partitions if it learned that it leads: it gets the name of the old leader.
             result.leader = replacement.old_leader
             result.members = []
         self._answer_join(member, result)

@@ -5,11 +5,12 @@ Plain data and arithmetic; the transitions that use it are in `group.py`.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.coordinator.groups.effects import JoinedMember, JoinRequest, MemberProtocol
+from ottla.protocol.codec import MalformedMessage
+from ottla.protocol.messages.consumer_groups import ConsumerProtocolSubscription
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -200,24 +201,11 @@ class Membership:
 def subscribed_topics(metadata: bytes) -> set[str]:
     """The topics of a consumer's subscription. Raises ValueError if the bytes are not one.
 
-    Version 0 is a prefix of every later version, so the version number is skipped.
+    Version 0 is a prefix of every later version, so it is enough.
     """
+    if int.from_bytes(metadata[:2], "big", signed=True) < 0:
+        raise ValueError("negative version of a subscription")
     try:
-        version, count = struct.unpack_from(">hi", metadata)
-        if version < 0 or count < 0:
-            raise ValueError("negative version or count in a subscription")
-        position = 6
-        topics = set()
-        for _ in range(count):
-            (length,) = struct.unpack_from(">h", metadata, position)
-            position += 2
-            if length < 0 or position + length > len(metadata):
-                raise ValueError("a topic name leaves the subscription")
-            topics.add(metadata[position : position + length].decode())
-            position += length
-        (length,) = struct.unpack_from(">i", metadata, position)
-        if length > len(metadata) - position - 4:
-            raise ValueError("the user data leaves the subscription")
-    except (struct.error, UnicodeDecodeError) as error:
+        return set(ConsumerProtocolSubscription.decode(metadata, 0, 2).topics)
+    except MalformedMessage as error:
         raise ValueError("not a consumer subscription") from error
-    return topics

@@ -1,6 +1,6 @@
 """Members of a consumer group that still speak the classic protocol, while a group is being migrated.
 
-The broker assigns for them too: a JoinGroup is a heartbeat that tells the subscription, the SyncGroup that follows
+The broker assigns for them too: a JoinGroup is a heartbeat with a subscription, the SyncGroup that follows
 fetches the assignment, and a Heartbeat says REBALANCE_IN_PROGRESS when they should join again. Nobody leads.
 """
 

@@ -31,11 +31,11 @@ def read_subscription(metadata: bytes, topics: Topics) -> Subscription:
         read = ConsumerProtocolSubscription.decode(metadata, version, 2)
     except MalformedMessage as error:
         raise ValueError("not a consumer's subscription") from error
-    owned = {}
-    for part in read.owned_partitions:
-        topic = topics.by_name(part.topic)
-        if topic is not None and part.partitions:
-            owned[topic.topic_id] = frozenset(part.partitions)
+    owned = {
+        topic.topic_id: frozenset(part.partitions)
+        for part in read.owned_partitions
+        if part.partitions and (topic := topics.by_name(part.topic)) is not None
+    }
     rack_id = read.rack_id or None  # librdkafka sends an empty one
     return Subscription(version, tuple(sorted(set(read.topics))), owned, read.generation_id, rack_id)
 
@@ -48,12 +48,11 @@ def read_assignment(data: bytes, topics: Topics) -> Assignment:
         read = ConsumerProtocolAssignment.decode(data, _version(data), 2)
     except MalformedMessage as error:
         raise ValueError("not a consumer's assignment") from error
-    assigned = {}
-    for part in read.assigned_partitions:
-        topic = topics.by_name(part.topic)
-        if topic is not None and part.partitions:
-            assigned[topic.topic_id] = frozenset(part.partitions)
-    return assigned
+    return {
+        topic.topic_id: frozenset(part.partitions)
+        for part in read.assigned_partitions
+        if part.partitions and (topic := topics.by_name(part.topic)) is not None
+    }
 
 
 def write_assignment(assignment: Assignment, version: int, topics: Topics) -> bytes:

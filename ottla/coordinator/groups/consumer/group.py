@@ -278,7 +278,7 @@ class ConsumerGroup(ModernGroup[ConsumerState]):
         if epoch in (member.epoch, JOIN_EPOCH):
             return
         if epoch < member.epoch:
-            # The answer that told it of its new epoch may have been lost.
+            # The answer with its new epoch may have been lost.
             missed = epoch == member.previous_epoch and request.owned is not None
             if missed and is_within(request.owned or NOTHING, member.assigned):
                 return

@@ -1,5 +1,5 @@
-"""The share group of KIP-932. Partitions are shared, so nobody has to give anything up first: a member holds its target
-as soon as it hears of it.
+"""The share group of KIP-932. Partitions are shared, so no member has to give anything up first: a member holds its
+target with its next heartbeat.
 """
 
 from __future__ import annotations

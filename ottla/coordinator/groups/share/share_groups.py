@@ -28,7 +28,7 @@ class ShareGroups:
 
     def __init__(self, runtime: GroupRuntime) -> None:
         self._runtime = runtime
-        # Set by whoever knows the way to the share coordinators.
+        # Set when the broker is put together: it asks share coordinators, which may be at other brokers.
         self.persister: Persister | None = None
 
     def heartbeat(
@@ -41,7 +41,7 @@ class ShareGroups:
         return self._heartbeat(shard, group, request)
 
     async def _initialize_first(self, group_id: str, request: HeartbeatRequest) -> HeartbeatResult:
-        """The state of partitions that nobody in the group has subscribed to before is kept before members get them."""
+        """Initialize the state of partitions that are new to the group, before members get them."""
         begun: set[ShareKey] = set()
         while True:
             shard, group = self._for_heartbeat(group_id, request)
@@ -77,7 +77,7 @@ class ShareGroups:
     async def alter_offsets(
         self, group_id: str, topic_id: bytes, name: str, starts: Mapping[int, int]
     ) -> None:
-        """Let the group begin anew at these offsets, by partition; one that is not there is made. Raises KafkaError."""
+        """Let the group start again at these offsets, by partition; creates the group if need be. Raises KafkaError."""
         group = self.check_empty(group_id, may_be_missing=True)
         # A new epoch: a leader that still knows the state from before is fenced.
         await self._states.initialize(
