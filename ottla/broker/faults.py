@@ -1,7 +1,4 @@
-"""Faults on purpose: what the testing kit tells a broker to do wrong.
-
-A fault waits for the next requests of an API and then answers with an error code, delays, or hangs up.
-"""
+"""Fault injection for the testing kit: the next requests of an API are answered with an error, delayed or dropped."""
 
 from __future__ import annotations
 
@@ -27,13 +24,11 @@ class Fault:
     error: ErrorCode | None = None
     delay: float = 0.0
     drop: bool = False
-    after: bool = (
-        False  # drop the connection after the request was carried out, so that only the answer is lost
-    )
+    after: bool = False  # drop it after the request was carried out, so that only the response is lost
 
 
 class Faults:
-    """The faults that are still to happen, in the order they were asked for. Owner: the event loop."""
+    """The faults to inject, in the order in which they were added. Owner: the event loop."""
 
     def __init__(self) -> None:
         self._waiting: list[Fault] = []

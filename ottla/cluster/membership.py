@@ -29,11 +29,9 @@ async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
             f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
             "revert the migration first, as Kafka's documentation describes it"
         )
-    await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, "/cluster"))
-    if await store.exists(nodes.CLUSTER_ID) is None:
-        with suppress(NodeExists):
-            cluster_id = cluster_id or nodes.encode_uuid(nodes.random_uuid())
-            await store.create(nodes.CLUSTER_ID, nodes.encode_cluster_id(cluster_id))
+    cluster_id = cluster_id or nodes.encode_uuid(nodes.random_uuid())
+    paths = (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, nodes.CLUSTER_ID)
+    await ensure_paths(store, paths, {nodes.CLUSTER_ID: nodes.encode_cluster_id(cluster_id)})
     return nodes.decode_cluster_id((await store.get(nodes.CLUSTER_ID)).data)
 
 

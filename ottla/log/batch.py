@@ -75,7 +75,7 @@ class Invalid(NamedTuple):
 
 
 class BatchScan:
-    """Walks the batches of a file from a position to `end`; after it, `invalid` tells why it stopped early.
+    """Walks the batches of a file from a position to `end`; after it, `invalid` says why it stopped early.
 
     Without `check_crc` only headers are read. Owner: whoever iterates; the file must not shrink meanwhile.
     """

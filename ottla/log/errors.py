@@ -1,5 +1,5 @@
-"""What goes wrong with files: told to clients as KAFKA_STORAGE_ERROR, to operators as one sentence. And batches
-that are refused because of single records."""
+"""What goes wrong with files: clients get KAFKA_STORAGE_ERROR, operators one sentence. And batches that are refused
+because of single records."""
 
 from __future__ import annotations
 

@@ -98,8 +98,8 @@ class PartitionLog:
         self._flush_lock = Lock()
         self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
-        # Why the last append was not written, until one is. A producer's next batch must hear the same: that it is out
-        # of order is true, but makes librdkafka begin a new epoch, in which it sends again what was written before.
+        # Why the last append failed, until one succeeds. The producer's next batch gets the same error. "Out of order"
+        # would be true as well, but librdkafka then begins a new epoch and sends again what was already written.
         self._refusal: KafkaError | None = None
         self.config = config
 

@@ -112,7 +112,7 @@ def load_log(
         return LoadedLog([segment], producers, epochs, log_start_offset, log_start_offset, log_start_offset)
 
     segments = [_open_segment(directory, base, config) for base in files.logs]
-    # A log that went offline before a clean shutdown was not closed: its recovery point tells.
+    # A log that went offline before a clean shutdown was not closed: its recovery point shows it.
     clean_shutdown = clean_shutdown and recovery_point >= _end_offset(segments[-1])
     recover_from = len(segments)
     if not clean_shutdown:
@@ -128,7 +128,7 @@ def load_log(
     else:
         log_end_offset = segments[-1].refresh_tail()
         _replay(producers, segments, log_end_offset)
-    _lengthen_memory(producers, segments)
+    _restore_recent_batches(producers, segments)
     producers.remove_snapshots_after(log_end_offset)
     epochs.truncate_from_end(log_end_offset + 1)
     return LoadedLog(
@@ -313,7 +313,7 @@ def find_batch(fd: int, start: int, end: int, next_offset: int) -> int | None:
 def rebuild_producers(producers: ProducerStates, segments: list[LogSegment], end: int) -> None:
     """The state of the producers at offset `end`, from the last snapshot before it and the batches behind that."""
     _replay(producers, segments, end)
-    _lengthen_memory(producers, segments)
+    _restore_recent_batches(producers, segments)
 
 
 def _replay(producers: ProducerStates, segments: list[LogSegment], end: int) -> None:
@@ -337,7 +337,7 @@ def _replay(producers: ProducerStates, segments: list[LogSegment], end: int) -> 
             raise CorruptSegmentError(segment.path, scan.invalid.position, scan.invalid.reason)
 
 
-def _lengthen_memory(producers: ProducerStates, segments: list[LogSegment]) -> None:
+def _restore_recent_batches(producers: ProducerStates, segments: list[LogSegment]) -> None:
     """Read back the last few batches before those a snapshot knows.
 
     A snapshot keeps one batch per producer. A producer that had five requests in flight when the broker

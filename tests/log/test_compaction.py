@@ -194,9 +194,9 @@ def test_what_is_not_stable_or_too_young_is_left_alone(tmp_path):
         put(log, (b"a", b"%d" % at), timestamp=NOW + at * 500)
         log.roll()
     assert cleanable(log, log.log_end_offset, NOW + 999) is None
-    assert cleanable(log, log.log_end_offset, NOW + 1600).upper_bound == 2
-    assert cleanable(log, 1, NOW + 1600).upper_bound == 1
-    assert cleanable(log, log.log_end_offset, NOW + 9999).upper_bound == 4
+    assert cleanable(log, log.log_end_offset, NOW + 1600).first_uncleanable_offset == 2
+    assert cleanable(log, 1, NOW + 1600).first_uncleanable_offset == 1
+    assert cleanable(log, log.log_end_offset, NOW + 9999).first_uncleanable_offset == 4
 
 
 def test_the_dirty_ratio_and_the_longest_lag_decide_when(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ READS = {
 }
 
 
+@functools.cache
 def sources() -> list[ast.Module]:
     root = Path(ottla.__file__).parent
     return [

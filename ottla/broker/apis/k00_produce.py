@@ -10,10 +10,10 @@ Behaviour
   if replicas are lost while it waits; REQUEST_TIMED_OUT after the request's timeout; NOT_LEADER_OR_FOLLOWER if another
   broker takes over.
 - Each partition succeeds or fails on its own. Where single records are at fault (no key for a compacted topic, a
-  timestamp out of range), the batch fails as a whole and the answer names them (KIP-467), so that a client can tell
-  them from those that only were in the same batch.
-- A transactional batch is appended only if the partition is part of the transaction: from version 12 on it becomes one
-  by being written to, before that it has to have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
+  timestamp out of range), the batch fails as a whole and the response names them (KIP-467), so that a client can tell
+  them from the good records of the same batch.
+- A transactional batch is appended only if the partition is part of the transaction. From version 12 on writing to it
+  adds it; before that it must have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
 
 Version notes
 - 3 the first that is accepted (record batch v2); 5 log start offset; 7 zstd; 8 record errors; 9 flexible;
@@ -158,10 +158,7 @@ def _append(
         return None
     response = ProduceResponse(responses=responses)
     if hints is not None:
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in hints.nodes
-        ]
+        response.node_endpoints = hints.endpoints(NodeEndpoint)
     return response
 
 

@@ -4,13 +4,13 @@ Behaviour
 - Records leave as the bytes that are on disk; a slice may end inside a batch, which clients expect.
 - The first partition with data gives at least one whole batch, however small the limits are.
 - Where fewer than min_bytes are there, the request waits: an append to one of its partitions wakes it, nothing polls.
-- What is not in memory is read by a thread first, so that nobody else waits for the disk.
+- What is not in memory is read by a thread first, so that no other client waits for the disk.
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
 - From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
   in the consumer's rack (KIP-392). Followers' own fetches are handled in `cluster.replication`.
-- read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
-  what they get: they leave those records out themselves.
+- read_committed consumers see nothing above the last stable offset. The response lists the aborted transactions in
+  what they get, and they skip those records themselves.
 
 Version notes
 - 5 log start offset; 7 sessions; 9 leader epochs; 10 zstd; 11 rack; 12 flexible, diverging epochs; 13 topic ids;
@@ -29,7 +29,7 @@ from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
 from ottla.cluster.replication.replica_selector import replica_near
-from ottla.log.cold_reads import ColdRange, cold_range
+from ottla.log.cold_reads import ColdRange, cold_range, read_cold
 from ottla.log.errors import CorruptSegmentError, StorageError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
@@ -232,7 +232,7 @@ class _Fetch:
     def read_from_disk(self) -> PendingResponse:
         """Let a thread wait for the disk, and go on as if everything had been in memory."""
         self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
-        reading = self._broker.loop.run_in_executor(None, _read_all, self.cold)
+        reading = self._broker.loop.run_in_executor(None, read_cold, self.cold)
         reading.add_done_callback(self._on_read)
         return self._pending
 
@@ -321,10 +321,7 @@ class _Fetch:
             current.partitions.append(answer)
         response = FetchResponse(responses=topics)
         if self._hints is not None:
-            response.node_endpoints = [
-                NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-                for node in self._hints.nodes
-            ]
+            response.node_endpoints = self._hints.endpoints(NodeEndpoint)
         if plan.session is not None:
             if len(plan.targets) > 1:
                 plan.session.served(served)
@@ -342,8 +339,3 @@ class _Fetch:
             self._broker.fetch_sessions.close(session)  # clients do not take one from an empty answer
             session = None
         return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)
-
-
-def _read_all(cold: list[ColdRange]) -> None:
-    for each in cold:
-        each.read()

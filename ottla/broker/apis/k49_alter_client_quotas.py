@@ -1,9 +1,9 @@
-"""AlterClientQuotas, key 49: set and take away quotas.
+"""AlterClientQuotas, key 49: set and remove quotas.
 
 Behaviour
 - Each entry succeeds or fails as a whole and on its own. A quota is in force before it is acknowledged.
-- controller_mutation_rate is counted by each broker for itself, as each carries out what it is asked.
-- An address has to be one: names of hosts, which Kafka resolves, are refused.
+- controller_mutation_rate is counted by each broker on its own, because each carries out the requests that it gets.
+- An IP entity must be an address: host names, which Kafka resolves, are refused.
 
 Version notes
 - 0 the first (KIP-546); 1 flexible.

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.groups.consumer.consumer_groups import ConsumerGroupDescription
+from ottla.coordinator.groups.modern_group import ModernGroupDescription
 from ottla.coordinator.groups.topics import NamedPartitions
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
@@ -43,7 +43,7 @@ def handle(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _describe(group: ConsumerGroupDescription) -> DescribedGroup:
+def _describe(group: ModernGroupDescription) -> DescribedGroup:
     return DescribedGroup(
         error_code=group.error,
         error_message=group.error_message,

@@ -85,15 +85,7 @@ class ClusterMember:
         )
         self._lost = frozenset(lost)
         self._gone: list[PeerAddress] = []  # registered but not there, if nobody else would notice
-        self._disks = FailedDisks(
-            broker,
-            store,
-            feed,
-            self.states,
-            self._let_others_lead,
-            lambda: self.controller.live - {self._id},
-            self._tasks,
-        )
+        self._disks = FailedDisks(broker, self, self._tasks)
         broker.replicas.leader_context.isr_store = self.states
         if store.lease_until < math.inf:
             broker.replicas.lease = self.lease
@@ -139,12 +131,12 @@ class ClusterMember:
         if self._broker.replicas.lease is not None:
             start_task(self._tasks, self._watch_lease())
         else:
-            # There is nobody to wait for: clients find a controller, and deletions that a crash cut off are finished.
+            # On its own: clients find a controller from the beginning, and deletions that a crash cut off are finished.
             await self.feed.until(self._is_governed, _SETTLE_SECONDS)
 
     def _is_governed(self) -> bool:
-        undone = (name for name in self._image.deleting if self.feed.failure(name) is None)
-        return self.controller.is_active and not any(undone)
+        unfinished = (name for name in self._image.deleting if self.feed.failure(name) is None)
+        return self.controller.is_active and not any(unfinished)
 
     async def _begin_again(self) -> list[PeerAddress]:
         """Lead nothing in an epoch from before the restart: records that were not on disk may be lost.
@@ -268,9 +260,8 @@ class ClusterMember:
         await self._broker.replicas.close()
         try:
             async with asyncio.timeout(_HAND_OVER_SECONDS):
-                others = self.controller.live - {self._id}
-                if others and self._broker.config.get_bool("controlled.shutdown.enable"):
-                    await self._let_others_lead(self._mine())
+                if self.others and self._broker.config.get_bool("controlled.shutdown.enable"):
+                    await self.let_others_lead(self._mine())
                     await asyncio.sleep(_FAREWELL_SECONDS)
                 await self.controller.resign()
                 await self.membership.leave()
@@ -280,8 +271,13 @@ class ClusterMember:
             )
         await self.controller.stop()
 
-    async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
-        live, returned = self.controller.live - {self._id}, self.controller.returned
+    @property
+    def others(self) -> set[int]:
+        """The other brokers that are live."""
+        return self.controller.live - {self._id}
+
+    async def let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
+        live, returned = self.others, self.controller.returned
         await self.states.change(
             keys,
             lambda each: elections.without(each, self._id, self._image.able(each, live), returned=returned),

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.cluster.background_tasks import start_task
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.offline_replicas import Unusable, write_unusable
-from ottla.cluster.controller.partition_states import PartitionStates
-from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
+from ottla.cluster.image.image_feed import PartitionKey
 from ottla.metadata.cluster_image import PartitionImage
-from ottla.metadata.stores.store import NodeStore, StoreError
+from ottla.metadata.stores.store import StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.lifecycle.cluster_member import ClusterMember
 
 logger = logging.getLogger(__name__)
 
@@ -32,25 +32,13 @@ class FailedDisks:
     not give it back. Owner: the event loop.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        store: NodeStore,
-        feed: ImageFeed,
-        states: PartitionStates,
-        let_others_lead: Callable[[Sequence[PartitionKey]], Awaitable[None]],
-        live: Callable[[], set[int]],
-        tasks: set[asyncio.Task[None]],
-    ) -> None:
+    def __init__(self, broker: Broker, member: ClusterMember, tasks: set[asyncio.Task[None]]) -> None:
         self._id = broker.node_id
         self._image = broker.image
+        self._store = broker.store
         self._replicas = broker.replicas
-        self._store = store
-        self._feed = feed
-        self._states = states
-        self._let_others_lead = let_others_lead
-        self._live = live
-        self._tasks = tasks
+        self._member = member
+        self._tasks = tasks  # those of the member, which ends them
         self._lost: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
         self._full: set[PartitionKey] = set()  # partitions whose disk is full, to be led by others
         self._given_away: dict[PartitionKey, float] = {}  # when this broker gave up leading, for a full disk
@@ -85,7 +73,7 @@ class FailedDisks:
             ),
         )
         if await write_unusable(self._store, self._id, unusable):
-            await self._feed.read_offline()
+            await self._member.feed.read_offline()
 
     def _partition_offline(self, topic: str, index: int) -> None:
         """Its disk has failed: another broker should lead it."""
@@ -95,13 +83,13 @@ class FailedDisks:
 
     async def _give_up(self) -> None:
         def decide(partition: PartitionImage) -> PartitionImage | None:
-            return elections.give_up(partition, self._id, self._image.able(partition, self._live()))
+            return elections.give_up(partition, self._id, self._image.able(partition, self._member.others))
 
         while self._lost:
             keys = list(self._lost)
             try:
                 await self.publish()
-                await self._states.change(keys, decide)
+                await self._member.states.change(keys, decide)
             except StoreError as error:
                 logger.error("Cannot hand over the partitions of a failed disk and will try again: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -125,7 +113,7 @@ class FailedDisks:
 
     async def _leave_to_others(self, key: PartitionKey) -> None:
         try:
-            await self._let_others_lead([key])
+            await self._member.let_others_lead([key])
         except StoreError as error:
             logger.error("Cannot hand over %s-%d, whose disk is full: %s", *key, error)
         finally:

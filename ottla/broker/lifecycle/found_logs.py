@@ -76,7 +76,7 @@ def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, brok
             ):
                 continue
             if directory.left_by_kafka and name not in image.deleting:
-                path = directory.set_aside(name, index)
+                path = directory.mark_stray(name, index)
                 logger.warning(
                     "The log of %s-%d is not this broker's and is set aside as %s", name, index, path
                 )

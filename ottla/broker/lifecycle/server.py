@@ -129,7 +129,7 @@ class Server:
     # Disks
 
     def _open_directories(self) -> None:
-        """Take every directory. A disk that fails is done without, unless it holds what cannot be."""
+        """Lock and open every directory. The broker starts without those that fail, if it can."""
         failures: list[UnusableDirectoryError] = []
         for path in self.config.log_dirs:
             try:
@@ -145,7 +145,7 @@ class Server:
             logger.error(_WITHOUT, failure)
 
     def _do_without(self, directory: LogDirectory, reason: str) -> None:
-        """Start without a directory that turns out to be of no use, unless it holds what cannot be done without."""
+        """Start without a directory that has failed, unless it holds the metadata or is the last one."""
         directory.fail(reason)
         is_store = directory is self._directories[0] and not self.config.zookeeper_connect
         if is_store or not any(each.online for each in self._directories):
@@ -164,7 +164,8 @@ class Server:
         for directory in self._directories:
             try:
                 directory.claim(self.broker.node_id, self.broker.cluster_id)
-                directory.note_siblings(self.data_dirs)
+                if self.config.zookeeper_connect:
+                    directory.note_siblings(self.data_dirs)
             except OSError as error:
                 self.broker.replicas.directory_failed(directory, error)
 

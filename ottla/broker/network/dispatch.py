@@ -10,16 +10,17 @@ import asyncio
 import logging
 import pkgutil
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from struct import Struct as Packer
 from struct import error as StructError
 from typing import TYPE_CHECKING
 
 from ottla.broker import apis
-from ottla.broker.network.connection import RECEIVE_BYTES, Connection, Part
+from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.send_queue import Part
 from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
 from ottla.broker.requests.error_responses import error_response
@@ -125,6 +126,7 @@ class Api:
         self.error_response = error_response
 
 
+@cache
 def served_keys() -> dict[int, str]:
     """Key → module name of every API that has a module."""
     names = (module.name for module in pkgutil.iter_modules(apis.__path__))

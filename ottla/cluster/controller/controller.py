@@ -19,7 +19,7 @@ from ottla.cluster.image.change_notifications import CHANGES, notification, sequ
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
-from ottla.cluster.topics.topic_deletion import remove_topic_nodes
+from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage
 from ottla.metadata.configs.broker_config import BrokerConfig

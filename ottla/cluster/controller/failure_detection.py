@@ -31,7 +31,7 @@ _STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
 class Presence(enum.Enum):
     SERVING = "serving"
     SILENT = "silent"  # still starting, busy, paused, or out of reach
-    GONE = "gone"  # nobody listens there
+    GONE = "gone"  # connections are refused
 
 
 class Probed(NamedTuple):

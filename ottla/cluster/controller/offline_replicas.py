@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.metadata import nodes
-from ottla.metadata.stores.store import Create, Delete, NodeExists, NodeStore, NoNode, Operation, Set
+from ottla.metadata.stores.store import (
+    Create,
+    Delete,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    Set,
+    children_if_any,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +68,7 @@ def decode_unusable(broker_id: int, data: bytes) -> Unusable | None:
 
 async def read_offline_replicas(store: NodeStore) -> Mapping[int, frozenset[Replica]]:
     """By broker, for those that have written any."""
-    try:
-        brokers = [int(name) for name in await store.children(OFFLINE) if name.isdecimal()]
-    except NoNode:
-        return {}
+    brokers = [int(name) for name in await children_if_any(store, OFFLINE) if name.isdecimal()]
     found = await store.get_many([f"{OFFLINE}/{broker_id}" for broker_id in brokers])
     return {
         broker_id: unusable.replicas

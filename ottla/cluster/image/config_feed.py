@@ -12,7 +12,7 @@ from ottla.metadata import nodes
 from ottla.metadata.client_quotas import load_client_quotas
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.stores.store import NodeStore, NoNode
+from ottla.metadata.stores.store import NodeStore, NoNode, children_if_any
 
 logger = logging.getLogger(__name__)
 
@@ -31,10 +31,12 @@ class ConfigFeed:
 
     async def skip_changes(self) -> None:
         """Everything is about to be read: the notifications that are there bring nothing new."""
-        self._last = max(map(sequence_of, await self._children()), default=self._last)
+        self._last = max(
+            map(sequence_of, await children_if_any(self._store, nodes.CONFIG_CHANGES)), default=self._last
+        )
 
     async def read_changes(self, gap: type[Exception]) -> None:
-        names = await self._children()
+        names = await children_if_any(self._store, nodes.CONFIG_CHANGES)
         new = sorted((sequence_of(name), name) for name in names if sequence_of(name) > self._last)
         if new and new[0][0] != self._last + 1:
             raise gap
@@ -49,12 +51,6 @@ class ConfigFeed:
                     "Ignoring a notification of a changed configuration, which cannot be read: %s", error
                 )
             self._last = sequence
-
-    async def _children(self) -> list[str]:
-        try:
-            return await self._store.children(nodes.CONFIG_CHANGES)
-        except NoNode:
-            return []
 
     async def read_entity(self, entity: str) -> None:
         kind, _, name = entity.partition("/")

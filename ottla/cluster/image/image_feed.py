@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ottla.cluster.background_tasks import end_tasks
@@ -23,7 +23,7 @@ from ottla.metadata.cluster_image import (
     read_topics,
 )
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.stores.store import CancelWatch, NodeStore, NoNode, StoreError, Watcher
+from ottla.metadata.stores.store import CancelWatch, NodeStore, StoreError, Watcher, children_if_any
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +79,15 @@ class ImageFeed:
         self.on_partitions: list[Callable[[Iterable[PartitionKey]], None]] = []
         self.on_deletions: list[Callable[[], None]] = []
         self.on_topic_deleted: list[Callable[[TopicImage], None]] = []
+        self._readers: dict[_Kind, Callable[[], Awaitable[None]]] = {
+            _Kind.EVERYTHING: self._read_everything,
+            _Kind.OFFLINE: self.read_offline,
+            _Kind.BROKERS: self._read_brokers,
+            _Kind.CONTROLLER: self._read_controller,
+            _Kind.DELETIONS: self._read_deletions,
+            _Kind.CHANGES: self._read_changes,
+            _Kind.CONFIGS: lambda: self.configs.read_changes(Gap),
+        }
         self._last_change = -1
         self._pending: set[_Kind] = set()
         self._wake = asyncio.Event()
@@ -165,7 +174,7 @@ class ImageFeed:
             rounds, self._rounds = self._rounds, []
             try:
                 while kinds:
-                    await self._read(kinds[0])
+                    await self._readers[kinds[0]]()
                     del kinds[0]
             except Gap:
                 logger.warning("Changes of the cluster's metadata were missed: reading all of it again")
@@ -189,23 +198,6 @@ class ImageFeed:
                 if not done.done():
                     done.set_result(None)
             self._check_waiting()
-
-    async def _read(self, kind: _Kind) -> None:
-        match kind:
-            case _Kind.EVERYTHING:
-                await self._read_everything()
-            case _Kind.OFFLINE:
-                await self.read_offline()
-            case _Kind.BROKERS:
-                await self._read_brokers()
-            case _Kind.CONTROLLER:
-                await self._read_controller()
-            case _Kind.DELETIONS:
-                await self._read_deletions()
-            case _Kind.CHANGES:
-                await self._read_changes()
-            case _Kind.CONFIGS:
-                await self.configs.read_changes(Gap)
 
     async def read_offline(self) -> None:
         """Which replicas are offline, as their brokers have written to the store."""
@@ -240,7 +232,7 @@ class ImageFeed:
         _call(self.on_controller)
 
     async def _read_deletions(self) -> None:
-        self._take_deletions(set(await self._children(nodes.DELETE_TOPICS)))
+        self._take_deletions(set(await children_if_any(self._store, nodes.DELETE_TOPICS)))
 
     def _take_deletions(self, marked: set[str]) -> None:
         deleting = marked if self._may_delete else set()  # else a mark is a tool's, and means nothing
@@ -251,7 +243,7 @@ class ImageFeed:
             _call(self.on_deletions)
 
     async def _read_changes(self) -> None:
-        names = await self._children(CHANGES)
+        names = await children_if_any(self._store, CHANGES)
         new = sorted((sequence_of(name), name) for name in names if sequence_of(name) > self._last_change)
         if new and new[0][0] != self._last_change + 1:
             raise Gap
@@ -269,17 +261,13 @@ class ImageFeed:
                     await self.configs.read_entity(entity)
                 self._last_change = sequence
 
-    async def _children(self, path: str) -> list[str]:
-        try:
-            return await self._store.children(path)
-        except NoNode:
-            return []
-
     # Everything at once
 
     async def _read_everything(self) -> None:
         # The last notification first: what is notified while the rest is read is applied twice, to no effect.
-        last_change = max(map(sequence_of, await self._children(CHANGES)), default=self._last_change)
+        last_change = max(
+            map(sequence_of, await children_if_any(self._store, CHANGES)), default=self._last_change
+        )
         await self.configs.skip_changes()
         fresh = await ClusterImage.load(self._store)
         self._last_change = last_change

@@ -85,7 +85,7 @@ class FollowerFetcher:
         self._log_starts = log_starts
         self._loop = asyncio.get_running_loop()
         self._followed: dict[Key, Followed] = {}
-        self._to_name: dict[Key, None] = {}  # news for the leader: new here, or from another offset on
+        self._to_name: dict[Key, None] = {}  # to be named in the next request: new, or at another offset
         self._to_forget: dict[Key, None] = {}
         self._named: set[Key] = set()  # what the leader's session has
         self._peer: PeerConnection | None = None
@@ -182,7 +182,7 @@ class FollowerFetcher:
             await asyncio.wait([lost], timeout=1.0)
             if lost.done():
                 break
-            if peer.is_lost:  # while nothing was asked, so that nobody was told
+            if peer.is_lost:  # while no request was in flight that could have failed
                 raise PeerError(f"{peer.host}:{peer.port} hung up")
             if peer.in_flight and self._loop.time() - self._asked_at > self._timeout:
                 raise PeerError(f"{peer.host}:{peer.port} has not answered for {self._timeout:.0f} s")
@@ -193,7 +193,7 @@ class FollowerFetcher:
         return self._settings.timeout + self._settings.wait_max_ms / 1000
 
     def _poke(self) -> None:
-        """There is news while a fetch waits at the leader: a second one makes the first one end."""
+        """Send a second request while a fetch waits at the leader: that ends the wait."""
         if not self._poked:
             self._poked = True
             self._loop.call_soon(self._send_if_due)

@@ -152,9 +152,8 @@ class LeaderState:
         partition, in_sync, now = self._partition, self.in_sync, monotonic()
         end_offset = partition.log.log_end_offset
         isr = in_sync.isr
-        if (
-            in_sync.asked is not None
-        ):  # the last attempt failed: those who were to join may, if they still can
+        if in_sync.asked is not None:
+            # The last attempt has failed: followers that were to join may do so, if they still can.
             isr += tuple(broker_id for broker_id in self._joining() if broker_id in in_sync.asked)
         isr = without_laggards(isr, self.followers, end_offset, now, self._context.max_lag)
         # While it is unknown what the store has, even the old ISR is written: then it is known.

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
 from ottla.coordinator.groups.group import Group
+from ottla.coordinator.groups.modern_group import ModernGroup, ModernGroupDescription
 from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.records import group_key, group_value
 from ottla.coordinator.groups.replay import Replay
@@ -107,6 +108,15 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
             problem = "not found" if group is None else f"is not a {group_class.group_type} group"
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
         return shard, group
+
+    def describe(
+        self, group_ids: Iterable[str], group_class: type[ModernGroup[Any]]
+    ) -> Iterator[ModernGroupDescription]:
+        for group_id in group_ids:
+            try:
+                yield self.get(group_id, group_class)[1].describe()
+            except KafkaError as error:
+                yield ModernGroupDescription(group_id, error.code, error.message)
 
     def holds(self, shard: GroupShard, group: Group) -> bool:
         """Is this still the group of that name, after something was waited for?"""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, NoReturn, TypeVar
 
 from ottla.coordinator.groups.config import GroupConfig, Pace
@@ -35,7 +35,7 @@ from ottla.coordinator.groups.effects import (
     session_timer,
 )
 from ottla.coordinator.groups.group import Decision, Group
-from ottla.coordinator.groups.topics import Topics
+from ottla.coordinator.groups.topics import NamedPartitions, Topics, named_partitions
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -76,6 +76,20 @@ class HeartbeatResult:
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assignment: Assignment | None = None
+
+
+@dataclass(slots=True)
+class ModernGroupDescription:
+    """Members with what each holds or still has to give up, and with what it is meant to hold."""
+
+    group_id: str
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: list[tuple[ConsumerMember, NamedPartitions, NamedPartitions]] = field(default_factory=list)
 
 
 class ModernGroup(Group, Generic[State]):
@@ -131,6 +145,25 @@ class ModernGroup(Group, Generic[State]):
     @property
     def pace(self) -> Pace:
         return self.config.pace_of(self.group_type, self.group_id)
+
+    def describe(self) -> ModernGroupDescription:
+        now = self.state_now
+        members = [
+            (
+                member,
+                named_partitions(self.topics, member.assigned, member.revoking),
+                named_partitions(self.topics, now.targets.get(member.member_id, NOTHING)),
+            )
+            for member in self.members.values()
+        ]
+        return ModernGroupDescription(
+            self.group_id,
+            state=self.state.value,
+            epoch=now.epoch,
+            assignment_epoch=now.target_epoch,
+            assignor=self.assignor,
+            members=members,
+        )
 
     # Changing it
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
@@ -24,8 +25,10 @@ from ottla.coordinator.groups.share.group import ShareGroup
 from ottla.coordinator.groups.share.records import GROUP_METADATA as SHARE_GROUP_METADATA
 from ottla.coordinator.groups.share.records import SHARE_KINDS, ShareGroupState, apply_share
 from ottla.coordinator.runtime.record_codec import decode_key
-from ottla.protocol.group_records import GroupKey as AnyGroupKey
+from ottla.protocol.internal_records import GroupKey as AnyGroupKey
 from ottla.protocol.records import BatchHeader, Record
+
+S = TypeVar("S", bound=ConsumerState)
 
 
 class Replay:
@@ -80,10 +83,11 @@ class Replay:
         value = record.value
         kind = int.from_bytes(record.key[:2], "big")
         if kind in CONSUMER_KINDS:
-            self._apply_to_consumer_group(kind, record.key, value)
+            _replay(self._states, record, kind, kind == GROUP_METADATA, ConsumerState, apply)
             return
         if kind in SHARE_KINDS:
-            self._apply_to_share_group(kind, record.key, value)
+            is_metadata = kind == SHARE_GROUP_METADATA
+            _replay(self._share_states, record, kind, is_metadata, ShareGroupState, apply_share)
             return
         if record.key in self._keys:
             key = self._keys[record.key]
@@ -120,32 +124,6 @@ class Replay:
         group = self.groups.get(group_id)
         return GroupOffsets() if group is None else group.offsets
 
-    def _apply_to_consumer_group(self, kind: int, key: bytes, value: bytes | None) -> None:
-        group_id = decode_key(AnyGroupKey, key).group_id
-        if kind == GROUP_METADATA and value is None:
-            self._states.pop(group_id, None)
-            return
-        state = self._states.get(group_id)
-        if state is None:
-            if value is None:
-                return
-            state = ConsumerState()
-        apply(state, kind, key, value)
-        self._states[group_id] = state
-
-    def _apply_to_share_group(self, kind: int, key: bytes, value: bytes | None) -> None:
-        group_id = decode_key(AnyGroupKey, key).group_id
-        if kind == SHARE_GROUP_METADATA and value is None:
-            self._share_states.pop(group_id, None)
-            return
-        state = self._share_states.get(group_id)
-        if state is None:
-            if value is None:
-                return
-            state = ShareGroupState()
-        apply_share(state, kind, key, value)
-        self._share_states[group_id] = state
-
     def _put_offset(self, key: OffsetKey, offset: CommittedOffset | None) -> None:
         if offset is not None:
             self._group(key.group_id).offsets.put(key.topic, key.partition, offset)
@@ -172,3 +150,21 @@ class Replay:
             group.state = group.previous_state = GroupState.STABLE
             if value.leader in group.members:
                 group.members.leader = value.leader
+
+
+def _replay(
+    states: dict[str, S],
+    record: Record,
+    kind: int,
+    is_metadata: bool,
+    new_state: Callable[[], S],
+    apply: Callable[[S, int, bytes, bytes | None], None],
+) -> None:
+    key = record.key or b""
+    group_id = decode_key(AnyGroupKey, key).group_id
+    if record.value is None and is_metadata:
+        states.pop(group_id, None)
+    elif record.value is not None or group_id in states:
+        state = states.get(group_id) or new_state()
+        apply(state, kind, key, record.value)
+        states[group_id] = state

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from ottla.coordinator.runtime.record_codec import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.coordinator.share.share_partition import DeliveryState, StateBatch, merged
-from ottla.protocol.group_records import (
+from ottla.protocol.internal_records import (
     SharePartitionKey,
     ShareSnapshotValue,
     ShareUpdateValue,

@@ -1,4 +1,4 @@
-"""One compaction of one log, as the event loop lives through it."""
+"""One compaction of one log: the event loop's part of it."""
 
 from __future__ import annotations
 
@@ -40,13 +40,16 @@ class CleanTask:
         name = (log.topic, log.partition)
         self._running = RunningClean(name, found.clean_bytes + 2 * found.dirty_bytes)
         status.running[name] = self._running
-        self.is_temporary = False  # a failure that time may heal
+        self.is_temporary = False  # the failure may go away by itself, as a full disk does
         self.end_offset: int | None = None  # up to where the log is compacted now, if all went well
 
     async def run(self, job: CleanJob, worker: WorkerProcess) -> str | None:
         """Why the log cannot be compacted, or None: it has been, or has changed meanwhile."""
         logger.debug(
-            "compacting %s from offset %d to %d", job.directory, job.first_dirty_offset, job.upper_bound
+            "compacting %s from offset %d to %d",
+            job.directory,
+            job.first_dirty_offset,
+            job.first_uncleanable_offset,
         )
         gone = False
         async with aclosing(worker.run(job)) as events:
@@ -68,7 +71,7 @@ class CleanTask:
                     self._note_uncompiled(event["reason"])
         if self.end_offset is None:
             self._status.cancelled += 1
-            logger.info("%s has changed while it was being compacted; it is begun again", job.directory)
+            logger.info("%s changed while it was being compacted; its compaction starts again", job.directory)
         return None
 
     def _is_same(self) -> bool:

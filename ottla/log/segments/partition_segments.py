@@ -70,7 +70,7 @@ class LogSegments:
         position, first = found
         if first.last_offset >= upto:
             if position < segment.unverified_end:
-                # It may be committed, and its offset damaged: the batch behind it tells.
+                # It may be committed, and its offset damaged: the batch behind it shows which.
                 _require_good(segment, position, position + first.size)
             return EMPTY_REGION
         end = segment.size

@@ -380,7 +380,7 @@ class LogSegment:
             self.file.path = self.path
 
     def rename_deleted(self) -> list[str]:
-        """Take the files out of the log; they are unlinked later, when nobody is likely to read them."""
+        """Take the files out of the log. They are unlinked later, because a reader may still have them open."""
         sealed_files.drop(self)
         renamed = []
         for path in self.paths:

@@ -106,7 +106,7 @@ class TransactionIndex:
             del entries[keep:]
 
     def sync(self) -> None:
-        """Make the entries survive a power failure: unlike the other indexes, nobody would miss them."""
+        """Make the entries survive a power failure: other indexes would be found missing, this one would not."""
         if self.entries:
             sync_path(self.path)
 

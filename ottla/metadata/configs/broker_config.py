@@ -23,10 +23,10 @@ from ottla.metadata.configs.listeners import (
     parse_listeners,
     parse_protocol_map,
 )
-from ottla.metadata.configs.properties import PropertiesError, decode_properties, parse_properties
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, BrokerSynonym
 from ottla.metadata.configs.typed_values import TypedValues
 from ottla.metadata.nodes import Endpoint
+from ottla.properties import PropertiesError, decode_properties, parse_properties
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ConfigError(ValueError):
 
 
 def single_broker_defaults() -> dict[str, str]:
-    """Where Ottla differs from Kafka for a broker without ZooKeeper: there is nobody to replicate to."""
+    """Where Ottla differs from Kafka for a broker without ZooKeeper: it has no other broker to replicate to."""
     return {
         "broker.id": "0",
         "offsets.topic.replication.factor": "1",
@@ -200,7 +200,7 @@ class BrokerConfig(TypedValues):
 
     @property
     def broker_id(self) -> int:
-        """-1 if nobody gave one."""
+        """-1 if none is set."""
         node_id = self.get_optional_int("node.id")
         return self.get_int("broker.id") if node_id is None else node_id
 
@@ -233,7 +233,7 @@ class BrokerConfig(TypedValues):
         return (name or self.get_str("security.inter.broker.protocol")).upper()
 
     def advertised_listeners(self, bound_ports: Mapping[str, int] | None = None) -> tuple[Endpoint, ...]:
-        """What clients are told; `bound_ports`, by listener name, stand in for port 0."""
+        """What clients connect to; `bound_ports`, by listener name, stand in for port 0."""
         return advertised_endpoints(self._advertised, bound_ports or {})
 
     def topic_default(self, name: str) -> Value:

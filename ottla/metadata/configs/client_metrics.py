@@ -1,7 +1,7 @@
 """Subscriptions to metrics of clients (KIP-714): what an operator wants pushed, from whom and how often.
 
-They are kept and shown. Nothing here takes metrics in, so clients are not told of them: neither does Apache Kafka
-without a plugin that does.
+They are stored and shown. Like Apache Kafka without a metrics plugin, the broker takes no metrics, so clients are not
+asked for any.
 """
 
 from __future__ import annotations

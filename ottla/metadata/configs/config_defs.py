@@ -70,7 +70,7 @@ class InvalidValue(ValueError):
 
 
 class Validator:
-    """Refuses values; `expects` tells a person what would be accepted, as the rest of "give …"."""
+    """Refuses values; `expects` says what would be accepted, as the rest of a sentence that begins with "give"."""
 
     @property
     def expects(self) -> str:

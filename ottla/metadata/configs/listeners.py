@@ -86,7 +86,7 @@ def check_advertised(advertised: Sequence[Listener], listeners: Sequence[Listene
 def advertised_endpoints(
     advertised: Sequence[Listener], bound_ports: Mapping[str, int]
 ) -> tuple[Endpoint, ...]:
-    """What clients are told, once it is known which ports the listeners got."""
+    """Where clients connect to; `bound_ports`, by listener, stand in for port 0."""
     return tuple(
         Endpoint(
             listener.name,

@@ -9,13 +9,14 @@ The contract, which `tests/metadata/test_store.py` holds every store to:
 - A sequential node gets the ten digits of a counter of its parent behind its name.
 - A write has reached the disk (or the ensemble) when its coroutine returns, and nobody reads it before that.
 - Watches stay until cancelled. A callback runs on the event loop after the change can be read; several
-  changes may be told as one, but the last one is always told. It gets only the path: read again.
+  changes may cause one call, but the last change always causes one. It gets only the path: read again.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 ANY_VERSION = -1
@@ -182,8 +183,10 @@ async def children_if_any(store: NodeStore, path: str) -> list[str]:
         return []
 
 
-async def ensure_paths(store: NodeStore, paths: Sequence[str]) -> None:
-    """Create what is missing of these paths and of the paths above them, as empty nodes."""
+async def ensure_paths(
+    store: NodeStore, paths: Sequence[str], data: Mapping[str, bytes] = MappingProxyType({})
+) -> None:
+    """Create what is missing of these paths and of the paths above them, empty unless they have `data`."""
     wanted: dict[str, None] = {}
     for path in paths:
         check_path(path)
@@ -193,7 +196,11 @@ async def ensure_paths(store: NodeStore, paths: Sequence[str]) -> None:
     wanted.pop("/", None)
     while True:
         found = await store.get_many(list(wanted))
-        missing = [Create(path) for path, node in zip(wanted, found, strict=True) if node is None]
+        missing = [
+            Create(path, data.get(path, b""))
+            for path, node in zip(wanted, found, strict=True)
+            if node is None
+        ]
         if not missing:
             return
         try:

@@ -1,4 +1,4 @@
-"""The metadata store of a cluster: ZooKeeper's nodes, read and written on a session and watched for good."""
+"""The metadata store of a cluster: ZooKeeper's nodes, read and written in a session, with watches that last."""
 
 from __future__ import annotations
 

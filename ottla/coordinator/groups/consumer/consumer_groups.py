@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Iterable, Iterator
 
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMember
+from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
 from ottla.coordinator.groups.migration import to_consumer
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
-from ottla.coordinator.groups.topics import NamedPartitions, named_partitions
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroupDescription
 from ottla.coordinator.runtime.coordinator_runtime import when_stored
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-
-@dataclass(slots=True)
-class ConsumerGroupDescription:
-    group_id: str
-    error: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    state: str = ""
-    epoch: int = 0
-    assignment_epoch: int = 0
-    assignor: str = ""
-    # With what each holds or still has to give up, and with what it is meant to hold.
-    members: list[tuple[ConsumerMember, NamedPartitions, NamedPartitions]] = field(default_factory=list)
 
 
 class ConsumerGroups:
@@ -61,8 +46,8 @@ class ConsumerGroups:
         runtime.run(shard, group, effects)
         return when_stored(pending, result)
 
-    def describe(self, group_ids: Iterable[str]) -> list[ConsumerGroupDescription]:
-        return [self._describe(group_id) for group_id in group_ids]
+    def describe(self, group_ids: Iterable[str]) -> Iterator[ModernGroupDescription]:
+        return self._runtime.describe(group_ids, ConsumerGroup)
 
     # Steps
 
@@ -87,22 +72,3 @@ class ConsumerGroups:
         shard.groups[group.group_id] = group
         runtime.run(shard, classic, classic.die(ErrorCode.REBALANCE_IN_PROGRESS, runtime.clock()))
         runtime.run(shard, group, group.start_sessions(runtime.clock()))
-
-    def _describe(self, group_id: str) -> ConsumerGroupDescription:
-        try:
-            _, group = self._runtime.get(group_id, ConsumerGroup)
-        except KafkaError as error:
-            return ConsumerGroupDescription(group_id, error.code, error.message)
-        now, topics = group.state_now, self._runtime.topics
-        description = ConsumerGroupDescription(
-            group_id,
-            state=group.state.value,
-            epoch=now.epoch,
-            assignment_epoch=now.target_epoch,
-            assignor=group.assignor,
-        )
-        for member in now.members.values():
-            held = named_partitions(topics, member.assigned, member.revoking)
-            target = named_partitions(topics, now.targets.get(member.member_id, {}))
-            description.members.append((member, held, target))
-        return description

@@ -191,7 +191,7 @@ class ShareGroup(ModernGroup[ShareGroupState]):
         return assign_simple(subscribers, partition_counts)
 
     def difference(self, before: ShareGroupState | None) -> list[KeyValue]:
-        return list(share_difference(self.group_id, before or ShareGroupState(), self.state_now))
+        return share_difference(self.group_id, before or ShareGroupState(), self.state_now)
 
     def tombstones(self) -> list[KeyValue]:
         return share_tombstones(self.group_id, self.state_now)

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMember
+from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroupDescription
 from ottla.coordinator.groups.share.group import ShareGroup
-from ottla.coordinator.groups.topics import NamedPartitions, named_partitions
 from ottla.coordinator.runtime.coordinator_runtime import when_stored
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-
-@dataclass(slots=True)
-class ShareGroupDescription:
-    group_id: str
-    error: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    state: str = ""
-    epoch: int = 0
-    assignment_epoch: int = 0
-    assignor: str = ""
-    members: list[tuple[ConsumerMember, NamedPartitions]] = field(default_factory=list)
 
 
 class Persister(Protocol):
@@ -81,8 +67,8 @@ class ShareGroups:
         result, records, effects = group.share_heartbeat(request, self._runtime.clock())
         return when_stored(self._runtime.store(shard, group, records, effects), result)
 
-    def describe(self, group_ids: Iterable[str]) -> list[ShareGroupDescription]:
-        return [self._describe(group_id) for group_id in group_ids]
+    def describe(self, group_ids: Iterable[str]) -> Iterator[ModernGroupDescription]:
+        return self._runtime.describe(group_ids, ShareGroup)
 
     def get(self, group_id: str) -> ShareGroup:
         """Raises KafkaError(GROUP_ID_NOT_FOUND) for what is no share group."""
@@ -139,19 +125,3 @@ class ShareGroups:
     async def delete_state(self, group: Group) -> None:
         """Before the group itself is deleted."""
         await self._states.delete(group.share_keys())
-
-    def _describe(self, group_id: str) -> ShareGroupDescription:
-        try:
-            group = self.get(group_id)
-        except KafkaError as error:
-            return ShareGroupDescription(group_id, error.code, error.message)
-        description = ShareGroupDescription(
-            group_id,
-            state=group.state.value,
-            epoch=group.epoch,
-            assignment_epoch=group.state_now.target_epoch,
-            assignor=group.assignor,
-        )
-        for member in group.members.values():
-            description.members.append((member, named_partitions(self._runtime.topics, member.assigned)))
-        return description

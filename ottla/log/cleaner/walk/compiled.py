@@ -43,9 +43,10 @@ class CompiledWalk:
 
     def scan(self, data: memoryview) -> Scanned:
         n, end, fault = kernels.scan(np.frombuffer(data, np.uint8), self._rows)
-        rows = [Row(*row) for row in self._rows[:n].tolist()]
         # One batch may be in the way of all others: then there is nothing to see but a fault.
-        return Scanned(rows, int(end), "it does not begin with a batch header" if fault else None)
+        return Scanned(
+            self._rows[:n].tolist(), int(end), "it does not begin with a batch header" if fault else None
+        )
 
     def index(self, data: memoryview, rows: Sequence[Row], skip: bytes, start_offset: int) -> int:
         chunk = np.frombuffer(data, np.uint8)

@@ -11,7 +11,10 @@ from ottla.log.cleaner.walk.walk import (
     CONTROL,
     DROP_RECORDS,
     KEEP_EMPTY,
+    POSITION,
+    RECORDS,
     SET_HORIZON,
+    SIZE,
     Filtered,
     MalformedRecords,
     Row,
@@ -65,7 +68,7 @@ class ReferenceWalk:
             if at + header.size > len(data):
                 break
             rows.append(
-                Row(
+                (
                     at,
                     header.size,
                     header.base_offset,
@@ -99,7 +102,7 @@ class ReferenceWalk:
         for row, mode in zip(rows, modes, strict=True):
             if mode & DROP_RECORDS and not mode & KEEP_EMPTY:
                 continue
-            position, size = row.position, row.size
+            position, size = row[POSITION], row[SIZE]
             header = header_at(data, position)
             records = _records(data, row)
             staying = [r for r in records if self._stays(r, header, mode, rules)]
@@ -139,7 +142,7 @@ class ReferenceWalk:
 
 
 def _records(data: memoryview, row: Row) -> list[Record]:
-    position, size, count = row.position, row.size, row.records
+    position, size, count = row[POSITION], row[SIZE], row[RECORDS]
     header = header_at(data, position)
     if count < 0 or count * LEAST_RECORD > size - BATCH_OVERHEAD:
         raise MalformedRecords(f"{count} records in {size - BATCH_OVERHEAD} bytes")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from ottla.log.batch import CRC_START, header_at
-from ottla.log.cleaner.walk.walk import Row, Walk
+from ottla.log.cleaner.walk.walk import CHECKSUM, POSITION, SIZE, Row, Walk
 from ottla.log.cleaner.worker.throttle import Throttle
 from ottla.log.errors import CorruptSegmentError
 from ottla.protocol.batch_header import BATCH_OVERHEAD
@@ -52,8 +52,8 @@ class ChunkReader:
                     self._buffer = bytearray(needed)
                     continue
                 for row in rows:
-                    at = row.position
-                    if crc32c(view[at + CRC_START : at + row.size]) != row.checksum:
+                    at = row[POSITION]
+                    if crc32c(view[at + CRC_START : at + row[SIZE]]) != row[CHECKSUM]:
                         raise CorruptSegmentError(path, position + at, "the checksum does not match")
                 self.bytes_read += end
                 self._throttle.took(end)

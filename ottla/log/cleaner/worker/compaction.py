@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterator
 
 from ottla.log.cleaner.job import CleanedGroup, CleanJob, Progress
 from ottla.log.cleaner.walk.walk import (
+    ATTRIBUTES,
+    LAST_OFFSET,
     NOTHING,
+    PRODUCER_ID,
+    RECORDS,
     Row,
     Rules,
     Walk,
@@ -44,11 +48,11 @@ class Compaction:
     """
 
     def __init__(
-        self, job: CleanJob, walk: Walk, pause: Callable[[float], None], tell: Callable[[Progress], None]
+        self, job: CleanJob, walk: Walk, pause: Callable[[float], None], report: Callable[[Progress], None]
     ) -> None:
         self._job = job
         self._walk = walk
-        self._tell = tell
+        self._send_report = report
         self._throttle = Throttle(job.max_bytes_per_second, pause)
         self._reader = ChunkReader(walk, job.io_buffer_size, self._throttle)
         self.progress = Progress()
@@ -67,7 +71,9 @@ class Compaction:
         rules = Rules(latest, job.now_ms, job.now_ms + job.delete_retention_ms)
         record_filter = RecordFilter(self._walk, rules, CleanedTransactions(aborted), job.producers)
         sources = [_with_indexes(job.directory, s) for s in job.segments if s.base_offset <= latest]
-        for group in group_segments(sources, job.segment_bytes, job.segment_index_bytes, job.upper_bound):
+        for group in group_segments(
+            sources, job.segment_bytes, job.segment_index_bytes, job.first_uncleanable_offset
+        ):
             yield self._clean(group, record_filter)
 
     # The first pass
@@ -78,7 +84,11 @@ class Compaction:
         transactions = CleanedTransactions(aborted)
         latest = NOTHING
         for at, segment in enumerate(job.segments):
-            end = job.segments[at + 1].base_offset if at + 1 < len(job.segments) else job.upper_bound
+            end = (
+                job.segments[at + 1].base_offset
+                if at + 1 < len(job.segments)
+                else job.first_uncleanable_offset
+            )
             if end <= job.first_dirty_offset:
                 continue
             path = segment_path(job.directory, segment.base_offset, LOG_SUFFIX)
@@ -103,8 +113,8 @@ class Compaction:
             else:
                 plain, row = decompressed(chunk.data, rows[0])
                 taken = walk.index(plain, [row], skip, start)
-            if taken and rows[taken - 1].last_offset >= start:
-                latest = rows[taken - 1].last_offset
+            if taken and rows[taken - 1][LAST_OFFSET] >= start:
+                latest = rows[taken - 1][LAST_OFFSET]
             if taken < len(rows):
                 return latest, True
         return latest, False
@@ -150,18 +160,18 @@ class Compaction:
 
     def _report(self) -> None:
         self.progress.bytes_read = self._reader.bytes_read
-        self._tell(self.progress)
+        self._send_report(self.progress)
 
 
 def _is_skipped(data: memoryview, row: Row, transactions: CleanedTransactions) -> bool:
     """Whether the keys of a batch do not count: markers have none, aborted records were never written."""
-    attributes = row.attributes
+    attributes = row[ATTRIBUTES]
     if attributes & CONTROL_FLAG:
-        transactions.marker_is_spent(row.producer_id, row.last_offset, marker_key(data, row))
+        transactions.marker_is_spent(row[PRODUCER_ID], row[LAST_OFFSET], marker_key(data, row))
         return True
     if attributes & TRANSACTIONAL_FLAG:
-        return transactions.is_aborted(row.producer_id, row.last_offset)
-    return row.records == 0
+        return transactions.is_aborted(row[PRODUCER_ID], row[LAST_OFFSET])
+    return row[RECORDS] == 0
 
 
 def _with_indexes(directory: str, segment: SourceSegment) -> SourceSegment:

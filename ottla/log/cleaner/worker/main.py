@@ -55,7 +55,7 @@ class Connection:
         return message
 
     def pause(self, seconds: float) -> None:
-        """Wait; whatever is heard meanwhile means that the job is not wanted any more."""
+        """Wait. A message that arrives meanwhile means that the job is no longer wanted."""
         if select([self._socket], [], [], seconds)[0]:
             self.receive()
             raise Cancelled
@@ -75,8 +75,8 @@ class Reporter:
 
 
 def walk_for(job: CleanJob, uncompiled: Callable[[str], None]) -> Walk:
-    """The compiled walk where it pays off; where it cannot be loaded, `uncompiled` hears why."""
-    offsets = job.upper_bound - job.first_dirty_offset
+    """The compiled walk where it pays off; where it cannot be loaded, `uncompiled` is called with the reason."""
+    offsets = job.first_uncleanable_offset - job.first_dirty_offset
     if sum(segment.size for segment in job.segments) >= _COMPILED_FROM_BYTES:
         try:
             from ottla.log.cleaner.walk.compiled import ENTRY_BYTES, CompiledWalk

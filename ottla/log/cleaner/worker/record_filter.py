@@ -9,10 +9,17 @@ from crc32c import crc32c
 
 from ottla.log.batch import CRC, CRC_START, header_at
 from ottla.log.cleaner.walk.walk import (
+    ATTRIBUTES,
     CONTROL,
     DROP_RECORDS,
     KEEP_EMPTY,
+    LAST_OFFSET,
+    POSITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORDS,
     SET_HORIZON,
+    SIZE,
     TAKE,
     Row,
     Rules,
@@ -87,7 +94,7 @@ class RecordFilter:
         if not len(filtered.data):
             return
         if not filtered.changed:
-            yield data[row.position : row.position + row.size]
+            yield data[row[POSITION] : row[POSITION] + row[SIZE]]
             return
         batch = bytearray(filtered.data[:BATCH_OVERHEAD])
         codec = header_at(batch).attributes & CODEC_MASK
@@ -98,31 +105,31 @@ class RecordFilter:
         yield memoryview(batch)
 
     def _mode(self, data: memoryview, row: Row, keep_last: bool) -> int:
-        attributes, producer_id = row.attributes, row.producer_id
+        attributes, producer_id = row[ATTRIBUTES], row[PRODUCER_ID]
         mode = KEEP_EMPTY if keep_last else TAKE
         if producer_id < 0:
             return mode
         known = self._producers.get(producer_id)
         if attributes & CONTROL_FLAG:
             mode |= CONTROL
-            if known is not None and known[0] < 0 and known[1] == row.producer_epoch:
+            if known is not None and known[0] < 0 and known[1] == row[PRODUCER_EPOCH]:
                 mode |= KEEP_EMPTY  # it alone says which epoch fences the older ones
-            if self._transactions.marker_is_spent(producer_id, row.last_offset, marker_key(data, row)):
-                horizon = header_at(data, row.position).base_timestamp
+            if self._transactions.marker_is_spent(producer_id, row[LAST_OFFSET], marker_key(data, row)):
+                horizon = header_at(data, row[POSITION]).base_timestamp
                 if attributes & DELETE_HORIZON_FLAG and horizon <= self._rules.now_ms:
                     mode |= DROP_RECORDS
                 mode |= SET_HORIZON
             return mode
-        if known is not None and known[0] == row.last_offset:
+        if known is not None and known[0] == row[LAST_OFFSET]:
             mode |= KEEP_EMPTY  # it has the last sequence number of a producer that may come back
-        if attributes & TRANSACTIONAL_FLAG and self._transactions.is_aborted(producer_id, row.last_offset):
+        if attributes & TRANSACTIONAL_FLAG and self._transactions.is_aborted(producer_id, row[LAST_OFFSET]):
             mode |= DROP_RECORDS
         return mode
 
 
 def marker_key(data: memoryview, row: Row) -> bytes | None:
     """The key of a control batch's record, None if the batch is empty."""
-    records = read_batch(data, row.position)
+    records = read_batch(data, row[POSITION])
     return (records[0].key or b"") if records else None
 
 
@@ -130,7 +137,7 @@ def runs(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
     """Neighbours that are not compressed together, compressed batches alone; and whether it is one of those."""
     start = 0
     for at, row in enumerate(rows):
-        if row.attributes & CODEC_MASK and row.records:
+        if row[ATTRIBUTES] & CODEC_MASK and row[RECORDS]:
             if at > start:
                 yield rows[start:at], False
             yield rows[at : at + 1], True
@@ -141,7 +148,7 @@ def runs(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
 
 def decompressed(data: memoryview, row: Row) -> tuple[memoryview, Row]:
     """The batch as it would be without compression, but for the codec in its attributes, and its row."""
-    start, size = row.position, row.size
-    body = decompress(row.attributes & CODEC_MASK, data[start + BATCH_OVERHEAD : start + size])
+    start, size = row[POSITION], row[SIZE]
+    body = decompress(row[ATTRIBUTES] & CODEC_MASK, data[start + BATCH_OVERHEAD : start + size])
     batch = bytes(data[start : start + BATCH_OVERHEAD]) + body
-    return memoryview(batch), row._replace(position=0, size=len(batch))
+    return memoryview(batch), (0, len(batch), *row[2:])
