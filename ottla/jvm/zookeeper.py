@@ -16,28 +16,16 @@ from ottla.lifeline import start_child
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
-# What of Spark's jars a server needs: a short class path starts in a fifth of a second.
+# The jars of Spark that a server needs: a short class path starts in a fifth of a second.
+# fmt: off
 _JARS = (
-    "zookeeper-[0-9]*.jar",
-    "zookeeper-jute-*.jar",
-    "slf4j-api-*.jar",
-    "log4j-api-*.jar",
-    "log4j-core-*.jar",
-    "log4j-slf4j2-impl-*.jar",
-    "netty-buffer-*.jar",
-    "netty-codec*.jar",
-    "netty-common-*.jar",
-    "netty-handler-*.jar",
-    "netty-resolver-*.jar",
-    "netty-transport-*.jar",
-    "metrics-core-*.jar",
-    "snappy-java-*.jar",
-    "jackson-annotations-*.jar",
-    "jackson-core-2*.jar",
-    "jackson-databind-*.jar",
-    "audience-annotations-*.jar",
+    "zookeeper-[0-9]*.jar", "zookeeper-jute-*.jar", "slf4j-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar", "netty-buffer-*.jar", "netty-codec*.jar", "netty-common-*.jar", "netty-handler-*.jar",
+    "netty-resolver-*.jar", "netty-transport-*.jar", "metrics-core-*.jar", "snappy-java-*.jar",
+    "jackson-annotations-*.jar", "jackson-core-2*.jar", "jackson-databind-*.jar", "audience-annotations-*.jar",
     "commons-cli-*.jar",
 )
+# fmt: on
 
 _LOGGING = """\
 status=error
@@ -83,7 +71,7 @@ def command(config: Path, *, log_level: str = "warn", heap_megabytes: int = 512)
         "-Xshare:auto",
         "-XX:+ExitOnOutOfMemoryError",
         f"-Dlog4j2.configurationFile={_logging(log_level)}",
-        # What operators ask on the client port; the web page would need a server that is not in the jars.
+        # Operators ask with four-letter words on the client port; the admin web server is not among the jars.
         "-Dzookeeper.4lw.commands.whitelist=*",
         "-Dzookeeper.admin.enableServer=false",
         "-cp",
@@ -139,7 +127,7 @@ class ZooKeeperServer:
             "tickTime": "2000",
             "initLimit": "10",
             "syncLimit": "5",
-            # Kafka's sessions are as long as Kafka wants them, and not what ticks allow.
+            # Brokers choose how long their sessions are, whatever the ticks would allow.
             "minSessionTimeout": "500",
             "maxSessionTimeout": "60000",
             "maxClientCnxns": "0",
@@ -160,7 +148,7 @@ class ZooKeeperServer:
         """Start it without waiting: the servers of an ensemble wait for each other."""
         config = self._write_config()
         with (self.data / "zookeeper.log").open("ab") as log:
-            # Ctrl-C is for whoever started it, who stops it when nobody needs it any more.
+            # Ctrl-C goes to the process that started it, which stops it when it is no longer needed.
             self.process = start_child(command(config), log, new_session=True)
 
     def wait(self, seconds: float = 30.0) -> None:

@@ -11,17 +11,10 @@ from ottla.spark.formats.compiled_json import NUMBER, TEXT, TRUTH, WHOLE, fill_t
 from ottla.spark.kernels import input_columns
 
 _KINDS = {
-    "string": TEXT,
-    "byte": WHOLE,
-    "short": WHOLE,
-    "integer": WHOLE,
-    "long": WHOLE,
+    **dict.fromkeys(("string", "date", "timestamp", "timestamp_ntz"), TEXT),
+    **dict.fromkeys(("byte", "short", "integer", "long"), WHOLE),
+    **dict.fromkeys(("float", "double"), NUMBER),
     "boolean": TRUTH,
-    "float": NUMBER,
-    "double": NUMBER,
-    "date": TEXT,
-    "timestamp": TEXT,
-    "timestamp_ntz": TEXT,
 }
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 #: The loop marks the columns that it has seen in a word.

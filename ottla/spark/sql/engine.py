@@ -161,28 +161,24 @@ class Engine:
         self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame], None]
     ) -> DataStreamWriter:
         """A query that hands the rows of each micro-batch to `use`, in the session of the query."""
-        mode = "append"
         if plan.mode == "lookup":
-            left = plan.select.source.alias
-            stream = self._source(plan.sources[left], starting, group)
-
-            def each(batch: DataFrame, _number: int) -> None:
-                use(self._batch(batch.sparkSession, plan, {left: batch}))
-
+            stream = self._source(plan.sources[plan.select.source.alias], starting, group)
         elif plan.mode == "refresh":
             stream = self._triggers(plan, group)
-
-            def each(batch: DataFrame, _number: int) -> None:
-                use(self._batch(batch.sparkSession, plan))
-
         else:
             stream = self._stream(plan, starting, group)
-            mode = "update" if plan.mode == "update" else "append"
 
-            def each(batch: DataFrame, _number: int) -> None:
-                use(batch)
+        def each(batch: DataFrame, _number: int) -> None:
+            use(self._rows(plan, batch))
 
+        mode = "update" if plan.mode == "update" else "append"
         return stream.writeStream.outputMode(mode).foreachBatch(each)
+
+    def _rows(self, plan: Plan, batch: DataFrame) -> DataFrame:
+        """The result of one micro-batch."""
+        if plan.mode == "lookup":
+            return self._batch(batch.sparkSession, plan, {plan.select.source.alias: batch})
+        return self._batch(batch.sparkSession, plan) if plan.mode == "refresh" else batch
 
     def _writing(self, plan: Plan, target: Source) -> Callable[[DataFrame], None]:
         def write(rows: DataFrame) -> None:
