@@ -12,6 +12,9 @@ import confluent_kafka
 
 from ottla.testing import Cluster
 
+# By default librdkafka waits up to ten seconds before it connects again to a broker that was gone several times.
+SOON_BACK = {"reconnect.backoff.max.ms": 500}
+
 
 class Load:
     """Sends numbered records with acks=all from a thread of its own, in order, until it is stopped."""
@@ -32,6 +35,7 @@ class Load:
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 0,
+                **SOON_BACK,
                 **settings,
             }
         )
