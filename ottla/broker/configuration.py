@@ -11,8 +11,8 @@ from pathlib import Path
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError, refusal, single_broker_defaults
 from ottla.metadata.configs.broker_config_table import ALIASES, BROKER_CONFIGS, broker_config_def, has_effect
 from ottla.metadata.configs.config_defs import ConfigDef, InvalidValue, format_value, parse_value
-from ottla.metadata.configs.properties import PropertiesError, decode_properties, parse_properties
 from ottla.metadata.configs.topic_configs import TOPIC_SYNONYMS
+from ottla.properties import PropertiesError, decode_properties, parse_properties
 
 __all__ = ["CheckedFile", "ConfigError", "Setting", "check_file", "explain"]
 

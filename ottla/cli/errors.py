@@ -28,7 +28,12 @@ def from_kafka(error: KafkaError, subject: str = "It") -> JobError:
     """One sentence for an error of librdkafka; the broker's own explanation where it gave one."""
     if error.name() in _LOCAL:
         return JobError(_LOCAL[error.name()].format(subject=subject))
+    text = error.str().strip()
     # The library puts a text of its own where the broker gave none.
-    text = error.str().strip().removeprefix("Broker: ").removeprefix("Local: ") or error.name()
-    failure = refusal(max(error.code(), -1), text, subject)
-    return JobError(failure.message, error_code(error.code()) if error.code() > 0 else None)
+    explanation = None if text.startswith(("Broker: ", "Local: ")) else text or None
+    failure = refusal(
+        max(error.code(), -1),
+        text.removeprefix("Broker: ").removeprefix("Local: ") or error.name(),
+        subject,
+    )
+    return JobError(failure.message, error_code(error.code()) if error.code() > 0 else None, explanation)

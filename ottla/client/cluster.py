@@ -1,4 +1,4 @@
-"""A cluster as a client sees it: brokers, leaders, one connection to each, and another try where one helps."""
+"""A cluster as a client sees it: brokers, leaders, coordinators, one connection to each broker, and retries."""
 
 from __future__ import annotations
 
@@ -78,6 +78,7 @@ class Cluster:
         self.settings = settings
         self._advice = advice
         self._nodes: dict[int, Node] = {}
+        self._nodes_are_current = False
         self._controller = -1
         self._connections: dict[tuple[str, int], Connection] = {}
         self._topics: dict[str, Topic] = {}
@@ -126,13 +127,13 @@ class Cluster:
         return [self.connection(node.address) for node in self._nodes.values()]
 
     def controller(self) -> Connection:
-        """Or any broker, if none says that it is the one."""
+        """To the controller, or to any broker if the cluster names none."""
         self.metadata(())
         node = self._nodes.get(self._controller)
         return self.any_connection() if node is None else self.connection(node.address)
 
     def leader(self, partition: TopicPartition) -> Connection:
-        """To the leader of a partition, as far as it is known."""
+        """To the leader of a partition, by the metadata that we have."""
         topic = self._topics.get(partition.topic)
         if topic is None:
             topic = self.topics([partition.topic]).get(partition.topic)
@@ -161,24 +162,24 @@ class Cluster:
         }
 
     def topic_id(self, topic: str) -> bytes:
-        """All zeros if the broker knows of no topic ids."""
+        """All zeros if the broker is too old for topic ids."""
         return self._topics[topic].topic_id
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic is no longer so."""
+        """Ask for the metadata of a topic again when it is next needed."""
         self._topics.pop(topic, None)
 
     # Metadata
 
     def nodes(self) -> dict[int, Node]:
         """The brokers by id, as the last metadata had them."""
-        if not self._nodes:
+        if not self._nodes_are_current:
             self.metadata(())
         return self._nodes
 
     def forget_nodes(self) -> None:
-        """Brokers may have come or gone: `nodes` asks again."""
-        self._nodes = {}
+        """Brokers may have come or gone: `nodes` asks again, by way of any that is still there."""
+        self._nodes_are_current = False
 
     def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
         """Of these topics, or of all. Asking creates a topic only with `create`, if the broker allows it."""
@@ -187,6 +188,7 @@ class Cluster:
         answer = self.any_connection().request(request, MetadataResponse)
         nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in answer.brokers]
         self._nodes = {node.id: node for node in sorted(nodes, key=lambda node: node.id)}
+        self._nodes_are_current = True
         self._controller = answer.controller_id
         return answer
 
@@ -218,7 +220,7 @@ class Cluster:
     # Retries
 
     def retrying(self, call: Callable[[], T], topics: Iterable[str] = (), seconds: float | None = None) -> T:
-        """`call`, again and again while its failure may pass; before each try leaders are looked up anew."""
+        """What `call` returns. After a retriable failure it is called again, with new metadata of `topics`."""
         deadline = time.monotonic() + (self.settings.api_timeout if seconds is None else seconds)
         while True:
             try:
@@ -243,7 +245,7 @@ _clusters: dict[tuple[int, Settings], Cluster] = {}
 
 @contextmanager
 def shared_cluster(settings: Settings) -> Iterator[Cluster]:
-    """The cluster of these settings, with connections that outlive the call, for as long as the process lives.
+    """The cluster of these settings. Its connections stay open for the next caller, until the process ends.
 
     Processes that were forked off open their own.
     """
@@ -252,7 +254,7 @@ def shared_cluster(settings: Settings) -> Iterator[Cluster]:
     try:
         yield cluster
     finally:
-        # Taken out while in use, so that two threads never share one; the last to come back stays.
+        # Taken out while in use, so that two threads never share one. The one that is returned last is kept.
         previous = _clusters.get(key)
         _clusters[key] = cluster
         if previous is not None:

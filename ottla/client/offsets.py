@@ -34,7 +34,7 @@ _NO_LEADER_EPOCH = -1
 
 
 class FoundOffset(NamedTuple):
-    offset: int  # -1 if no record is that young
+    offset: int  # -1 if there is no record at or after the timestamp
     timestamp: int
 
 
@@ -46,7 +46,7 @@ def list_offsets(
 ) -> dict[TopicPartition, FoundOffset]:
     """The first offset at or after a time in milliseconds, or LATEST or EARLIEST, by partition.
 
-    `seconds` is for how long it is retried where a retry may help.
+    Retriable failures are retried for `seconds`.
     """
     found: dict[TopicPartition, FoundOffset] = {}
 
@@ -92,9 +92,15 @@ def _ask(
 
 
 def commit_offsets(
-    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], seconds: float | None = None
+    cluster: Cluster,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    seconds: float | None = None,
+    *,
+    metadata: Mapping[TopicPartition, str] | None = None,
 ) -> None:
-    """Write down how far a group without members has come."""
+    """Commit offsets of a group that has no members, with a note beside each that `metadata` has one for."""
+    notes = metadata or {}
     request = OffsetCommitRequest(
         group_id=group,
         topics=[
@@ -105,7 +111,7 @@ def commit_offsets(
                         partition_index=each.partition,
                         committed_offset=offsets[each],
                         committed_leader_epoch=_NO_LEADER_EPOCH,
-                        committed_metadata="",
+                        committed_metadata=notes.get(each, ""),
                     )
                     for each in partitions
                 ],

@@ -1,4 +1,4 @@
-"""SASL for the plain connection: PLAIN and SCRAM. Each yields what to send and is sent what came back."""
+"""The client's side of SASL: PLAIN and SCRAM, as generators that yield what to send and receive the answers."""
 
 from __future__ import annotations
 

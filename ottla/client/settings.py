@@ -46,14 +46,14 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hashable, so that connections can be shared by all who ask for the same."""
+    """Hashable, so that callers with the same settings can share connections."""
 
     bootstrap: tuple[tuple[str, int], ...] = ()
     client_id: str = "ottla"
     tls: Tls | None = None
     sasl: Sasl | None = None
     request_timeout: float = 30.0
-    #: For how long a call that a retry may save is retried.
+    #: For how long a retriable failure is retried.
     api_timeout: float = 60.0
     retry_backoff: float = 0.1
 
@@ -139,7 +139,7 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         key_file=properties.get("ssl.key.location"),
         key_password=properties.get("ssl.key.password"),
         verify=properties.get("enable.ssl.certificate.verification", "true").lower() != "false",
-        # Java switches the check of host names off with an empty algorithm, librdkafka with "none".
+        # An empty algorithm switches off the check of host names in Java, and "none" in librdkafka.
         check_host=properties.get("ssl.endpoint.identification.algorithm", "https") not in ("", "none"),
     )
 

@@ -11,7 +11,7 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_topics
-from ottla.cli.options import client_options, confirm_or_exit, json_option, yes_option
+from ottla.cli.options import client_options, confirm_or_exit, count_option, json_option, yes_option
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.rebalance import ClusterNow, Proposal
@@ -59,14 +59,7 @@ def cluster() -> None:
     metavar="PERCENT",
     help="How far the bytes on a broker may be from the mean.",
 )
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="How many partitions move at a time.",
-)
+@count_option("--batch", default=10, show_default=True, help="How many partitions move at a time.")
 @click.option(
     "--throttle",
     type=click.IntRange(min=1),

@@ -72,7 +72,7 @@ def complete_configured(context: click.Context, parameter: click.Parameter, inco
 
 
 def _matching(context: click.Context, names: Callable[[Cluster], list[str]], incomplete: str) -> list[str]:
-    """Nothing if the cluster cannot be asked: whoever presses Tab wants no error message."""
+    """Nothing if the cluster cannot be asked: an error message would not help who presses Tab."""
     from ottla.cli.errors import JobError
     from ottla.cli.options import make_client
 

@@ -12,7 +12,7 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
-from ottla.cli.options import client_options, json_option, raw_property_option
+from ottla.cli.options import client_options, count_option, json_option, raw_property_option
 from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
@@ -28,19 +28,13 @@ Renderer = Callable[["ConsumedMessage"], bytes]
 @click.option(
     "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group and commit offsets."
 )
-@click.option(
-    "--partition",
-    "-p",
-    "partitions",
-    type=click.IntRange(min=0),
-    multiple=True,
-    metavar="N",
-    help="Only this partition. May be repeated.",
+@count_option(
+    "--partition", "-p", "partitions", at_least=0, multiple=True, help="Only this partition. May be repeated."
 )
 @click.option("--offset", "-o", metavar="OFFSET", help="earliest, latest, N, or -N for the last N messages.")
 @click.option("--from-timestamp", metavar="TIME", help="Messages at or after 2026-01-31T14:00:00.")
 @click.option("--since", metavar="DURATION", help="Messages of the last 10m, 2h, 1d, …")
-@click.option("--max-messages", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after this many.")
+@count_option("--max-messages", "-n", help="Stop after this many.")
 @click.option("--until-end", "-e", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more messages (the default).")
 @click.option(

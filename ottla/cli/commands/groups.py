@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,22 +12,31 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, confirm_or_exit, json_option, watch_option, yes_option
+from ottla.cli.options import (
+    Command,
+    client_options,
+    confirm_or_exit,
+    count_option,
+    json_option,
+    watch_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
     from ottla.client.admin.reset import Target
 
-LAG_COLUMNS = (
-    "GROUP",
-    "TOPIC",
-    "PARTITION",
-    "CURRENT-OFFSET",
-    "LOG-END-OFFSET",
-    "LAG",
-    "CONSUMER-ID",
-    "HOST",
-    "CLIENT-ID",
-)
+
+def topic_selections_option(**settings: Any) -> Callable[[Command], Command]:
+    return click.option(
+        "--topic",
+        "-t",
+        "topic_selections",
+        multiple=True,
+        metavar="TOPIC[:P,P]",
+        shell_complete=complete_topics,
+        help="A topic, or some of its partitions. May be repeated.",
+        **settings,
+    )
 
 
 @click.group(short_help="Consumer groups: lag, members, offsets.")
@@ -79,15 +90,13 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
       ottla groups describe billing --watch
       ottla groups describe --json
     """
-    from ottla.client.admin.groups import describe_group, group_lag, list_consumer_groups
+    from ottla.client.admin.groups import PartitionLag, describe_group, group_lag, list_consumer_groups
 
     if members and state:
         raise click.UsageError("Choose one of --members and --state.")
     wanted = list(names) or [group.group for group in list_consumer_groups(client.cluster)]
     described = [describe_group(client.cluster, name) for name in dict.fromkeys(wanted)]
     if as_json:
-        import dataclasses
-
         output.print_json(
             [
                 {**dataclasses.asdict(group), "offsets": group_lag(client.cluster, group)}
@@ -126,6 +135,8 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
             ],
         )
     else:
+        # All but the leader epoch.
+        columns = [each.name.replace("_", "-").upper() for each in dataclasses.fields(PartitionLag)][:-1]
         for i, group in enumerate(described):
             if i:
                 click.echo()
@@ -134,21 +145,8 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
             elif group.state != "Stable":
                 output.note(f"Consumer group '{group.group}' is rebalancing (state {group.state}).")
             output.print_table(
-                LAG_COLUMNS,
-                [
-                    (
-                        row.group,
-                        row.topic,
-                        row.partition,
-                        row.current_offset,
-                        row.log_end_offset,
-                        row.lag,
-                        row.consumer_id,
-                        row.host,
-                        row.client_id,
-                    )
-                    for row in group_lag(client.cluster, group)
-                ],
+                columns,
+                [dataclasses.astuple(row)[:-1] for row in group_lag(client.cluster, group)],
                 ("cyan", None, None, None, None, "bold", "dim", "dim", "dim"),
             )
 
@@ -178,20 +176,12 @@ def delete(client: Client, names: tuple[str, ...], yes: bool) -> None:
 
 @groups.command("reset-offsets")
 @click.argument("group", metavar="GROUP", shell_complete=complete_groups)
-@click.option(
-    "--topic",
-    "-t",
-    "topic_selections",
-    multiple=True,
-    metavar="TOPIC[:P,P]",
-    shell_complete=complete_topics,
-    help="A topic, or some of its partitions. May be repeated.",
-)
+@topic_selections_option()
 @click.option("--all-topics", is_flag=True, help="Every partition the group has committed offsets for.")
 @click.option("--to-earliest", is_flag=True, help="The beginning of each partition.")
 @click.option("--to-latest", is_flag=True, help="The end of each partition.")
 @click.option("--to-current", is_flag=True, help="What is committed now.")
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset.")
+@count_option("--to-offset", at_least=0, help="This offset.")
 @click.option("--shift-by", type=int, metavar="N", help="N messages on (or back, if negative).")
 @click.option("--to-datetime", metavar="TIME", help="First message at or after 2026-01-31T14:00:00.")
 @click.option("--by-duration", metavar="DURATION", help="First message of the last 10m, 2h, P1DT2H, …")
@@ -283,16 +273,7 @@ def _target(options: dict[str, object]) -> Target:
 
 @groups.command("delete-offsets")
 @click.argument("group", metavar="GROUP", shell_complete=complete_groups)
-@click.option(
-    "--topic",
-    "-t",
-    "topic_selections",
-    multiple=True,
-    required=True,
-    metavar="TOPIC[:P,P]",
-    shell_complete=complete_topics,
-    help="A topic, or some of its partitions. May be repeated.",
-)
+@topic_selections_option(required=True)
 @yes_option
 @client_options
 def delete_offsets(client: Client, group: str, topic_selections: tuple[str, ...], yes: bool) -> None:

@@ -11,8 +11,9 @@ from ottla.cli.errors import JobError
 from ottla.cli.options import (
     client_options,
     confirm_or_exit,
+    count_option,
     json_option,
-    key_value_pairs,
+    pairs_option,
     watch_option,
     yes_option,
 )
@@ -111,27 +112,12 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
 
 @topics.command()
 @click.argument("name", metavar="TOPIC")
-@click.option(
-    "--partitions",
-    "-p",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Default: the broker's num.partitions.",
-)
-@click.option(
-    "--replication-factor",
-    "-r",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Default: the broker's default.replication.factor.",
-)
-@click.option(
+@count_option("--partitions", "-p", help="Default: the broker's num.partitions.")
+@count_option("--replication-factor", "-r", help="Default: the broker's default.replication.factor.")
+@pairs_option(
     "--config",
     "-c",
     "settings",
-    multiple=True,
-    callback=key_value_pairs,
-    metavar="KEY=VALUE",
     help="A setting of the topic, such as cleanup.policy=compact. May be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic is there already.")
@@ -206,18 +192,8 @@ def delete(client: Client, names: tuple[str, ...], if_exists: bool, yes: bool) -
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option(
-    "--partitions", "-p", type=click.IntRange(min=1), metavar="N", help="The new number of partitions."
-)
-@click.option(
-    "--config",
-    "-c",
-    "settings",
-    multiple=True,
-    callback=key_value_pairs,
-    metavar="KEY=VALUE",
-    help="Set a setting. May be repeated.",
-)
+@count_option("--partitions", "-p", help="The new number of partitions.")
+@pairs_option("--config", "-c", "settings", help="Set a setting. May be repeated.")
 @click.option("--delete-config", multiple=True, metavar="KEY", help="Back to the default. May be repeated.")
 @client_options
 def alter(
@@ -251,10 +227,8 @@ def alter(
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--partition", "-p", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
-@click.option(
-    "--before-offset", type=click.IntRange(min=0), metavar="N", help="Keep this offset and what follows it."
-)
+@count_option("--partition", "-p", at_least=0, help="Only this partition.")
+@count_option("--before-offset", at_least=0, help="Keep this offset and what follows it.")
 @yes_option
 @json_option()
 @client_options

@@ -69,7 +69,7 @@ class Consumption:
     def _config(self) -> dict[str, Any]:
         options = self.options
         return {
-            # The client insists on a group; without one of ours nothing is ever committed to this name.
+            # librdkafka requires a group id; nothing is committed to this one.
             "group.id": options.group or "ottla-consume",
             "enable.auto.commit": options.group is not None,
             "enable.auto.offset.store": False,
@@ -152,7 +152,7 @@ class Consumption:
                     asynchronous=False,
                 )
         except (KafkaException, JobError):
-            return  # a leader or the coordinator moves just now: the client finds its way, and commits what we take
+            return  # a leader or the coordinator is moving: librdkafka finds it, and commits what we take
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._left -= {(partition.topic, partition.partition) for partition in partitions}
@@ -202,7 +202,7 @@ class Consumption:
         return True
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
-        """None for what is not a message, or lies behind the end that was seen at the beginning."""
+        """None for what is not a message, or came after the end as it was when we began."""
         topic, number, offset = message.topic(), message.partition(), message.offset()
         error = message.error()
         if error is not None:
@@ -247,7 +247,7 @@ class Consumption:
 
 
 def consumed(message: Message[Any, Any], delivery_count: int | None = None) -> ConsumedMessage:
-    """The client library's message, which is no error, as ours."""
+    """A message of librdkafka (not an error) as one of ours."""
     from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
 
     kind, timestamp = message.timestamp()
@@ -261,7 +261,7 @@ def consumed(message: Message[Any, Any], delivery_count: int | None = None) -> C
         message.key(),
         message.value(),
         [(name, _header_bytes(value)) for name, value in _header_pairs(message.headers())],
-        # Members of share groups are not told, whatever the library says.
+        # ShareFetch does not carry leader epochs; what the library reports there means nothing.
         message.leader_epoch() if delivery_count is None else None,
         delivery_count,
     )

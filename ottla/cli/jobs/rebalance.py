@@ -1,4 +1,4 @@
-"""What brokers carry, and a plan that evens it out: asked and planned here, carried out in `rebalance_moves`."""
+"""The load of brokers, and a plan that evens it out. `rebalance_moves` carries the plan out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionNow:
-    """`replicas` are those it is to have, if it is being moved already."""
+    """If it is being moved already, `replicas` are those it will have."""
 
     replicas: tuple[int, ...]
     leader: int | None
@@ -26,7 +26,7 @@ class PartitionNow:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNow:
-    racks: dict[int, str | None]  # of the brokers that are there
+    racks: dict[int, str | None]  # of the brokers that are up
     partitions: dict[Partition, PartitionNow]
 
     @property
@@ -67,11 +67,11 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Proposal:
     changes: list[Change]
-    elections: list[Partition]  # led by another broker than the preferred one, which changes do not explain
+    elections: list[Partition]  # not led by the preferred replica, and not changed otherwise
     before: dict[int, Load]
     after: dict[int, Load]
-    left_alone: list[Partition]  # because nobody leads them
-    fixed: list[Partition]  # because a broker that has a replica is away
+    left_alone: list[Partition]  # because they have no leader
+    fixed: list[Partition]  # because a broker with a replica is down
 
     @property
     def moves(self) -> list[Change]:
@@ -96,7 +96,7 @@ def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
         answer = client.cluster.metadata(list(topics) or None)
         before, ongoing = ongoing, list_reassignments(client.cluster)
         if ongoing.keys() == before.keys():
-            break  # else a move has begun or ended between the questions, and the answers do not fit together
+            break  # else a move began or ended in between, and the two answers do not fit together
     nodes = client.cluster.nodes()
     sizes: dict[tuple[Partition, int], int] = {}
     for broker in nodes:

@@ -50,7 +50,7 @@ class Progress:
 
 
 class Rebalance:
-    """One run. What has begun goes on when it is interrupted: the brokers carry it out, this only asks and looks."""
+    """One run. If it is interrupted, moves that have begun go on: the brokers do them, this only starts and watches."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Rebalance:
         )
 
     def _copied_of(self, under_way: dict[Partition, Change]) -> int:
-        """What has come of those that are on their way."""
+        """How many bytes of the partitions under way have arrived."""
         from ottla.client.admin.log_dirs import describe_log_dirs
 
         copied = 0
@@ -132,7 +132,7 @@ class Rebalance:
             try:
                 directories = describe_log_dirs(self._client.cluster, broker, sorted(topics))
             except JobError:
-                continue  # it is away, or does not tell: the rest is shown all the same
+                continue  # the broker is down or too old: show the rest
             for replica in (each for directory in directories for each in directory.replicas):
                 change = under_way.get((replica.topic, replica.partition))
                 if change is not None and broker in change.added:
@@ -156,7 +156,7 @@ def _name(change: Change) -> Partition:
 
 
 def elect_preferred(client: Client, partitions: Sequence[Partition]) -> list[Partition]:
-    """Let the preferred replicas lead; those of which that did not come."""
+    """Elect the preferred replicas. Returns the partitions where that failed."""
     if not partitions:
         return []
     outcome = elect_leaders(client.cluster, _PREFERRED, partitions)
@@ -164,7 +164,7 @@ def elect_preferred(client: Client, partitions: Sequence[Partition]) -> list[Par
 
 
 def lift_throttles(client: Client, topics: Sequence[str]) -> bool:
-    """Those of this run, and of one that was interrupted: brokers have a rate, and topics name replicas for it."""
+    """The throttles of this run and of an interrupted one: rates of brokers, and the replicas that topics name."""
     brokers = [Resource("broker", str(broker)) for broker in client.cluster.nodes()]
     rates = describe_many(client.cluster, brokers).values()
     if not topics or not any(_has(entries, (LEADER_RATE, FOLLOWER_RATE)) for entries in rates):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ottla.client.admin.offsets import Partition, available_offsets
 from ottla.client.admin.routing import ask_coordinator, ask_group_coordinator, when_ready
@@ -85,6 +86,12 @@ class GroupDescription:
     @property
     def active(self) -> bool:
         return self.state not in ("Empty", "Dead")
+
+
+class CommittedOffset(NamedTuple):
+    offset: int
+    leader_epoch: int | None  # in which it was read
+    metadata: str  # a note of the consumer
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,24 +216,24 @@ def _assigned(data: bytes) -> list[Partition]:
 
 
 def committed_offsets(cluster: Cluster, group: str) -> dict[Partition, int]:
-    return {partition: offset for partition, (offset, _) in _committed(cluster, group).items()}
+    return {partition: each.offset for partition, each in committed(cluster, group).items()}
 
 
-def _committed(cluster: Cluster, group: str) -> dict[Partition, tuple[int, int | None]]:
-    """What the group has committed, with the leader epoch in which it was read."""
+def committed(cluster: Cluster, group: str) -> dict[Partition, CommittedOffset]:
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
     )
 
-    def ask(connection: Connection, _node: Node) -> dict[Partition, tuple[int, int | None]]:
+    def ask(connection: Connection, _node: Node) -> dict[Partition, CommittedOffset]:
         answer = connection.request(request, OffsetFetchResponse, max_version=_LAST_WITH_NAMES)
         found = answer.groups[0] if answer.groups else answer
         if found.error_code:
             raise refusal(found.error_code, None, f"Consumer group '{group}'")
         return {
-            (topic.name, each.partition_index): (
+            (topic.name, each.partition_index): CommittedOffset(
                 each.committed_offset,
                 None if each.committed_leader_epoch < 0 else each.committed_leader_epoch,
+                each.metadata or "",
             )
             for topic in found.topics
             for each in topic.partitions
@@ -238,13 +245,14 @@ def _committed(cluster: Cluster, group: str) -> dict[Partition, tuple[int, int |
 
 def group_lag(cluster: Cluster, described: GroupDescription) -> list[PartitionLag]:
     """One row for each partition that has a committed offset or an owner, and for each idle member."""
-    committed = _committed(cluster, described.group)
+    positions = committed(cluster, described.group)
     owners = {partition: member for member in described.members for partition in member.partitions}
-    partitions = sorted(committed.keys() | owners.keys())
+    partitions = sorted(positions.keys() | owners.keys())
     _, ends = available_offsets(cluster, partitions)
     rows = []
     for topic, partition in partitions:
-        current, leader_epoch = committed.get((topic, partition), (None, None))
+        position = positions.get((topic, partition))
+        current = None if position is None else position.offset
         end = ends.get((topic, partition))
         owner = owners.get((topic, partition))
         rows.append(
@@ -258,7 +266,7 @@ def group_lag(cluster: Cluster, described: GroupDescription) -> list[PartitionLa
                 owner.consumer_id if owner else None,
                 owner.host if owner else None,
                 owner.client_id if owner else None,
-                leader_epoch,
+                None if position is None else position.leader_epoch,
             )
         )
     return rows

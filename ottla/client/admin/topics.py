@@ -251,7 +251,7 @@ def create_topic(
 
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
-    """Those that come before the first refusal are deleted all the same."""
+    """If one is refused, the others are deleted all the same."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names],
         topic_names=list(names),

@@ -23,10 +23,10 @@ from ottla.metadata.configs.listeners import (
     parse_listeners,
     parse_protocol_map,
 )
-from ottla.metadata.configs.properties import PropertiesError, decode_properties, parse_properties
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, BrokerSynonym
 from ottla.metadata.configs.typed_values import TypedValues
 from ottla.metadata.nodes import Endpoint
+from ottla.properties import PropertiesError, decode_properties, parse_properties
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
-"""The walk from batch to batch, compiled, for a fetch of plain batches: those that need no look at their own.
+"""The walk from batch to batch, compiled, for a fetch of plain batches: not compressed, no markers, nothing wrong.
 
-A batch of a few records costs more in Python than its records in the kernel, and producers that do not linger send
-such batches.
+To step over a batch in Python costs more than to decode a few records, and producers that do not linger send small
+batches.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Streams and tables as DataFrames: columns under their own names, and ROWTIME, ROWPARTITION, ROWOFFSET.
 
-Records that cannot be read are left out, as ksqlDB does.
+Records that cannot be read are skipped, as in ksqlDB.
 """
 
 from __future__ import annotations

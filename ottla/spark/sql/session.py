@@ -71,14 +71,14 @@ class SqlSession:
         return done
 
     def results(self, script: str, *, resume: bool = False) -> Generator[Result, None, None]:
-        """The results as statements are carried out; take all rows of one before asking for the next.
+        """The results as statements are executed; take all rows of one before asking for the next.
 
         With `resume`, what was created by the same statement before is no error, and a query that does not run here
         goes on from its checkpoint: a script can be run again.
         """
         for statement in statements(script, self.variables):
             with spark_errors_at(statement):
-                yield from self._carry_out(statement, resume)
+                yield from self._execute(statement, resume)
 
     def stop(self) -> None:
         """End all queries of this session. Spark goes on."""
@@ -118,7 +118,7 @@ class SqlSession:
 
     # Statements
 
-    def _carry_out(self, statement: s.Statement, resume: bool) -> Iterator[Result]:
+    def _execute(self, statement: s.Statement, resume: bool) -> Iterator[Result]:
         if isinstance(statement, s.RunScript):
             yield from self._run_script(statement)
             return
@@ -191,7 +191,7 @@ class SqlSession:
                 )
         return plan
 
-    def _existing(self, statement: s.CreateSource | s.CreateAsSelect) -> Source | None:
+    def _existing(self, statement: s.Create) -> Source | None:
         """What has the name already; it may not be in the way of the statement."""
         there = self.catalogue.get(statement.name)
         if there is not None and there.kind != statement.kind:
@@ -255,7 +255,7 @@ class SqlSession:
             query_id = f"{prefix}_{statement.name}_{self.catalogue.next_number()}"
         target = dataclasses.replace(target, query_id=query_id)
         query = self.engine.start(plan, target, query_id, self._checkpoint(query_id), self._starting())
-        self._runs(query_id, query, target, plan, statement)
+        self._register(query_id, query, target, plan, statement)
         if target != there:
             self.catalogue.put(target)
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
@@ -269,10 +269,10 @@ class SqlSession:
         digest = hashlib.sha256(" ".join(statement.text.split()).encode()).hexdigest()[:12]
         checkpoint = self._checkpoint(f"INSERT_{target.name}_{target.number}_{digest}")
         query = self.engine.start(plan, target, query_id, checkpoint, self._starting())
-        self._runs(query_id, query, target, plan, statement)
+        self._register(query_id, query, target, plan, statement)
         return Result(statement, f"Started query {query_id}, which writes to {target.name}.", query=query)
 
-    def _runs(
+    def _register(
         self, query_id: str, query: StreamingQuery, target: Source, plan: Plan, statement: s.Statement
     ) -> None:
         sources = tuple(source.name for source in plan.sources.values())
@@ -360,7 +360,7 @@ _NEEDS_CATALOGUE = (
 def run_script(
     spark: SparkSession, text: str, *, bootstrap_servers: str | None = None
 ) -> list[StreamingQuery]:
-    """Carry out a script and return the queries that it left running. It can be run again: they go on then."""
+    """Execute a script and return the queries that it left running. If it is run again, they continue."""
     session = SqlSession(spark, bootstrap_servers=bootstrap_servers)
     session.execute(text, resume=True)
     return [running.query for running in session.queries.all()]
@@ -377,7 +377,7 @@ def _limit(statement: s.Statement) -> int | None:
     return statement.limit if isinstance(statement, s.Print) else None
 
 
-def _exists(statement: s.CreateSource | s.CreateAsSelect, resume: bool) -> SqlError:
+def _exists(statement: s.Create, resume: bool) -> SqlError:
     other = " with another definition" if resume else ""
     return SqlError(
         f"{statement.kind.capitalize()} {statement.name} exists already{other}; DROP it, or CREATE OR REPLACE.",

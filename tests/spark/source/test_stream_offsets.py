@@ -13,7 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
 from ottla.spark.options import OptionError
 from ottla.spark.source.data_loss import DataLoss
-from ottla.spark.source.partition_planning import NotThere, plan_batch
+from ottla.spark.source.partition_planning import MissingPartition, plan_batch
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.source_options import parse_options
 from ottla.spark.source.stream_offsets import StreamOffsets
@@ -91,9 +91,9 @@ def test_offsets_must_name_every_partition_and_no_other(broker: Broker, progress
 
 
 def test_topics_that_are_not_there(broker: Broker, progress: MakeOffsets) -> None:
-    with pytest.raises(NotThere, match=r"^Topic 'invoices' does not exist at 127.0.0.1:"):
+    with pytest.raises(MissingPartition, match=r"^Topic 'invoices' does not exist at 127.0.0.1:"):
         progress(subscribe="orders,invoices").initial()
-    with pytest.raises(NotThere, match=r"^Partition orders-7 does not exist at 127.0.0.1:"):
+    with pytest.raises(MissingPartition, match=r"^Partition orders-7 does not exist at 127.0.0.1:"):
         progress(assign='{"orders": [0, 7]}').initial()
     assert progress(subscribePattern="nothing.*").initial() == {}
 

@@ -17,6 +17,7 @@ from ottla.cli.commands.demo.processes import Child, Children
 from ottla.cli.commands.pipeline.pipeline import require_spark
 from ottla.cli.commands.servers.start import DEFAULT_LISTEN
 from ottla.cli.errors import JobError
+from ottla.cli.options import directory_option
 from ottla.cli.signals import StopRequest, stop_requested
 
 if TYPE_CHECKING:
@@ -34,12 +35,8 @@ PIPELINE = "demo"
     metavar="HOST:PORT",
     help="Where the broker listens; port 0 takes a free one.",
 )
-@click.option(
-    "--data",
-    "-d",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Keep messages and checkpoints here. Without it they are gone at the end.",
+@directory_option(
+    "--data", "-d", help="Keep messages and checkpoints here. Without it they are gone at the end."
 )
 @click.option(
     "--rate",

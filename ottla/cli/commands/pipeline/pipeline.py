@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli import output
-from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, Client
+from ottla.cli.client import Client
 from ottla.cli.errors import BrokerUnreachable, JobError
-from ottla.cli.options import json_option, key_value_pairs
+from ottla.cli.options import bootstrap_server_option, json_option, pairs_option
 
 if TYPE_CHECKING:
     from ottla.spark.pipelines.runner import Plan
@@ -77,16 +77,7 @@ def pipeline() -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--name", "-n", help="What to call it. [default: the name of the file, or of its folder]")
 @click.option("--master", "-m", metavar="URL", help="Where Spark runs: local[4], spark://host:7077, yarn, …")
-@click.option(
-    "--bootstrap-server",
-    "-b",
-    envvar="OTTLA_BOOTSTRAP_SERVER",
-    show_envvar=True,
-    default=DEFAULT_BOOTSTRAP_SERVER,
-    show_default=True,
-    metavar="HOST:PORT[,…]",
-    help="Where to find the cluster.",
-)
+@bootstrap_server_option
 @click.option(
     "--checkpoints",
     metavar="DIR",
@@ -96,14 +87,7 @@ def pipeline() -> None:
     "--trigger", "-t", metavar="INTERVAL", help="A batch every '10 seconds', say. [default: at once]"
 )
 @click.option("--available-now", is_flag=True, help="Process what is there now, then end.")
-@click.option(
-    "--conf",
-    "-c",
-    multiple=True,
-    callback=key_value_pairs,
-    metavar="KEY=VALUE",
-    help="A setting of Spark. May be repeated.",
-)
+@pairs_option("--conf", "-c", help="A setting of Spark. May be repeated.")
 @click.option("--detach", "-d", is_flag=True, help="Run it in the background.")
 @click.option("--verbose", "-v", is_flag=True, help="Show what Spark says, and tracebacks.")
 def run(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.errors import JobError
-from ottla.cli.options import key_value_pairs
+from ottla.cli.options import directory_option, file_option, pairs_option
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,30 +32,14 @@ _LOG_LEVELS = ("debug", "info", "warning", "error")
     metavar="HOST:PORT",
     help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_LISTEN}]",
 )
-@click.option(
-    "--data",
-    "-d",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help=f"Where messages are kept. [default: ./{DEFAULT_DATA}]",
-)
-@click.option(
+@directory_option("--data", "-d", help=f"Where messages are kept. [default: ./{DEFAULT_DATA}]")
+@file_option(
     "--config",
     "-c",
     "config_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
     help="A server.properties as Kafka knows it. The other options win over it.",
 )
-@click.option(
-    "--set",
-    "-s",
-    "settings",
-    multiple=True,
-    callback=key_value_pairs,
-    metavar="KEY=VALUE",
-    help="A setting as in server.properties. May be repeated.",
-)
+@pairs_option("--set", "-s", "settings", help="A setting as in server.properties. May be repeated.")
 @click.option(
     "--brokers",
     type=click.IntRange(1),

@@ -14,7 +14,7 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options
+from ottla.cli.options import client_options, file_option
 from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
@@ -27,12 +27,10 @@ _LOOK_EVERY = 0.3
 
 @click.command(short_help="Query topics with ksqlDB's SQL, on Spark.")
 @click.option("--execute", "-e", "statements", metavar="STATEMENTS", help="Run these and exit.")
-@click.option(
+@file_option(
     "--file",
     "-f",
     "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
     help="Run a script and exit. It can be run again: its queries go on where they were.",
 )
 @click.option("--master", metavar="URL", help="Spark's master. [default: local[*]]")

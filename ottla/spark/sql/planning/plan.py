@@ -167,7 +167,7 @@ class _Planner:
         if select.window is not None:
             grace = select.window.grace_ms
             if grace is None:
-                # A session is told when it is over: a day later would be of no use.
+                # A session is emitted when it is over; a day later would be of no use.
                 grace = 0 if select.window.kind == "SESSION" else DEFAULT_GRACE_MS
             return {select.source.alias: grace}
         marks: dict[str, int] = {}
