@@ -122,6 +122,7 @@ _MOVING = (
     confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
     confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE,
     confluent_kafka.KafkaError._TIMED_OUT,
+    confluent_kafka.KafkaError._UNKNOWN_PARTITION,  # a broker that has just started does not know the topic yet
     confluent_kafka.KafkaError.KAFKA_STORAGE_ERROR,
 )
 
