@@ -1,8 +1,8 @@
-"""Child processes that end when their parent does, however it ends: nobody can clean up after a SIGKILL.
+"""Child processes that end when their parent does, however it ends: after a SIGKILL it cannot stop them itself.
 
-A child holds one end of a pipe and its parent the other, which closes with the parent. What waits for that is a process
-beside the child, so that the child may be anything, a JVM too. It is there before the child's program is: there is no
-moment at which the parent could die unnoticed.
+The parent holds one end of a pipe, which is closed when the parent ends. A watcher process beside the child waits for
+that at the other end, so the child can be any program, a JVM too. The watcher starts before the child's program: there
+is no moment at which the parent could die unnoticed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-# The program takes the place of the first process, whose id the caller knows. The second one sees the pipe end, and
-# makes sure that the first is still its parent: the id of one that has ended may be another's by then.
+# The first process becomes the program, so the caller knows its id. The second is the watcher. Before it kills it makes
+# sure that the first is still its parent: the id of a process that has ended may belong to another one.
 _WATCH_AND_RUN = """
 import os, signal, sys
 child = os.getpid()
@@ -37,7 +37,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 def start_child(
     command: Sequence[str], log: IO[bytes], *, env: Mapping[str, str] | None = None, new_session: bool = False
 ) -> subprocess.Popen[bytes]:
-    """Run a program, named by its path, that does not outlive this process. What it says goes to the log."""
+    """Run a program, given by its path, that does not outlive this process. Its output goes to the log."""
     its_end, our_end = os.pipe()
     try:
         process = subprocess.Popen(

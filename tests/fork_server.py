@@ -60,6 +60,7 @@ def run_forked(
         os.close(theirs)
     read: dict[int, bytearray] = {out: bytearray(), err: bytearray(), status: bytearray()}
     try:
+        read[status] += os.read(status, 64)  # its process id: the time counts from when it has begun
         if not _read_all(read, time.monotonic() + timeout):
             os.kill(int(read[status].split()[0]), signal.SIGKILL)
             raise subprocess.TimeoutExpired(argv, timeout, bytes(read[out]), bytes(read[err]))

@@ -1,4 +1,4 @@
-"""A client that says exactly what it is told to: one request, one version, one response."""
+"""A client that sends one request in the version that the test asks for, and reads its response."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from ottla.testing.ports import ReservedPorts
 
 T = TypeVar("T")
 
-# Tests want their answers now: nobody waits for more members, and internal topics stay small.
+# Tests should not wait: groups do not wait for more members, and internal topics are small.
 DEFAULTS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
@@ -39,7 +39,7 @@ class Broker:
     """A broker for tests: start it with `with`, reach it at `bootstrap_servers`.
 
     `config` takes the keys of server.properties. `data` keeps the data in a directory of yours, so that a second broker
-    can be started on it; without it everything goes when the broker stops.
+    can be started on it; without it the data is removed when the broker stops.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Broker:
         self._config = dict(config or {})
         self._data = None if data is None else Path(data)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._reserved = ReservedPorts(0 if port else 1)  # the same one after a restart
+        self._reserved = ReservedPorts(0 if port else 1)  # the same after a restart
         self._port = port or self._reserved.numbers[0]
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,7 +145,7 @@ class Broker:
         assert self._data is not None, "the broker is not running"
         return self._data
 
-    # Short cuts for arranging and checking, without a client
+    # Preparing and checking without a client
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         broker = self._running().broker

@@ -79,7 +79,7 @@ class Cluster:
         few = str(min(3, brokers))
         self._config = {
             **DEFAULTS,
-            # Sessions may be short in tests; an ensemble that is elected anew takes its time nevertheless.
+            # Tests may use short sessions, but an ensemble still needs its time to elect a leader.
             "zookeeper.connection.timeout.ms": "60000",
             "offsets.topic.replication.factor": few,
             "transaction.state.log.replication.factor": few,
@@ -179,7 +179,7 @@ class Cluster:
         return self.data / f"broker-{broker_id}"
 
     def log(self, broker_id: int) -> Path:
-        """What the broker says, of all its lives."""
+        """The file with the broker's output, from before and after restarts."""
         return self.data / f"broker-{broker_id}.log"
 
     def pid(self, broker_id: int) -> int:
@@ -191,12 +191,12 @@ class Cluster:
     # Faults
 
     def kill(self, broker_id: int) -> None:
-        """SIGKILL: nothing is flushed, nothing is said."""
+        """SIGKILL: nothing is flushed, and nobody is notified."""
         self._processes[broker_id].kill()
         self._processes[broker_id].wait()
 
     def stop(self, broker_id: int, seconds: float = _DEADLINE) -> int:
-        """SIGTERM: it hands over what it leads, and goes. Returns its exit code."""
+        """SIGTERM: the broker hands over its leaderships and ends. Returns its exit code."""
         self._processes[broker_id].send_signal(signal.SIGTERM)
         return self._processes[broker_id].wait(timeout=seconds)
 
@@ -207,7 +207,7 @@ class Cluster:
         self._processes[broker_id].send_signal(signal.SIGCONT)
 
     def restart(self, broker_id: int) -> None:
-        """Start a broker again, after `kill` or `stop`, and wait until the others know of it."""
+        """Start a broker again, after `kill` or `stop`, and wait until the others know it."""
         if self._processes[broker_id].poll() is None:
             self.stop(broker_id)
         self._launch(broker_id)
@@ -223,10 +223,10 @@ class Cluster:
     ) -> None:
         """Let nothing pass between these brokers and others (all other brokers, if none are named), until `heal`.
 
-        `others` may be ZOOKEEPER. With `one_way` only what the first say to the others is lost. With `refuse`
-        connections are broken and refused, as if nobody were there. Clients still reach everybody.
+        `others` may be ZOOKEEPER. With `one_way` only what the first send to the others is lost. With `refuse`
+        connections are broken and refused, as if no process were there. Clients still reach every broker.
         """
-        network = self._faulty(self._network)
+        network = self._with_faults(self._network)
         cut_off = {brokers} if isinstance(brokers, int) else set(brokers)
         rest: set[int | str]
         if others is None:
@@ -240,49 +240,49 @@ class Cluster:
                     network.cut(other, one, refuse=refuse)
 
     def heal(self) -> None:
-        """All cuts are mended."""
-        self._faulty(self._network).heal()
+        """Undo all cuts."""
+        self._with_faults(self._network).heal()
 
     def skew(self, broker_id: int, seconds: float) -> None:
-        """The wall clock of a broker is ahead by so much, at once and after a restart; 0 sets it right."""
-        self._faulty(self._tampering.get(broker_id)).skew = seconds
+        """Put the wall clock of a broker ahead, at once and after a restart; 0 corrects it."""
+        self._with_faults(self._tampering.get(broker_id)).skew = seconds
 
     def fill_disk(self, broker_id: int) -> None:
-        """The disk of a broker takes no more bytes, until `free_disk`."""
-        self._faulty(self._tampering.get(broker_id)).disk_full = True
+        """Let the disk of a broker be full, until `free_disk`."""
+        self._with_faults(self._tampering.get(broker_id)).disk_full = True
 
     def free_disk(self, broker_id: int) -> None:
-        self._faulty(self._tampering.get(broker_id)).disk_full = False
+        self._with_faults(self._tampering.get(broker_id)).disk_full = False
 
     def fail_disk(self, broker_id: int, directory: str | Path | None = None) -> None:
-        """Nothing can be read from a log directory of a broker or written to it, until `repair_disk`.
+        """Let every read and write in a log directory of a broker fail, until `repair_disk`.
 
-        It is the first one, unless another one of its `log.dirs` is named.
+        It is the first of its `log.dirs`, unless another one is given.
         """
-        tampering = self._faulty(self._tampering.get(broker_id))
+        tampering = self._with_faults(self._tampering.get(broker_id))
         path = self.directory(broker_id) if directory is None else directory
         tampering.failing = (*tampering.failing, str(path))
 
     def repair_disk(self, broker_id: int) -> None:
-        """All directories of a broker work again. It uses them when it is started the next time."""
-        self._faulty(self._tampering.get(broker_id)).failing = ()
+        """Let all directories of a broker work again. The broker uses them after its next start."""
+        self._with_faults(self._tampering.get(broker_id)).failing = ()
 
-    def _faulty(self, means: T | None) -> T:
-        if means is None:
+    def _with_faults(self, injector: T | None) -> T:
+        if injector is None:
             raise RuntimeError("this needs a running cluster that was made with Cluster(faults=True)")
-        return means
+        return injector
 
-    # Looking
+    # Observing
 
     def metadata(self, topics: Iterable[str] | None = None, *, broker: int | None = None) -> MetadataResponse:
-        """What a broker, or the first that answers, tells of the cluster."""
+        """The cluster's metadata from one broker, or from the first that answers."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         return self.ask(
             MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse, broker=broker
         )
 
     def ask(self, request: Request, answer: type[R], *, broker: int | None = None) -> R:
-        """One request on a connection of its own."""
+        """Send one request on a connection of its own, to one broker or to the first that answers."""
         failure: ClientError | None = None
         for broker_id in self.running() if broker is None else [broker]:
             settings = Settings(client_id="ottla-testing", request_timeout=60.0)
@@ -314,7 +314,7 @@ class Cluster:
     def controller(self) -> int:
         return self.metadata([]).controller_id
 
-    # Arranging and waiting
+    # Preparing and waiting
 
     def create_topic(
         self,
@@ -349,7 +349,7 @@ class Cluster:
         return len(described) == partitions
 
     def wait_for_brokers(self, brokers: Collection[int]) -> None:
-        """Until each running broker knows all of these."""
+        """Wait until each running broker knows all of these."""
 
         def known() -> bool:
             for broker_id in brokers:
@@ -367,7 +367,7 @@ class Cluster:
     def wait_for_isr(
         self, topic: str, isr: Collection[int], partition: int = 0, seconds: float = _DEADLINE
     ) -> None:
-        """Until these brokers, and no others, are in sync."""
+        """Wait until these brokers, and no others, are in sync."""
 
         def reached() -> bool:
             view = self.partition(topic, partition)
@@ -395,5 +395,5 @@ class Cluster:
                 if condition():
                     return
             if time.monotonic() > deadline:
-                raise TimeoutError(f"after {seconds:g} seconds it is still not so that {what}")
+                raise TimeoutError(f"after {seconds:g} seconds it is not yet true that {what}")
             time.sleep(0.02)

@@ -1,9 +1,9 @@
-"""A network that can be cut: TCP relays on this machine, one for each pair of who asks and who is asked.
+"""A network that can be cut: TCP relays on this machine, one for each pair of a caller and a called process.
 
-A relay moves bytes, and listens for as long as somebody listens behind it: a process that dies is noticed through it as
-it is without it. While it is cut it moves nothing and hangs up on nobody. New connections are taken and left without an
-answer, whatever happens to the process behind. As with real cables, no stream has a hole in it afterwards: what was
-under way arrives when the network is whole again, if somebody still waits for it.
+A relay forwards bytes, and listens only while the process behind it does, so that callers notice a process that dies as
+they would without the relay. While it is cut it forwards nothing and closes no connection. New connections are accepted
+and get no answer, whatever happens to the process behind. As with real cables, no stream has a gap afterwards: what was
+under way arrives when the cut is undone, if the connection is still open.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOOK_AGAIN_SECONDS = 0.03
 
 
 class Way(NamedTuple):
-    """What one says to another. A connection has two of them."""
+    """One direction between two processes. A connection has two of them."""
 
     source: Hashable
     target: Hashable
@@ -48,7 +48,7 @@ class Network:
         self._thread.start()
 
     def link(self, source: Hashable, target: Hashable, host: str, port: int) -> int:
-        """A port that leads `source` to `target`, which listens at that address or will."""
+        """A port at which `source` reaches `target`, which listens at that address now or later."""
         return self._run(self._link(Way(source, target), host, port))
 
     async def _link(self, way: Way, host: str, port: int) -> int:
@@ -58,7 +58,7 @@ class Network:
         return relay.port
 
     def cut(self, source: Hashable, target: Hashable, *, refuse: bool = False) -> None:
-        """Drop what one says to the other. With `refuse` connections between them break, and no new ones are taken."""
+        """Hold back what one sends to the other. With `refuse` break their connections and accept no new ones."""
         self._run(self._cut(Way(source, target), self.refused if refuse else self.dropped))
 
     async def _cut(self, way: Way, ways: set[Way]) -> None:
@@ -91,16 +91,16 @@ class Network:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # what was broken off is taken down by the loop
+        await asyncio.sleep(0.01)  # the loop closes what was aborted
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
 class _Relay:
-    """The way from one process to another.
+    """The relay from one process to another.
 
-    Invariant: it listens unless nobody listens behind it, or it is to refuse. Owner: the network's event loop.
+    Invariant: it listens unless the process behind does not, or it has to refuse. Owner: the network's event loop.
     """
 
     def __init__(self, network: Network, way: Way, host: str, port: int) -> None:
@@ -109,7 +109,7 @@ class _Relay:
         self.target_port = port
         self._network = network
         self.connections: set[_Connection] = set()
-        self._reserved = ReservedPorts(1)  # nobody is known to be behind it yet
+        self._reserved = ReservedPorts(1)  # whether the process behind listens is not known yet
         [self.port] = self._reserved.numbers
         self._server: asyncio.Server | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -132,7 +132,7 @@ class _Relay:
         return not self._network.refused.isdisjoint((self.way, self.way.back))
 
     def changed(self) -> None:
-        """The network was cut, or is whole again."""
+        """The network was cut, or cuts were undone."""
         if self._refuses:
             self.stop_listening()
             for connection in list(self.connections):
@@ -175,7 +175,7 @@ class _Relay:
             self._server = None
 
     async def check(self) -> None:
-        """Whether somebody is still behind; if not, whoever comes is refused, until there is."""
+        """Stop listening if the process behind does not listen any more."""
         if self.is_whole and self._server is not None and not await self._somebody_listens():
             self.nobody_listens()
 
@@ -190,7 +190,7 @@ class _Relay:
         except ConnectionRefusedError:
             return False
         except (OSError, TimeoutError):
-            return True  # it is merely busy
+            return True  # it is only busy
         writer.transport.abort()
         return True
 
@@ -201,7 +201,7 @@ class _Relay:
 
 
 class _Connection:
-    """Both ends of what passes through a relay: `near` is who has called, `far` who was called."""
+    """A connection through a relay: `near` is the end of the caller, `far` that of the called process."""
 
     def __init__(self, relay: _Relay) -> None:
         self.relay = relay
@@ -221,7 +221,7 @@ class _Connection:
         self.changed()
 
     def changed(self) -> None:
-        """Read where there is somewhere to write to, and the way there is whole."""
+        """Read from an end if the other end is there and the direction is not cut."""
         relay, near, far = self.relay, self.near, self.far
         if near is None or self._over:
             return
@@ -255,7 +255,7 @@ class _Connection:
             self.far.transport.close()
 
     async def _hang_up(self) -> None:
-        """The process behind may be gone: then nobody may get through any more once it is told."""
+        """Before the caller is notified: if the process behind has died, new connections have to be refused."""
         await self.relay.check()
         assert self.near is not None
         self.near.transport.close()
@@ -275,7 +275,7 @@ class _End(asyncio.Protocol):
         self._is_full = False
         self._reads = True
         self._other: _End | None = None
-        self._held = bytearray()  # what has come in spite of a pause
+        self._held = bytearray()  # what arrived in spite of a pause
 
     def pass_on(self, other: _End | None, allowed: bool) -> None:
         """Read for the other end, if that is allowed and it can take more."""

@@ -8,14 +8,14 @@ import sys
 import weakref
 from collections.abc import Iterable
 
-# Only there can somebody listen at a port that another one holds without listening.
+# Only on Linux can a process listen at a port that another one holds without listening.
 _CAN_HOLD = sys.platform == "linux"
 
 
 class ReservedPorts:
-    """Free ports that nobody gets by chance while this object is there, neither to listen nor for a connection.
+    """Free ports that the system gives to nobody else while this object exists.
 
-    Whoever asks for one of them by its number gets it.
+    A process that asks for one of them by its number gets it.
     """
 
     def __init__(self, count: int) -> None:
@@ -29,7 +29,7 @@ class ReservedPorts:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, each another one."""
+    """Different ports that are free now."""
     return ReservedPorts(count).numbers
 
 

@@ -1,5 +1,5 @@
 """`python -m ottla.testing.tampered_broker FILE start …`: the command line of Ottla, with a clock and a disk that the
-testing kit can put wrong through that file.
+testing kit can disturb through that file.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _ASKED_OF_FILES = (
 
 
 def shift_clock(tampering: Tampering) -> None:
-    """The wall clock is off. Nobody can set the monotonic one."""
+    """Shift the wall clock. The monotonic clock stays right, as on a real machine."""
     seconds, nanoseconds = time.time, time.time_ns
     time.time = lambda: seconds() + tampering.skew
     time.time_ns = lambda: nanoseconds() + int(tampering.skew * 1e9)
 
 
 def limit_disk(tampering: Tampering) -> None:
-    """No file takes any more bytes while the disk is full; sockets and pipes do."""
+    """While the disk is full, writes to files fail; those to sockets and pipes do not."""
     write, pwrite = os.write, os.pwrite
 
     def check(fd: int) -> None:
@@ -49,7 +49,7 @@ def limit_disk(tampering: Tampering) -> None:
 
 
 def break_disk(tampering: Tampering) -> None:
-    """Whatever is asked of the files of a directory that fails ends in an I/O error."""
+    """Let every operation on the files of a failing directory end in an I/O error."""
 
     def check(file: Any) -> None:
         failing = tampering.failing

@@ -1,7 +1,7 @@
-"""What the testing kit can do to a broker's process while it runs: its clock is wrong, its disk is full or fails.
+"""What the testing kit can do to a broker's process while it runs: set its clock wrong, fill or break its disk.
 
-Both sides share a small file in memory. The broker's side, `tampered_broker`, puts itself between the broker and the
-system before the broker is loaded.
+Both sides map a small file into memory. The broker's side, `tampered_broker`, replaces functions of `os` and `time`
+before the broker is loaded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _STATE = Struct("=d?4096s")
 
 
 class Tampering:
-    """What is wrong with one broker. The file outlives it: what is wrong stays so after a restart."""
+    """The faults of one broker. The file outlives the process, so that they last through a restart."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:

@@ -16,7 +16,7 @@ from ottla.testing.network import Network
 from ottla.testing.ports import ReservedPorts
 
 _HOST = "127.0.0.1"
-# Ticks are the ensemble's sense of time: short ones let tests see sessions end soon.
+# Sessions end with a tick: with short ticks tests see them end soon.
 _SETTINGS = {"tickTime": "500", "minSessionTimeout": "500", "forceSync": "no"}
 
 
@@ -51,8 +51,8 @@ class ZooKeeper:
         if self._network is None:
             return f"{_HOST}:{own[0]}:{own[1]}"
         if caller == called:
-            # Who votes says where it listens, and is called back there. With this address the others go by their own
-            # zoo.cfg instead, which names a relay.
+            # A server that votes announces its address, and the others call it back there. For this address they look
+            # into their own zoo.cfg instead, which names a relay.
             return f"0.0.0.0:{own[0]}:{own[1]}"
         peer, election = (self._network.link(caller, called, _HOST, port) for port in own)
         return f"{_HOST}:{peer}:{election}"
@@ -103,7 +103,7 @@ class ZooKeeper:
     def cut(self, servers: int | Collection[int], others: int | Collection[int] | None = None) -> None:
         """Let nothing pass between these servers and others (all others, if none are named), until `heal`.
 
-        Clients, brokers among them, still reach everybody.
+        Clients, brokers among them, still reach every server.
         """
         cut_off = {servers} if isinstance(servers, int) else set(servers)
         rest = self.servers.keys() - cut_off if others is None else others
@@ -113,7 +113,7 @@ class ZooKeeper:
                 self._relays.cut(other, one)
 
     def heal(self) -> None:
-        """All cuts between servers are mended."""
+        """Undo all cuts between servers."""
         self._relays.heal()
 
     @property
@@ -123,7 +123,7 @@ class ZooKeeper:
         return self._network
 
     def leader(self) -> int | None:
-        """The server that leads the ensemble, as far as it knows; None while nobody does."""
+        """The server that says that it leads the ensemble; None while there is none."""
         for number, server in self.servers.items():
             if "Mode: leader" in (four_letter_word(server.host, server.port, "srvr") or ""):
                 return number

@@ -32,7 +32,7 @@ def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def everybody_back(cluster: Cluster) -> Iterator[None]:
-    """Whom a test has stopped is there again for the next one."""
+    """Restart the brokers that a test has stopped, for the next test."""
     yield
     for broker_id in cluster.ports:
         if broker_id not in cluster.running():

@@ -12,6 +12,9 @@ import confluent_kafka
 
 from ottla.testing import Cluster
 
+# By default librdkafka waits up to ten seconds before it connects again to a broker that was gone several times.
+SOON_BACK = {"reconnect.backoff.max.ms": 500}
+
 
 class Load:
     """Sends numbered records with acks=all from a thread of its own, in order, until it is stopped."""
@@ -32,6 +35,7 @@ class Load:
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 0,
+                **SOON_BACK,
                 **settings,
             }
         )
@@ -118,6 +122,7 @@ _MOVING = (
     confluent_kafka.KafkaError.LEADER_NOT_AVAILABLE,
     confluent_kafka.KafkaError.OFFSET_NOT_AVAILABLE,
     confluent_kafka.KafkaError._TIMED_OUT,
+    confluent_kafka.KafkaError._UNKNOWN_PARTITION,  # a broker that has just started does not know the topic yet
     confluent_kafka.KafkaError.KAFKA_STORAGE_ERROR,
 )
 

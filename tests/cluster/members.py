@@ -28,7 +28,7 @@ class Held:
 
 
 class FakeReplicas:
-    """Notes what it is told; the logs are others' business."""
+    """Records what is applied to it, and has no logs."""
 
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id

@@ -37,8 +37,8 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
+def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    with Broker(config=getattr(request, "param", None)) as running:
         running.create_topic("t")
         yield running
 
@@ -235,10 +235,11 @@ def test_a_producer_that_wants_no_answer_is_throttled_as_well(client):
     assert time.monotonic() - started > 0.3
 
 
+@pytest.mark.parametrize("broker", [{"quota.window.num": "3"}], indirect=True, ids=["three windows"])
 def test_a_consumer_over_its_quota_gets_nothing_and_then_everything(broker, client):
     for _ in range(12):
         broker.produce("t", b"x" * 10_000)
-    alter(client, {"client-id": None}, {"consumer_byte_rate": 10_000})
+    alter(client, {"client-id": None}, {"consumer_byte_rate": 30_000})
     offset = 0
     waits = []
     while offset < 12:

@@ -121,9 +121,9 @@ def test_a_leader_that_is_cut_off_from_everything_acknowledges_nothing(cluster: 
             lambda: view_of(cluster, "island", other)[0] not in (leader, -1), "another one leads"
         )
         load.wait_for(100)
-        told = len(producer.errors)
-        cluster.wait_until(lambda: len(producer.errors) > told + 5, "it still answers")
-        assert ErrorCode.NONE not in producer.errors[told:]
+        before = len(producer.errors)
+        cluster.wait_until(lambda: len(producer.errors) > before + 5, "it still answers")
+        assert ErrorCode.NONE not in producer.errors[before:]
         cluster.heal()
         cluster.wait_until(lambda: view_of(cluster, "island", other)[1] == {0, 1, 2}, "it is in sync again")
     report("Leader cut off from brokers and ZooKeeper", load, since)
@@ -224,7 +224,7 @@ def test_who_only_seems_to_be_gone_does_no_harm_and_comes_back(cluster: Cluster)
         load.wait_for(100)
         since = time.monotonic()
         cluster.cut(cluster.leader("rumour"), refuse=True)
-        time.sleep(4)  # until everybody has told everybody else's end
+        time.sleep(4)  # until every broker has reported the others as gone
         cluster.heal()
         load.wait_for(100)
         for each in range(3):

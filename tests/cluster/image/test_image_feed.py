@@ -1,4 +1,4 @@
-"""The image follows the store: what is told, what is missed and read again, and what the replicas hear of it."""
+"""The image follows the store: what is notified, what is missed and read again, and what reaches the replicas."""
 
 from __future__ import annotations
 

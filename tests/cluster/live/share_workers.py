@@ -11,6 +11,7 @@ from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ottla.testing import Cluster
+from tests.cluster.load import SOON_BACK
 
 
 class Delivery(NamedTuple):
@@ -32,6 +33,7 @@ def share_consumer(cluster: Cluster, topic: str, group: str, *, explicit: bool) 
         {
             "bootstrap.servers": cluster.bootstrap_servers,
             "log_level": 2,
+            **SOON_BACK,
             "group.id": group,
             "share.acknowledgement.mode": "explicit" if explicit else "implicit",
         }

@@ -26,7 +26,7 @@ FORGOTTEN_SECONDS = 11
 def test_the_next_leader_takes_over_within_the_goal(cluster: Cluster) -> None:
     cluster.create_topic("failing-over")
     gaps: dict[str, list[float]] = {kind: [] for kind in GOALS}
-    with Load(cluster.bootstrap_servers, "failing-over") as load:
+    with Load(cluster.bootstrap_servers, "failing-over", **{"reconnect.backoff.max.ms": 10_000}) as load:
         load.wait_for(300)
         for _ in range(TIMES):
             for kind, found in gaps.items():

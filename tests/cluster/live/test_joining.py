@@ -1,4 +1,4 @@
-"""Joining a cluster: who may, who may not, and what it is told then."""
+"""Joining a cluster: which brokers may, which may not, and what the refusal says."""
 
 from __future__ import annotations
 

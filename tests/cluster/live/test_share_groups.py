@@ -99,7 +99,7 @@ def test_every_record_comes_and_none_that_was_accepted_comes_again(
                 cluster.wait_for_isr(topic, cluster.ports, each, 60)
         jobs.stop()
         cluster.wait_until(lambda: jobs.written <= workers.delivered(), "every record has come", 60)
-        # A broker may have been killed when a record was accepted and the member not told: no lag tells of those too.
+        # A broker may have died before it could confirm an accepted record to the member: the lag shows those, too.
         cluster.wait_until(lambda: set(lags(cluster, topic)) == {0}, "every record is done", 60)
         last = jobs.write_more(5 * PARTITIONS)
         cluster.wait_until(lambda: last <= set(workers.accepted), "the last ones are accepted", 60)

@@ -113,7 +113,7 @@ def test_a_broker_that_is_gone_is_replaced_and_gives_up_its_logs_when_it_returns
 
 
 def committed(consumer: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
-    """librdkafka finds its new coordinator only after it has been told that the old one is none."""
+    """librdkafka finds its new coordinator only after the old one has answered that it is not the coordinator."""
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Replicas that move under load no faster than they may, and stop half-way when they are told to."""
+"""Replicas that move under load no faster than they may, and stop half-way when the move is cancelled."""
 
 from __future__ import annotations
 

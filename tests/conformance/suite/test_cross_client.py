@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .capabilities import CODECS
-from .cases import case
-from .client import Client
-from .clients import CLIENTS
-from .records import Record
+from ..capabilities import CODECS
+from ..cases import case
+from ..client import Client
+from ..clients import CLIENTS
+from ..records import Record
 
 NAMES = [client.name for client in CLIENTS]
 

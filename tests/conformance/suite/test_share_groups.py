@@ -14,13 +14,13 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 
-from .cases import case
-from .client import AgentClient
-from .group_members import wait_for_all
-from .records import ClientError, Record
-from .settings import broker_config, configure_group
-from .share import ShareConsumer
-from .waiting import wait_for
+from ..cases import case
+from ..client import AgentClient
+from ..group_members import wait_for_all
+from ..records import ClientError, Record
+from ..settings import broker_config, configure_group
+from ..share import ShareConsumer
+from ..waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,8 +8,8 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 
-from .cases import case
-from .wire import Wire
+from ..cases import case
+from ..wire import Wire
 
 PRODUCE, FETCH, METADATA, API_VERSIONS, CREATE_TOPICS = 0, 1, 3, 18, 19
 

@@ -8,12 +8,12 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 
-from .cases import case
-from .client import AgentClient, Client
-from .records import ClientError, Record
+from ..cases import case
+from ..client import AgentClient, Client
+from ..records import ClientError, Record
+from ..topics import MakeTopic
+from ..waiting import wait_for
 from .test_produce_consume import numbered
-from .topics import MakeTopic
-from .waiting import wait_for
 
 
 @case("Consume from a given offset")

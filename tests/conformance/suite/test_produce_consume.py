@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from .capabilities import CODECS
-from .cases import case
-from .client import Client
-from .records import Record
-from .topics import MakeTopic
+from ..capabilities import CODECS
+from ..cases import case
+from ..client import Client
+from ..records import Record
+from ..topics import MakeTopic
 
 # Below message.max.bytes (1048588) by what a batch with one record adds, and a little more.
 LARGEST_VALUE = 1_048_588 - 61 - 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .matrix import BEGIN, END, FAILED, NO_CLIENT, PASSED, SECTIONS, Matrix, write_between_markers
+from ..matrix import BEGIN, END, FAILED, NO_CLIENT, PASSED, SECTIONS, Matrix, write_between_markers
 
 
 def test_a_cell_says_passed_failed_lacking_or_nothing() -> None:

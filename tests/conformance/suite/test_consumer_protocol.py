@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from .capabilities import BROKER_ASSIGNORS
-from .cases import case
-from .client import AgentClient, Client
-from .group_members import PARTITIONS, spread, values, wait_for_all, wait_for_records, wait_for_shares
-from .member import Member
-from .records import Record
-from .settings import broker_config
-from .topics import MakeTopic
+from ..capabilities import BROKER_ASSIGNORS
+from ..cases import case
+from ..client import AgentClient, Client
+from ..group_members import PARTITIONS, spread, values, wait_for_all, wait_for_records, wait_for_shares
+from ..member import Member
+from ..records import Record
+from ..settings import broker_config
+from ..topics import MakeTopic
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -10,12 +10,12 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 
-from .cases import case
-from .client import AgentClient, Client
-from .records import ClientError
+from ..cases import case
+from ..client import AgentClient, Client
+from ..records import ClientError
+from ..topics import MakeTopic, is_served
+from ..waiting import wait_for
 from .test_produce_consume import numbered
-from .topics import MakeTopic, is_served
-from .waiting import wait_for
 
 
 def create_topic(client: Client, name: str, **options: Any) -> None:

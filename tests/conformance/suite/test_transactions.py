@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from .cases import case
-from .client import AgentClient
-from .records import ClientError
+from ..cases import case
+from ..client import AgentClient
+from ..records import ClientError
 
 
 class TransactionalProducer:

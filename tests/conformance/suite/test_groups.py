@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from .capabilities import ASSIGNORS
-from .cases import case
-from .client import AgentClient, Client
-from .group_members import PARTITIONS, spread, values, wait_for_all, wait_for_records, wait_for_shares
-from .records import Record
-from .settings import broker_config
-from .topics import MakeTopic
+from ..capabilities import ASSIGNORS
+from ..cases import case
+from ..client import AgentClient, Client
+from ..group_members import PARTITIONS, spread, values, wait_for_all, wait_for_records, wait_for_shares
+from ..records import Record
+from ..settings import broker_config
+from ..topics import MakeTopic
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -6,12 +6,12 @@ import pytest
 
 from ottla.protocol.errors import ErrorCode
 
-from .cases import case
-from .client import AgentClient, Client
-from .records import ClientError, Record
+from ..cases import case
+from ..client import AgentClient, Client
+from ..records import ClientError, Record
+from ..topics import MakeTopic
+from ..waiting import wait_for
 from .test_produce_consume import LARGEST_VALUE, fields, numbered
-from .topics import MakeTopic
-from .waiting import wait_for
 
 
 @case("A message above the topic's limit is refused")
