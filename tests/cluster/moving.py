@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from ottla.protocol.messages.topics import (
 )
 from ottla.testing import Cluster
 from tests.cluster.load import end_offset
+from tests.installed import kafka_tool
 
 RECORD = b"r" * 1000
 
@@ -125,7 +125,7 @@ def end_offsets(cluster: Cluster, topic: str, partitions: int) -> list[int]:
 
 
 def run_tool(cluster: Cluster, file: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
+    command = [kafka_tool("reassign-partitions")]
     command += ["--bootstrap-server", cluster.bootstrap_servers, "--reassignment-json-file", str(file), *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from confluent_kafka.admin import ResourceType
 from bench.apache_kafka import PRODUCER_PERFORMANCE, ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
 from tests.cluster.belongings import CODECS, RECORDS, Belongings, delivered, quiet
 from tests.cluster.house import House
+from tests.installed import kafka_tool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
 
@@ -215,7 +215,7 @@ def test_what_kafka_began_is_finished(house: House, tmp_path: Path) -> None:
 
 
 def reassign(house: House, wanted: Path, *options: str) -> str:
-    tool = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
+    tool = [kafka_tool("reassign-partitions")]
     command = [*tool, "--bootstrap-server", house.bootstrap_servers, "--reassignment-json-file", str(wanted)]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
