@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import from_code
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 _COMMANDS = {
     "cluster-id": "the id of the cluster",
@@ -19,11 +17,8 @@ _COMMANDS = {
 }
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
     args = _parser().parse_args(argv)
     if args.command is None:
         raise tool.UsageError(f"Say what to do: {', '.join(_COMMANDS)}.")
@@ -68,8 +63,6 @@ def _parser() -> tool.Parser:
 
 
 def _unregister(client: Client, broker: int) -> None:
-    from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
-
     connection = client.brokers.controller()
     if UnregisterBrokerRequest.api_key not in connection.versions:
         print("The target cluster does not support the broker unregistration API.")
@@ -94,7 +87,3 @@ def _list_endpoints(client: Client) -> None:
 class _Sub(tool.Parser):
     def __init__(self, **options: str) -> None:
         super().__init__(options["prog"], "")
-
-
-if __name__ == "__main__":
-    main()

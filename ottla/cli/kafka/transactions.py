@@ -6,23 +6,25 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import BrokerUnreachable, JobError
+from ottla.cli.jobs.offsets import Partition
+from ottla.cli.jobs.transactions import (
+    abort_transaction,
+    describe_producers,
+    describe_transaction,
+    find_hanging,
+    force_terminate,
+    list_transactions,
+)
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.jobs.offsets import Partition
 
 _MINUTE_MS = 60_000
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
     parser = tool.Parser(
         "kafka-transactions", "Show transactions and their producers, and end those that hang."
     )
@@ -101,8 +103,6 @@ def _failing_to(action: str) -> Iterator[None]:
 
 
 def _list(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import list_transactions
-
     with _failing_to("list transactions"):
         found = list_transactions(
             client, duration_ms=args.duration_filter, pattern=args.transactional_id_pattern
@@ -114,8 +114,6 @@ def _list(client: Client, args: argparse.Namespace) -> None:
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import describe_transaction
-
     name = args.transactional_id
     with _failing_to(f"describe transaction state of transactional-id `{name}`"):
         found = describe_transaction(client, name)
@@ -134,8 +132,6 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
 
 
 def _describe_producers(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import describe_producers
-
     partition = (args.topic, args.partition)
     where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
     with _failing_to(f"describe producers for partition {args.topic}-{args.partition} on {where}"):
@@ -149,8 +145,6 @@ def _describe_producers(client: Client, args: argparse.Namespace) -> None:
 
 
 def _abort(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import abort_transaction, describe_producers
-
     partition = (args.topic, args.partition)
     name = f"{args.topic}-{args.partition}"
     producer, epoch, coordinator = args.producer_id, args.producer_epoch, args.coordinator_epoch
@@ -174,8 +168,6 @@ def _abort(client: Client, args: argparse.Namespace) -> None:
 
 
 def _find_hanging(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import find_hanging
-
     found = find_hanging(
         client,
         _partitions(client, args),
@@ -207,8 +199,6 @@ def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
 
 
 def _force_terminate(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.jobs.transactions import force_terminate
-
     with _failing_to(f"force terminate transactionalId `{args.transactional_id}`"):
         force_terminate(client, args.transactional_id)
 
@@ -230,7 +220,3 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for row in cells:
         line = "".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True))
         print(line)
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from ottla.cli.errors import JobError
+from ottla.cli.jobs.topics import delete_records, describe_topics
 from ottla.cli.kafka import tool
 
 _OUT_OF_RANGE = (
@@ -18,30 +19,21 @@ _UNKNOWN = (
 )
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError(
-            "This tool helps to delete records of the given partitions down to the specified offset."
-        )
-    parser = tool.Parser("kafka-delete-records", "Delete the records of partitions before an offset.")
-    parser.add_servers()
-    parser.add_command_config()
-    parser.add_argument(
-        "--offset-json-file",
-        type=Path,
-        metavar="FILE",
-        help='{"partitions": [{"topic": "foo", "partition": 1, "offset": 7}], "version": 1}; offset -1 is the end',
-    )
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
+    parser = tool.Parser(
+        "kafka-delete-records", "Delete the records of partitions before an offset.", """
+        --bootstrap-server, --broker-list
+        --command-config
+        --offset-json-file FILE  {"partitions": [{"topic": "foo", "partition": 1, "offset": 7}], "version": 1}; \
+offset -1 is the end
+        """,
+        without_any="This tool helps to delete records of the given partitions down to the specified offset.",
+    )  # fmt: skip
     args = parser.options(argv)
     tool.required(args, "bootstrap-server", "offset-json-file")
     wanted = _read(args.offset_json_file)
     client = tool.connect(args)
-    from ottla.cli.jobs.topics import delete_records, describe_topics
-
     print("Executing records delete operation")
     topics = describe_topics(client, [topic for topic, _ in wanted], skip_missing=True)
     known = {(topic.name, each.partition) for topic in topics for each in topic.partitions}
@@ -88,7 +80,3 @@ def _read(path: Path) -> dict[tuple[str, int], int]:
     if twice:
         raise JobError(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
     return wanted
-
-
-if __name__ == "__main__":
-    main()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.reassign import clear_broker_throttles, clear_topic_throttles, move_replicas
-from ottla.cli.kafka.partitions.reassignment_json import named
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.jobs.reassign import Replica, ReplicaPlace
-    from ottla.cli.kafka.partitions.reassignment_json import Wanted
+from ottla.cli.jobs.reassign import (
+    Replica,
+    ReplicaPlace,
+    clear_broker_throttles,
+    clear_topic_throttles,
+    move_replicas,
+)
+from ottla.cli.kafka.partitions.reassignment_json import Wanted, named
 
 TIMEOUT_MS = 10_000
 

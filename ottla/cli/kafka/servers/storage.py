@@ -13,13 +13,11 @@ from pathlib import Path
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.settings import release_features
+from ottla.cli.properties import parse_properties
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-storage", "Log directories, which need no formatting here, and random ids.")
     commands = parser.add_commands()
     command = commands.add_parser("info", help="which log directories there are")
@@ -69,12 +67,6 @@ def random_id() -> str:
 
 
 def _log_directories(file: Path) -> list[Path]:
-    from ottla.cli.properties import parse_properties
-
     settings = parse_properties(tool.read_text(file))
     named = settings.get("log.dirs") or settings.get("log.dir") or "/tmp/kafka-logs"
     return [Path(name.strip()) for name in named.split(",") if name.strip()]
-
-
-if __name__ == "__main__":
-    main()

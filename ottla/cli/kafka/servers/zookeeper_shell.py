@@ -28,11 +28,8 @@ class _Words(argparse.ArgumentParser):
         raise _Refused(f"{self.format_usage().removeprefix('usage: ').strip()}\n{message}")
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
     parser = tool.Parser("zookeeper-shell", "Look into a ZooKeeper, by one command or one after another.")
     parser.add_argument("server", metavar="HOST:PORT[,…][/CHROOT]", help="the ensemble")
     parser.add_argument(
@@ -230,7 +227,3 @@ def _print_stat(stat: Any) -> None:
 
 def _moment(milliseconds: int) -> str:
     return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(milliseconds / 1000))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
+from ottla.cli.jobs.features import (
+    METADATA_VERSION,
+    describe_features,
+    level_name,
+    levels_of_release,
+    metadata_level,
+    update_features,
+)
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.settings import release_features
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.wire import Connection
+from ottla.cli.wire import Connection
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
     args = _parser().parse_args(argv)
     if args.command is None:
         raise tool.UsageError("Say what to do. See kafka-features --help.")
@@ -75,8 +78,6 @@ def _controller(client: Client, args: argparse.Namespace) -> Connection:
 
 
 def _describe(connection: Connection) -> int:
-    from ottla.cli.jobs.features import describe_features, level_name
-
     features, epoch = describe_features(connection)
     for each in features:
         lowest, highest, level = (
@@ -91,8 +92,6 @@ def _describe(connection: Connection) -> int:
 
 def _levels(args: argparse.Namespace) -> dict[str, int]:
     """What is asked for, with Kafka's checks of it."""
-    from ottla.cli.jobs.features import METADATA_VERSION, levels_of_release, metadata_level
-
     if args.command == "disable":
         named = [(name, 0) for name in args.feature]
     else:
@@ -122,8 +121,6 @@ def _levels(args: argparse.Namespace) -> dict[str, int]:
 
 
 def _update(connection: Connection, levels: dict[str, int], args: argparse.Namespace) -> int:
-    from ottla.cli.jobs.features import update_features
-
     action = args.command
     kind = _UPGRADE
     if action != "upgrade":
@@ -141,7 +138,3 @@ def _update(connection: Connection, levels: dict[str, int], args: argparse.Names
     if failed:
         raise JobError(f"{failed} out of {len(levels)} operation(s) failed.")
     return 0
-
-
-if __name__ == "__main__":
-    main()

@@ -6,6 +6,8 @@ import argparse
 from typing import Any
 
 from ottla.cli.errors import JobError
+from ottla.cli.jobs import features
+from ottla.cli.jobs.features import METADATA_VERSION, level_name
 
 
 def add_commands(commands: Any) -> None:
@@ -16,8 +18,6 @@ def add_commands(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ottla.cli.jobs import features
-
     if args.command == "version-mapping":
         release = args.release_version or features.LATEST
         for name, level in features.levels_of_release(release).items():
@@ -33,8 +33,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _named(feature: str, level: int) -> str:
-    from ottla.cli.jobs.features import METADATA_VERSION, level_name
-
     more = f" ({level_name(feature, level)})" if feature == METADATA_VERSION else ""
     return f"{feature}={level}{more}"
 
