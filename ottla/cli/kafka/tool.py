@@ -49,7 +49,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     "float": float,
     "str": str,
 }
-_MANY: dict[str, dict[str, Any]] = {
+_MARKS: dict[str, dict[str, Any]] = {
     "*": {"action": "append", "default": []},
     "+": {"action": "extend", "nargs": "+", "default": []},
     "?": {"nargs": "?", "const": ""},
@@ -73,6 +73,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=_version(), help="show the version")
         self.add_options(options)
         self._without_any = without_any
+        self._commands: argparse._SubParsersAction[_Command] | None = None
 
     def add_options(self, text: str, group: str = "") -> None:
         """Add options, one a line: names, metavar and, behind two blanks, the help; further lines go on with it.
@@ -108,50 +109,19 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(f"Option {found[1]} requires an argument")
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
-    # -- options that many tools have ------------------------------------------------------------------
+    def add_command(self, name: str, help_text: str, options: str = "") -> Parser:
+        """Of a tool that takes a word for what to do: `args.command`."""
+        if self._commands is None:
+            self._commands = self.add_subparsers(dest="command", parser_class=_Command, metavar="COMMAND")
+        command = self._commands.add_parser(name, help=help_text)
+        command.add_options(options)
+        return command
 
-    def add_servers(self, *, broker_list: bool = True, zookeeper: bool = False) -> None:
-        """--broker-list is the older word for them, except where it is a list of broker ids."""
-        names = ("--bootstrap-server", "--broker-list") if broker_list else ("--bootstrap-server",)
-        self.add_argument(
-            *names,
-            dest="bootstrap_server",
-            metavar="HOST:PORT[,…]",
-            help="the brokers to connect to first",
-        )
-        if zookeeper:
-            self.add_argument(
-                "--zookeeper",
-                metavar="HOST:PORT[,…][/CHROOT]",
-                help="find the brokers there, as older tools do",
-            )
-
-    def add_controllers(self) -> None:
-        self.add_argument(
-            "--bootstrap-controller",
-            metavar="HOST:PORT[,…]",
-            help="the controllers to connect to; Ottla's are its brokers",
-        )
-
-    def add_command_config(self, *names: str) -> None:
-        self.add_argument(
-            "--command-config",
-            *names,
-            dest="command_config",
-            type=Path,
-            metavar="FILE",
-            help="properties of the client: security.protocol, sasl.mechanism, …",
-        )
-
-    def add_many(self, *names: str, help: str, metavar: str) -> None:
-        self.add_argument(*names, action="append", default=[], help=help, metavar=metavar)
-
-    def add_flag(self, *names: str, help: str) -> None:
-        self.add_argument(*names, action="store_true", help=help)
-
-    def add_commands(self) -> argparse._SubParsersAction[_Command]:
-        """Tools that take a word for what to do: `args.command`."""
-        return self.add_subparsers(dest="command", parser_class=_Command, metavar="COMMAND")
+    def command(self, argv: list[str]) -> argparse.Namespace:
+        args = self.parse_args(argv)
+        if args.command is None:
+            raise UsageError(f"Say what to do. See {self.prog} --help.")
+        return args
 
 
 class _Command(Parser):
@@ -170,8 +140,8 @@ def _add_option(target: argparse._ActionsContainer, head: str, help_text: str) -
     if not metavar:
         target.add_argument(*names, action="store_true", **more)
         return
-    if metavar[-1] in _MANY:
-        more |= _MANY[metavar[-1]]
+    while metavar[-1] in _MARKS:
+        more |= _MARKS[metavar[-1]]
         metavar = metavar[:-1]
     shown, _, of_type = metavar.rpartition(":")
     if of_type in _TYPES and shown:
@@ -299,21 +269,14 @@ def entry_point(
         @functools.wraps(run)
         def command() -> NoReturn:
             said = prefix.replace("{args}", " ".join(sys.argv[1:]))
-            sys.exit(_run(run, said, (lambda: sys.stdout) if to_stdout else None))
+            sys.exit(_run(run, said, to_stdout))
 
         return command
 
     return decorate
 
 
-def main(
-    run: Callable[[list[str]], int | None], *, prefix: str = "", stream: Callable[[], IO[str]] | None = None
-) -> NoReturn:
-    """Run a tool and leave with its code. Failures begin with `prefix` and go where Kafka's tool sends them."""
-    sys.exit(_run(run, prefix, stream))
-
-
-def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[], IO[str]] | None) -> int:
+def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
@@ -322,7 +285,7 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[
         return _say(str(error), sys.stderr)
     except JobError as error:
         said = error.said or error.message
-        return _say(prefix + said, stream() if stream is not None else sys.stderr)
+        return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

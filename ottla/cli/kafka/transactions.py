@@ -24,52 +24,43 @@ _MINUTE_MS = 60_000
 
 
 @tool.entry_point()
-def main(argv: list[str]) -> int | None:
+def main(argv: list[str]) -> None:
     parser = tool.Parser(
-        "kafka-transactions", "Show transactions and their producers, and end those that hang."
+        "kafka-transactions", "Show transactions and their producers, and end those that hang.", """
+        --bootstrap-server, --broker-list
+        --command-config
+        """,
+    )  # fmt: skip
+    parser.add_command("list", "list transactions", """
+        --duration-filter MS              only those that run for longer than this
+        --transactional-id-pattern REGEX  only ids that match
+        """).set_defaults(duration_filter=-1)  # fmt: skip
+    parser.add_command("describe", "describe the state of a transactional id", "--transactional-id ID!")
+    parser.add_command("describe-producers", "describe the producers that a partition knows", """
+        --broker-id N  as this broker knows them, not the leader
+        --topic TOPIC!
+        --partition N!
+        """)  # fmt: skip
+    parser.add_command("abort", "abort a hanging transaction", """
+        --topic TOPIC!
+        --partition N!
+        --start-offset N  where the transaction begins
+        --producer-id N   whose it is, for brokers before 3.0
+        --producer-epoch N
+        --coordinator-epoch N
+        """)  # fmt: skip
+    parser.add_command("find-hanging", "find hanging transactions", """
+        --broker-id N  in the partitions of this broker
+        --max-transaction-timeout MINUTES  only those that are older
+        --topic TOPIC  in the partitions of this topic
+        --partition N
+        """).set_defaults(max_transaction_timeout=15)  # fmt: skip
+    parser.add_command(
+        "forceTerminateTransaction", "abort the open transaction of an id", "--transactionalId ID!"
     )
-    parser.add_servers()
-    parser.add_command_config()
-    commands = parser.add_commands()
-    command = commands.add_parser("list", help="list transactions")
-    command.add_argument(
-        "--duration-filter",
-        type=int,
-        default=-1,
-        metavar="MS",
-        help="only those that run for longer than this",
-    )
-    command.add_argument("--transactional-id-pattern", metavar="REGEX", help="only ids that match")
-    command = commands.add_parser("describe", help="describe the state of a transactional id")
-    command.add_argument("--transactional-id", required=True, metavar="ID")
-    command = commands.add_parser("describe-producers", help="describe the producers that a partition knows")
-    command.add_argument(
-        "--broker-id", type=int, metavar="N", help="as this broker knows them, not the leader"
-    )
-    command.add_argument("--topic", required=True)
-    command.add_argument("--partition", type=int, required=True, metavar="N")
-    command = commands.add_parser("abort", help="abort a hanging transaction")
-    command.add_argument("--topic", required=True)
-    command.add_argument("--partition", type=int, required=True, metavar="N")
-    command.add_argument("--start-offset", type=int, metavar="N", help="where the transaction begins")
-    command.add_argument("--producer-id", type=int, metavar="N", help="whose it is, for brokers before 3.0")
-    command.add_argument("--producer-epoch", type=int, metavar="N")
-    command.add_argument("--coordinator-epoch", type=int, metavar="N")
-    command = commands.add_parser("find-hanging", help="find hanging transactions")
-    command.add_argument("--broker-id", type=int, metavar="N", help="in the partitions of this broker")
-    command.add_argument(
-        "--max-transaction-timeout", type=int, default=15, metavar="MINUTES", help="only those that are older"
-    )
-    command.add_argument("--topic", help="in the partitions of this topic")
-    command.add_argument("--partition", type=int, metavar="N")
-    command = commands.add_parser("forceTerminateTransaction", help="abort the open transaction of an id")
-    command.add_argument("--transactionalId", required=True, dest="transactional_id", metavar="ID")
-    args = parser.parse_args(argv)
-    if args.command is None:
-        raise tool.UsageError("Say what to do. See kafka-transactions --help.")
+    args = parser.command(argv)
     _check(args)
     _COMMANDS[args.command](tool.connect(args), args)
-    return 0
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -105,7 +96,9 @@ def _failing_to(action: str) -> Iterator[None]:
 def _list(client: Client, args: argparse.Namespace) -> None:
     with _failing_to("list transactions"):
         found = list_transactions(
-            client, duration_ms=args.duration_filter, pattern=args.transactional_id_pattern
+            client,
+            duration_ms=args.duration_filter,
+            pattern=args.transactional_id_pattern,
         )
     _table(
         ("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
@@ -199,8 +192,8 @@ def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
 
 
 def _force_terminate(client: Client, args: argparse.Namespace) -> None:
-    with _failing_to(f"force terminate transactionalId `{args.transactional_id}`"):
-        force_terminate(client, args.transactional_id)
+    with _failing_to(f"force terminate transactionalId `{args.transactionalId}`"):
+        force_terminate(client, args.transactionalId)
 
 
 _COMMANDS: dict[str, Callable[[Client, argparse.Namespace], None]] = {

@@ -13,14 +13,14 @@ from ottla import __version__
 from ottla.cli.kafka.tool import KAFKA_VERSION
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
-LATER = "ottla.cli.kafka.later:"
-ELSEWHERE = "ottla.cli.kafka.elsewhere:"
+NOT_YET = "ottla.cli.kafka.not_yet:"
+REPLACED = "ottla.cli.kafka.replaced:"
 NAMES = sorted(name for name in SCRIPTS if name != "ottla" and name[-3:] != ".sh")
 TOOLS = [
     name.removeprefix("kafka-")
     for name in NAMES
     if name.startswith("kafka-")
-    and not SCRIPTS[name].startswith((LATER, ELSEWHERE))
+    and not SCRIPTS[name].startswith((NOT_YET, REPLACED))
     and name != "kafka-end-to-end-latency"
 ]
 ACTIONS = {
@@ -119,7 +119,7 @@ def test_both_spellings_are_installed(name):
     ("name", "why"),
     [
         (name, why)
-        for module, why in ((LATER, " yet and comes later: "), (ELSEWHERE, ": "))
+        for module, why in ((NOT_YET, " yet and comes later: "), (REPLACED, ": "))
         for name in NAMES
         if SCRIPTS[name].startswith(module)
     ],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
@@ -25,9 +24,7 @@ _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 @tool.entry_point()
 def main(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
-    if args.command is None:
-        raise tool.UsageError("Say what to do. See kafka-features --help.")
+    args = _parser().command(argv)
     if args.command in ("version-mapping", "feature-dependencies"):
         return release_features.run(args)
     if args.bootstrap_server and args.bootstrap_controller:
@@ -45,32 +42,30 @@ def main(argv: list[str]) -> int | None:
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-features", "Show and change the levels of the features that a cluster has.")
-    parser.add_servers()
-    parser.add_argument(
-        "--bootstrap-controller", metavar="HOST:PORT[,…]", help="controllers instead of brokers"
-    )
-    parser.add_command_config()
-    commands = parser.add_commands()
-    commands.add_parser("describe", help="show the features and their levels")
-    for name, what in (("upgrade", "raise features"), ("downgrade", "lower features")):
-        command = commands.add_parser(name, help=what)
-        command.add_argument("--metadata", metavar="RELEASE", help="older word for metadata.version=…")
-        command.add_argument(
-            "--release-version", metavar="RELEASE", help="all features to those of a release"
-        )
-        _add_common(command, "FEATURE=LEVEL", downgrade=name == "downgrade")
-    command = commands.add_parser("disable", help="lower features to 0")
-    _add_common(command, "FEATURE", downgrade=True)
-    release_features.add_commands(commands)
+    parser = tool.Parser(
+        "kafka-features", "Show and change the levels of the features that a cluster has.", """
+        --bootstrap-server, --broker-list
+        --bootstrap-controller  controllers instead of brokers
+        --command-config
+        """,
+    )  # fmt: skip
+    parser.add_command("describe", "show the features and their levels")
+    levels = """
+        --metadata RELEASE         older word for metadata.version=…
+        --release-version RELEASE  all features to those of a release
+        --feature FEATURE=LEVEL*   may be repeated
+        --dry-run                  only say whether it could be done
+    """
+    unsafe = "--unsafe  even if metadata may be lost"
+    parser.add_command("upgrade", "raise features", levels)
+    parser.add_command("downgrade", "lower features", f"{levels}{unsafe}")
+    parser.add_command("disable", "lower features to 0", f"""
+        --feature FEATURE*         may be repeated
+        --dry-run                  only say whether it could be done
+        {unsafe}
+        """)  # fmt: skip
+    release_features.add_commands(parser)
     return parser
-
-
-def _add_common(command: Any, metavar: str, *, downgrade: bool) -> None:
-    command.add_argument("--feature", action="append", default=[], metavar=metavar, help="may be repeated")
-    command.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
-    if downgrade:
-        command.add_argument("--unsafe", action="store_true", help="even if metadata may be lost")
 
 
 def _controller(client: Client, args: argparse.Namespace) -> Connection:

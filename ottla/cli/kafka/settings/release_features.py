@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from ottla.cli.errors import JobError
 from ottla.cli.jobs import features
 from ottla.cli.jobs.features import METADATA_VERSION, level_name
+from ottla.cli.kafka.tool import Parser
 
 
-def add_commands(commands: Any) -> None:
-    command = commands.add_parser("version-mapping", help="the features of a release of Kafka")
-    command.add_argument("--release-version", "-r", metavar="RELEASE", help="such as 4.3 or 4.3-IV0")
-    command = commands.add_parser("feature-dependencies", help="what a feature needs of others")
-    command.add_argument("--feature", "-f", action="append", required=True, metavar="FEATURE=LEVEL")
+def add_commands(parser: Parser) -> None:
+    parser.add_command(
+        "version-mapping",
+        "the features of a release of Kafka",
+        "--release-version, -r RELEASE  such as 4.3 or 4.3-IV0",
+    )
+    parser.add_command(
+        "feature-dependencies", "what a feature needs of others", "--feature, -f FEATURE=LEVEL*!"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
