@@ -35,14 +35,14 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-# Options that many tools have: metavar and help, where a tool says nothing else of them.
+# Options that many tools have: their metavar and help, unless a tool declares its own.
 _SHARED = {
     "--bootstrap-server": ("HOST:PORT[,…]", "the brokers to connect to first"),
     "--bootstrap-controller": ("HOST:PORT[,…]", "the controllers to connect to; Ottla's are its brokers"),
     "--zookeeper": ("HOST:PORT[,…][/CHROOT]", "find the brokers there, as older tools do"),
     "--command-config": ("FILE", "properties of the client: security.protocol, sasl.mechanism, …"),
 }
-# What an option holds, by its metavar; text if it is not here.
+# The type of an option by its metavar; text if it is not here.
 _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "MS", "BYTES", "MINUTES"), int),
     "FILE": Path,
@@ -58,10 +58,10 @@ _MARKS: dict[str, dict[str, Any]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Options as Kafka's tools read them: no abbreviations, and words that are no option mean nothing."""
+    """Options as Kafka's tools read them: without abbreviations; words that are no option are ignored."""
 
     def __init__(self, name: str, description: str, options: str = "", *, without_any: str = "") -> None:
-        """`options` as in `add_options`; `without_any` is what a tool says that is called without any."""
+        """`options` as in `add_options`; `without_any` is the sentence of a tool that is called without any."""
         super().__init__(
             prog=name,
             description=description,
@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         self._commands: argparse._SubParsersAction[_Command] | None = None
 
     def add_options(self, text: str, group: str = "") -> None:
-        """Add options, one a line: names, metavar and, behind two blanks, the help; further lines go on with it.
+        """Add options, one per line: names, metavar and, after two blanks, the help, which may take more lines.
 
         --bootstrap-server, --broker-list
         --topic TOPIC         the topic to consume
@@ -110,7 +110,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
     def add_command(self, name: str, help_text: str, options: str = "") -> Parser:
-        """Of a tool that takes a word for what to do: `args.command`."""
+        """Add a command, such as `list` of kafka-transactions: `args.command` is the one that was given."""
         if self._commands is None:
             self._commands = self.add_subparsers(dest="command", parser_class=_Command, metavar="COMMAND")
         command = self._commands.add_parser(name, help=help_text)
@@ -200,7 +200,7 @@ def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> 
 
 
 def together(one: str, other: str) -> UsageError:
-    """Of two options that exclude each other."""
+    """The error about two options that exclude each other."""
     return UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"'.replace("_", "-"))
 
 
@@ -216,7 +216,7 @@ def required(args: argparse.Namespace, *options: str) -> None:
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """`k=v` of repeated options; a value may be left out."""
+    """`k=v` of repeated options; the value is optional."""
     parsed: dict[str, str] = {}
     for pair in pairs:
         key, _, value = pair.partition("=")
@@ -230,21 +230,21 @@ def _repeated(args: argparse.Namespace, option: str) -> bool:
     return isinstance(value, list) and bool(value)
 
 
-# What most tools say of an option that goes by a newer name.
+# What most tools say of an option with a newer name.
 DEPRECATED = "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
-# And of both together, where one is for the other.
+# And of both names together.
 TOGETHER = 'Option "[{old}]" can\'t be used with option "[{new}]"'
 
 
 def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str, both: str = TOGETHER) -> None:
-    """Options that go by a newer name: both together are refused, the older one alone is told of with `said`."""
+    """Options with a newer name: both together are refused, the older one alone prints the warning `said`."""
     given: frozenset[str] = getattr(args, "_given", frozenset())
     for old, new in pairs:
         here = [name in given or _repeated(args, name) for name in (old, new)]
         if all(here):
             raise UsageError(both.format(old=old, new=new).replace("[--", "["))
         if here[0]:
-            # Kafka's tools print it among what they are asked for, where it would spoil what older scripts read.
+            # Kafka's tools print it on stdout, where it would spoil what older scripts read.
             print(said.format(old=old, new=new), file=sys.stderr)
 
 
@@ -289,7 +289,7 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; keep the interpreter from complaining when it flushes.
+        # The reader of our output is gone: keep the interpreter from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
@@ -308,7 +308,7 @@ def _say(message: str, stream: IO[str], code: int = 1) -> int:
 def print_table(
     columns: str, rows: Iterable[Sequence[object]], *, without: Collection[str] = (), end: str = ""
 ) -> None:
-    """Print rows under headings; None is `-`, and columns in `without` are left out.
+    """Print rows under headings; None is `-`, and columns in `without` are omitted.
 
     `columns` is `HEADING WIDTH, …`. With 15 the cells are padded to 15 characters, with 15+ to the longest of them;
     without a width they are not padded.

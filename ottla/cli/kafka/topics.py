@@ -74,7 +74,7 @@ def _parser() -> tool.Parser:
         --delete-config NAME*          has no effect any more: use kafka-configs
         --if-exists                    do nothing if the topic is not there (alter, delete, describe)
         --if-not-exists                do nothing if the topic is there already (create)
-        --exclude-internal             leave internal topics out (list, describe)
+        --exclude-internal             omit internal topics (list, describe)
         --topics-with-overrides        only topics that have settings of their own
         --under-replicated-partitions  only partitions whose replicas are not all in sync
         --unavailable-partitions       only partitions without a leader
@@ -222,7 +222,7 @@ def _alter(client: Client, args: argparse.Namespace) -> None:
     names = _existing(client, args)
     assignment = _assignment(args.replica_assignment) if args.replica_assignment else None
     for topic in describe_topics(client, names, skip_missing=True):
-        # The assignment names the replicas of the partitions that are there already, too.
+        # The assignment includes the partitions that exist already.
         added = None if assignment is None else assignment[len(topic.partitions) :]
         add_partitions(client, topic.name, args.partitions, added)
 

@@ -27,6 +27,7 @@ _EARLIEST = ("earliest", "smallest")
 _RESETS = (*_EARLIEST, "latest", "largest", "none")
 _ISOLATIONS = ("read_committed", "read_uncommitted")
 _SHARE_GROUP = "console-share-consumer"
+_DEFAULTS = {"max_messages": -1, "timeout_ms": -1, "formatter": "DefaultMessageFormatter"}
 # When to end, and how messages are printed.
 _PRINTING = """
     --max-messages N           end after so many messages
@@ -103,14 +104,13 @@ def _parser() -> tool.Parser:
         --isolation-level ISOLATION_LEVEL  or read_committed
         {_PRINTING}
         --command-config, --consumer.config
-        --skip-message-on-error       go on after a message that cannot be printed
+        --skip-message-on-error       continue after a message that cannot be printed
         --enable-systest-events       print shutdown_complete at the end
         --new-consumer                (hidden)
         """,
         without_any="This tool helps to read data from Kafka topics and outputs it to standard output.",
     )  # fmt: skip
-    parser.set_defaults(max_messages=-1, timeout_ms=-1, formatter="DefaultMessageFormatter")
-    parser.set_defaults(isolation_level="read_uncommitted")
+    parser.set_defaults(**_DEFAULTS, isolation_level="read_uncommitted")
     return parser
 
 
@@ -122,13 +122,13 @@ def _share_parser() -> tool.Parser:
         --group GROUP              the share group to join; {_SHARE_GROUP} unless it is given
         --release                  give messages back to the group instead of accepting them
         --reject                   reject messages instead of accepting them
-        --reject-message-on-error  reject a message that cannot be printed, and go on
+        --reject-message-on-error  reject a message that cannot be printed, and continue
         {_PRINTING}
         --command-config, --consumer-config
         --enable-systest-events    print shutdown_complete at the end
         """,
     )  # fmt: skip
-    parser.set_defaults(max_messages=-1, timeout_ms=-1, formatter="DefaultMessageFormatter")
+    parser.set_defaults(**_DEFAULTS)
     return parser
 
 

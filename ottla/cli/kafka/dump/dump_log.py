@@ -12,7 +12,7 @@ from ottla.cli.kafka import tool
 from ottla.cli.kafka.dump import dump_indexes, dump_records
 from ottla.cli.kafka.dump.dump_records import DECODERS, Decoder, Options, decoder
 
-# Topics that Ottla does not have: it keeps its metadata elsewhere and has no remote storage.
+# Topics that Ottla does not have: its metadata is in ZooKeeper, and it has no remote storage.
 _NOT_READ = {
     "--cluster-metadata-decoder": "__cluster_metadata",
     "--remote-log-metadata-decoder": "__remote_log_metadata",
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> None:
     tool.required(args, "files")
     for option, topic in _NOT_READ.items():
         if getattr(args, option[2:].replace("-", "_")):
-            raise tool.UsageError(f"The records of {topic} are not read by this tool: leave {option} out.")
+            raise tool.UsageError(f"The records of {topic} are not read by this tool: omit {option}.")
     found: dict[str, list[str]] = {}
     for name in (part.strip() for part in args.files.split(",")):
         path = Path(name)

@@ -54,7 +54,7 @@ def _parser() -> tool.Parser:
         --bootstrap-server, --broker-list
         --command-config, --config-file
         --application-id ID         application.id of the application
-        --input-topics LIST*        topics to read from the beginning, or from elsewhere
+        --input-topics LIST*        topics to read from the beginning, or from another position
         --intermediate-topics LIST*  topics to read from the end
         --internal-topics LIST*     only these internal topics are deleted
         --force                     remove members that are still in the group

@@ -49,7 +49,7 @@ offset -1 is the end
             print(f"partition: {topic}-{partition}\terror: {said}")
         else:
             print(f"partition: {topic}-{partition}\tlow_watermark: {low[topic, partition]}")
-    # As with Kafka's tool, an offset that was refused is told in its line only.
+    # As with Kafka's tool, a refused offset shows in its line but not in the exit code.
     return 0 if known.issuperset(wanted) else 1
 
 

@@ -33,7 +33,7 @@ def main(argv: list[str]) -> None:
         --partitions 0,1           only these partitions
         --topic-partitions T1:0,T2:1-3,:-5  only these partitions, 3 of 1-3 excluded
         --time TIME                milliseconds since 1970 or one of {', '.join(_TIMES)}, -1 … -6
-        --exclude-internal-topics  leave internal topics out
+        --exclude-internal-topics  omit internal topics
         """,
         without_any="An interactive shell for getting topic-partition offsets.",
     )  # fmt: skip

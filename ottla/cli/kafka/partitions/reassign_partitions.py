@@ -94,20 +94,20 @@ def _parser() -> tool.Parser:
         --bootstrap-controller
         --generate                       propose an assignment, without executing it
         --execute                        start what --reassignment-json-file says
-        --verify                         say how far it is; remove throttles when all is done
-        --cancel                         stop what goes on of --reassignment-json-file
-        --list                           list the reassignments that go on
+        --verify                         show the progress; remove throttles when all is done
+        --cancel                         cancel the reassignments in --reassignment-json-file
+        --list                           list the ongoing reassignments
         --reassignment-json-file FILE    {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1,2,3], \
 "log_dirs": ["dir1","dir2","dir3"]}], "version": 1}
-                                         log_dirs may be left out; "any" leaves it to the broker
+                                         log_dirs is optional; "any" lets the broker choose
         --topics-to-move-json-file FILE  {"topics": [{"topic": "foo"}], "version": 1}, for --generate
         --broker-list 0,1,2              brokers to move them to
         --disable-rack-aware             propose without regard to racks
         --throttle BYTES                 per second, between brokers
         --replica-alter-log-dirs-throttle BYTES  per second, between log directories
         --timeout MS                     how long to wait until moves between log directories begin (10000)
-        --additional                     although others go on; also to change their throttle
-        --preserve-throttles             leave the throttles of brokers and topics alone
+        --additional                     allow it beside ongoing ones; also to change their throttle
+        --preserve-throttles             keep the throttles of brokers and topics
         --disallow-replication-factor-change  refuse to add or remove replicas
         """,
         without_any="This tool helps to move topic partitions between replicas.",
@@ -220,7 +220,7 @@ def _cancel(client: Client, args: argparse.Namespace) -> None:
     else:
         print("None of the specified partition reassignments are active.")
     places = _places(client, wanted.log_dirs)
-    # A replica that is told to move to where it is stops moving.
+    # To stop a move, ask for a move to where the replica is.
     back = {
         replica: place.current
         for replica, place in places.items()

@@ -17,7 +17,7 @@ ANY_LOG_DIR = "any"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a file asks for. Partitions may come twice, which only --execute minds."""
+    """What a file asks for. A partition may appear twice: only --execute refuses that."""
 
     partitions: list[tuple[Partition, list[int]]]
     log_dirs: dict[Replica, str]
@@ -53,7 +53,7 @@ def read_reassignment(path: Path) -> Wanted:
 
 
 def read_reassignment_to_execute(path: Path) -> Wanted:
-    """As `read_reassignment`; nothing may be empty or come twice."""
+    """As `read_reassignment`; nothing may be empty or appear twice."""
     wanted = read_reassignment(path)
     if not wanted.partitions:
         raise JobError("Partition reassignment list cannot be empty")

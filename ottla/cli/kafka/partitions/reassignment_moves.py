@@ -20,7 +20,7 @@ TIMEOUT_MS = 10_000
 
 
 class TerseError(JobError):
-    """Said as it is; Kafka's tool writes `Error: ` before all others."""
+    """Printed without the `Error: ` that Kafka's tool puts before all others."""
 
 
 def in_order(replicas: Iterable[Replica]) -> list[Replica]:

@@ -22,7 +22,7 @@ from ottla.cli.properties import parse_properties
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.server import Server
 
-# How long to wait for a server in the background; recovery after a crash may take longer, and goes on.
+# How long to wait for a server in the background. Recovery after a crash may take longer: it continues.
 _START_SECONDS = 20.0
 _BROKER_STARTED = "started (kafka.server.KafkaServer)"
 _ZOOKEEPER_STARTED = "binding to port"

@@ -1,4 +1,4 @@
-"""What `kafka-features` and `kafka-storage` tell about the features of Kafka's releases, without a broker."""
+"""The features of Kafka's releases, as `kafka-features` and `kafka-storage` show them without a broker."""
 
 from __future__ import annotations
 
