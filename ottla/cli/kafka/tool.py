@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeVar
 
 from ottla.cli.client import DEFAULT_TIMEOUT, Client
 from ottla.cli.errors import JobError
+
+T = TypeVar("T")
 
 
 class UsageError(Exception):
@@ -213,6 +215,11 @@ def required(args: argparse.Namespace, *options: str) -> None:
     for option in options:
         if getattr(args, option.replace("-", "_")) in (None, "", False, []):
             raise missing(option)
+
+
+def repeated(values: Sequence[T]) -> list[T]:
+    """Those that appear more than once."""
+    return [value for value in dict.fromkeys(values) if values.count(value) > 1]
 
 
 def key_values(pairs: Sequence[str]) -> dict[str, str]:

@@ -185,9 +185,9 @@ def _assignment(text: str) -> list[list[int]]:
                 replicas.append(int(broker))
             except ValueError:
                 raise JobError(f'For input string: "{broker}"') from None
-        twice = [str(broker) for broker in dict.fromkeys(replicas) if replicas.count(broker) > 1]
-        if twice:
-            raise JobError(f"Partition replica lists may not contain duplicate entries: {','.join(twice)}")
+        if twice := tool.repeated(replicas):
+            names = ",".join(map(str, twice))
+            raise JobError(f"Partition replica lists may not contain duplicate entries: {names}")
         assignment.append(replicas)
         if len(replicas) != len(assignment[0]):
             raise JobError(f"Partition {len(assignment) - 1} has different replication factor: {replicas}")

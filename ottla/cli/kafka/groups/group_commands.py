@@ -16,7 +16,7 @@ from ottla.cli.jobs.reset import select_partitions
 from ottla.cli.jobs.share_groups import delete_share_group, forget_topics
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.groups.describe_groups import describe_consumer_groups, describe_share_groups
-from ottla.cli.kafka.groups.reset_offsets import reset_consumer_groups, reset_share_group
+from ottla.cli.kafka.groups.reset_offsets import TARGETS, reset_consumer_groups, reset_share_group
 from ottla.cli.kafka.java_order import hash_map_order
 
 _ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
@@ -118,19 +118,7 @@ def _consumer_parser() -> tool.Parser:
         without_any="This tool helps to list all consumer groups, describe a consumer group, delete consumer group "
         "info, or reset consumer group offsets.",
     )  # fmt: skip
-    parser.add_options(
-        """
-        --to-earliest
-        --to-latest
-        --to-current
-        --to-offset N
-        --shift-by N
-        --to-datetime YYYY-MM-DDThh:mm:ss.sss
-        --by-duration PnDTnHnMnS
-        --from-file CSV
-        """,
-        group="where --reset-offsets moves to",
-    )
+    parser.add_options(f"{TARGETS}--to-current", group="where --reset-offsets moves to")
     parser.set_defaults(timeout=30_000)
     return parser
 
@@ -158,14 +146,8 @@ def _share_parser() -> tool.Parser:
         --execute               do it
         """,
     )  # fmt: skip
-    parser.add_options(
-        """
-        --to-earliest
-        --to-latest
-        --to-datetime YYYY-MM-DDThh:mm:ss.sss
-        """,
-        group="where --reset-offsets moves to",
-    )
+    targets = "--to-earliest\n--to-latest\n--to-datetime YYYY-MM-DDThh:mm:ss.sss"
+    parser.add_options(targets, group="where --reset-offsets moves to")
     parser.set_defaults(timeout=30_000)
     return parser
 

@@ -14,7 +14,7 @@ from ottla.cli.jobs.reset import OffsetChange, Target, plan_offsets, plan_reset
 from ottla.cli.jobs.streams_reset import internal_topics, remove_members
 from ottla.cli.jobs.topics import delete_topics, topic_names
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.groups.reset_offsets import target_of
+from ottla.cli.kafka.groups.reset_offsets import TARGETS, target_of
 
 _TARGETS = ("to_offset", "to_datetime", "by_duration", "to_earliest", "to_latest", "from_file", "shift_by")
 
@@ -61,18 +61,7 @@ def _parser() -> tool.Parser:
         --dry-run                   only show what would be done
         """
     )
-    parser.add_options(
-        """
-        --to-earliest
-        --to-latest
-        --to-offset N
-        --shift-by N
-        --to-datetime YYYY-MM-DDThh:mm:ss.sss
-        --by-duration PnDTnHnMnS
-        --from-file CSV
-        """,
-        group="where in --input-topics the application begins",
-    )
+    parser.add_options(TARGETS, group="where in --input-topics the application begins")
     return parser
 
 

@@ -101,11 +101,6 @@ def _read_partitions(path: Path) -> list[tuple[str, int]]:
         raise JobError(
             f'{path} is not of the form {{"partitions": [{{"topic": "foo", "partition": 1}}]}}.'
         ) from None
-    twice = [
-        f"{topic}-{number}"
-        for topic, number in dict.fromkeys(partitions)
-        if partitions.count((topic, number)) > 1
-    ]
-    if twice:
-        raise JobError(f"Replica election data contains duplicate partitions: [{', '.join(twice)}]")
+    if twice := ", ".join(f"{topic}-{number}" for topic, number in tool.repeated(partitions)):
+        raise JobError(f"Replica election data contains duplicate partitions: [{twice}]")
     return partitions

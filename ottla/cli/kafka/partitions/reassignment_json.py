@@ -11,6 +11,7 @@ from typing import Any
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.offsets import Partition
 from ottla.cli.jobs.reassign import Assignment, Replica
+from ottla.cli.kafka.tool import repeated
 
 ANY_LOG_DIR = "any"
 
@@ -59,16 +60,16 @@ def read_reassignment_to_execute(path: Path) -> Wanted:
         raise JobError("Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in wanted.partitions):
         raise JobError("Partition replica list cannot be empty")
-    twice = _repeated([named(partition) for partition, _ in wanted.partitions])
+    twice = repeated([named(partition) for partition, _ in wanted.partitions])
     if twice:
         raise JobError(f"Partition reassignment contains duplicate topic partitions: {','.join(twice)}")
-    repeated = [
+    in_lists = [
         f"{named(partition)} contains multiple entries for {','.join(brokers)}"
         for partition, replicas in wanted.partitions
-        if (brokers := _repeated(list(map(str, replicas))))
+        if (brokers := repeated(list(map(str, replicas))))
     ]
-    if repeated:
-        raise JobError(f"Partition replica lists may not contain duplicate entries: {'. '.join(repeated)}")
+    if in_lists:
+        raise JobError(f"Partition replica lists may not contain duplicate entries: {'. '.join(in_lists)}")
     return wanted
 
 
@@ -79,7 +80,7 @@ def read_topics_to_move(path: Path) -> list[str]:
         raise JobError(
             f'{path} is not of the form {{"topics": [{{"topic": "foo"}}], "version": 1}}.'
         ) from None
-    twice = _repeated(topics)
+    twice = repeated(topics)
     if twice:
         raise JobError(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
     return topics
@@ -108,7 +109,7 @@ def parse_broker_ids(text: str) -> list[int]:
         brokers = [int(number) for number in text.split(",")]
     except ValueError:
         raise JobError(f"'{text}' is not a list of broker ids: write --broker-list 0,1,2.") from None
-    twice = _repeated(list(map(str, brokers)))
+    twice = repeated(list(map(str, brokers)))
     if twice:
         raise JobError(f"Broker list contains duplicate entries: [{', '.join(twice)}]")
     return brokers
@@ -145,7 +146,3 @@ def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
     return value
-
-
-def _repeated(names: list[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]

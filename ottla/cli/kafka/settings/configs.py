@@ -127,8 +127,7 @@ def _entities(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     kinds = [kind or "" for kind, _ in entities]
     if not entities:
         raise tool.UsageError("At least one entity type must be specified")
-    if len(set(kinds)) != len(kinds):
-        twice = [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
+    if twice := tool.repeated(kinds):
         raise tool.UsageError(f"Duplicate entity type(s) specified: {','.join(twice)}")
     for kind in kinds:
         if kind not in _TYPES:
