@@ -22,7 +22,7 @@ start: $(VENV)/.installed-spark ## Show it living: a broker on 127.0.0.1:9092, t
 
 .PHONY: test
 test: spark ## Run the tests
-	$(BIN)/python -m pytest -m "not peers and not slow and not spark" -n 2
+	$(BIN)/python -m pytest -m "not peers and not slow and not spark" -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-slow
 test-slow: install ## Run the tests that take minutes: crash rounds, hostile input

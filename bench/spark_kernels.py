@@ -66,8 +66,10 @@ def encoding_rate(values: list[bytes], codec: Codec, headers: bool) -> float:
     lists = pa.array([pairs] * count, HEADERS_TYPE) if headers else None
 
     def run() -> None:
+        encoder = kernels.Encoder(keys, column, lists, None)
+        seal = kernels.Seal(codec, None, -1, -1, -1, False)
         for _, rows in kernels.rows_by_partition(kernels.partition_for(keys, 4)):
-            kernels.encode(keys, column, lists, None, rows, codec=codec)
+            encoder.encode(rows, kernels.MAX_BATCH_BYTES, seal)
 
     return rate(count, run)
 

@@ -1,5 +1,5 @@
 """Found by PySpark, which looks for packages of this name: `format("ottla")` works wherever Ottla is installed."""
 
-from ottla.spark.source.readers import OttlaDataSource as DefaultSource
+from ottla.spark.data_source import OttlaDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -31,11 +31,16 @@ class WireClient:
         self, request: Request, version: int | None = None, correlation_id: int | None = None
     ) -> Response:
         version = request.versions[1] if version is None else version
+        data = self.receive_frame(correlation_id)
+        answer = response_type(request.api_key)
+        return answer.decode(data, version, 4 + answer.header_version(version))
+
+    def receive_frame(self, correlation_id: int | None = None) -> bytes:
+        """An answer as it came, with its correlation id in the first four bytes."""
         size = struct.unpack(">i", self._exactly(4))[0]
         data = self._exactly(size)
         assert struct.unpack_from(">i", data)[0] == (correlation_id or self._correlation_id)
-        answer = response_type(request.api_key)
-        return answer.decode(data, version, 4 + answer.header_version(version))
+        return data
 
     def call(self, request: Request, version: int | None = None) -> Response:
         self.send(request, version)

@@ -1,4 +1,4 @@
-"""A queue of mails: each is made from its letter and delivered, by as many workers as the topic has partitions.
+"""A queue of mails: each is composed from a template and delivered, by as many workers as the topic has partitions.
 
 They are delivered to the maildir that `--conf spark.example.maildir=…` names. A mail that is delivered again after a
 failure replaces itself, because its file is named after its record.

@@ -1,4 +1,4 @@
-"""A topic into a lake of Parquet files, and the same figures from both: live from the topic, at leisure from the files.
+"""A topic into a lake of Parquet files, and the same figures from both: live from the topic, in batches from files.
 
 The lake is the directory that `--conf spark.example.lake=…` names.
 """

@@ -1,6 +1,6 @@
 """Lines per level and figures of metrics, per service and ten seconds: each window once, when it is over.
 
-A window is over when an event comes that is ten seconds younger than its end. What is late by more is not counted.
+A window is over when an event arrives that is ten seconds later than its end. Later ones are dropped.
 """
 
 from pyspark.sql import functions as F

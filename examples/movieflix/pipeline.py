@@ -1,4 +1,4 @@
-"""Where each viewer goes on with each show, what they like, and what they might see next."""
+"""Where each viewer resumes each show, what they like, and what they might watch next."""
 
 from pyspark.sql import functions as F
 
@@ -14,7 +14,7 @@ CATALOGUE = {
 
 
 def resume(plays):
-    """The last position per viewer and show. A show that was seen to its end has none: null is a tombstone."""
+    """The last position per viewer and show. A show that was watched to its end has none: null is a tombstone."""
     last = plays.groupBy("user", "show").agg(F.max_by(F.struct("position", "length"), "at").alias("last"))
     return last.select(
         F.concat_ws("/", "user", "show").alias("key"),

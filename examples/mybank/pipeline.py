@@ -1,6 +1,6 @@
 """An alert for each payment above the threshold that its account had at that time.
 
-Owners set and change thresholds by events. A new one is for payments from then on: there is no alert for the past.
+Owners set thresholds by events. A new threshold applies to payments from then on: there is no alert for the past.
 """
 
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ def pipeline(spark):
     payments = read_topic(spark, "payments", value=PAYMENT, commit_group="alerts").select("value.*")
 
     def alert(batch, _number):
-        # Read anew for each micro-batch, because a threshold may have been set a moment ago.
+        # Read again for each micro-batch, because a threshold may have been set a moment ago.
         thresholds = read_topic(spark, "thresholds", value=THRESHOLD, stream=False).select("value.*")
         to_topic(alerts(batch, thresholds), "alerts", key=F.col("account"))
 

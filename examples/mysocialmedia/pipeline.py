@@ -1,7 +1,7 @@
-"""The side of a social network that is read: each post with its likes and comments, and what is trending.
+"""The read side of a social network: each post with its likes and comments, and what is trending.
 
-Commands go to the topics posts, likes and comments, and nothing else is ever written by the site. What its pages show
-is computed from them, live.
+The site writes commands to the topics posts, likes and comments, and nothing else. What its pages show is computed
+from them, live.
 """
 
 from pyspark.sql import functions as F
@@ -12,7 +12,7 @@ EVENT = json("post STRING, user STRING, text STRING, liked BOOLEAN, at TIMESTAMP
 
 
 def happened(spark, group):
-    """All three topics in one stream; what is of one of them only is null in the others."""
+    """All three topics in one stream. A column that only one topic has is null in the rows of the others."""
     events = read_topic(spark, "posts,likes,comments", value=EVENT, commit_group=group)
 
     def of(topic, column):

@@ -8,20 +8,17 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.coordinators.group_wiring import (
-    CoordinatorLeadership,
-    ImageTopics,
-    PartitionStateLog,
-    group_config,
-)
-from ottla.broker.coordinators.transaction_wiring import PartitionMarkers, transaction_config
+from ottla.broker.coordinators.leadership import CoordinatorLeadership
+from ottla.broker.coordinators.settings import ImageTopics, group_config, transaction_config
+from ottla.broker.coordinators.state_log import PartitionStateLog
+from ottla.broker.coordinators.transaction_markers import PartitionMarkers
 from ottla.broker.faults import Faults
 from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.requests.delayed_produce import DelayedProduces
 from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.share.sharing import Sharing
-from ottla.cluster.peers import Peers
+from ottla.cluster.peers import PeerDialer, Peers
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.cluster.replication.leader_fetch_handler import LeaderFetchHandler
@@ -47,6 +44,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_INTERNAL_TOPIC_SETTINGS = {
+    GROUP_METADATA_TOPIC: "offsets.topic",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log",
+    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic",
+}
+
 
 class Node(NamedTuple):
     """A broker as a client should address it."""
@@ -68,6 +71,7 @@ class Broker:
         replicas: Replicas,
         topic_admin: TopicAdmin,
         producer_ids: ProducerIds,
+        dialer: PeerDialer,
     ) -> None:
         self.config = config
         self.store = store
@@ -76,14 +80,12 @@ class Broker:
         self.topic_admin = topic_admin
         self.producer_ids = producer_ids
         self.groups = GroupCoordinator(
-            group_config(config, image), PartitionStateLog(replicas), topics=ImageTopics(image)
+            group_config(config, image),
+            PartitionStateLog(replicas, GROUP_METADATA_TOPIC),
+            topics=ImageTopics(image),
         )
-        self.peers = Peers(
-            config.broker_id,
-            config.inter_broker_listener_name,
-            image,
-            config.get_int("request.timeout.ms") / 1000,
-        )
+        self.dialer = dialer
+        self.peers = Peers(dialer, config.get_int("request.timeout.ms") / 1000)
         self.markers = PartitionMarkers(
             replicas, self.groups, self.now_ms, config.broker_id, image, self.peers
         )
@@ -93,13 +95,6 @@ class Broker:
             self.markers,
             producer_ids.allocate,
         )
-        # The groups first: transactions that are ended at the start may have committed offsets.
-        self._leadership = {
-            GROUP_METADATA_TOPIC: CoordinatorLeadership(self.groups, GROUP_METADATA_TOPIC, replicas, image),
-            TRANSACTION_STATE_TOPIC: CoordinatorLeadership(
-                self.transactions, TRANSACTION_STATE_TOPIC, replicas, image
-            ),
-        }
         self.node_id = config.broker_id
         self.cluster_id = image.cluster_id
         self.quotas = ClientQuotas(config)
@@ -113,11 +108,15 @@ class Broker:
         self.delayed_produces = DelayedProduces()
         self.faults: Faults | None = None
         self.cleaner: LogCleaner | None = None
-        self.member: ClusterMember | None = None  # of a cluster
+        self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
-        self._leadership[SHARE_GROUP_STATE_TOPIC] = self.sharing.leadership
+        # The groups first: transactions that are ended at the start may have committed offsets.
+        self._leadership = {
+            runtime.topic: CoordinatorLeadership(runtime, replicas, image)
+            for runtime in (self.groups.runtime, self.transactions.runtime, self.sharing.coordinator.runtime)
+        }
         self._creating: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
@@ -125,6 +124,11 @@ class Broker:
             await leadership.start()
         self.groups.start()
         self.transactions.start()
+
+    async def coordinators_loaded(self) -> None:
+        """Wait until the coordinators have read the partitions of their topics that are led here."""
+        for leadership in self._leadership.values():
+            await leadership.settle()
 
     def close(self) -> None:
         self.delayed_produces.close()
@@ -152,16 +156,19 @@ class Broker:
         return next((node for node in self.nodes(listener) if node.id == broker_id), None)
 
     def leader_of(self, partition: PartitionImage) -> int:
-        """As clients are told: none, while it is not there.
+        """The leader that clients see: none while its broker is away, or while this broker has yet to open the log.
 
-        A broker that cannot know whether it still leads names the one that the others would have elected. Clients that
-        talk to nobody else would never find out who leads now; whoever it is, that one can tell.
+        A broker that cannot know whether it still leads names the replica that the others would have elected. A client
+        that talks to nobody else would never find out who leads now; that replica knows.
         """
         brokers = self.image.brokers
-        if partition.leader == self.node_id and not self.replicas.leads_for_certain:
-            for replica in partition.replicas:
-                if replica != self.node_id and replica in partition.isr and replica in brokers:
-                    return replica
+        if partition.leader == self.node_id:
+            if partition.partition not in self.replicas.topic(partition.topic):
+                return NO_LEADER
+            if not self.replicas.leads_for_certain:
+                for replica in partition.replicas:
+                    if replica != self.node_id and replica in partition.isr and replica in brokers:
+                        return replica
         return partition.leader if partition.leader in brokers else NO_LEADER
 
     def offline_replicas(self, partition: PartitionImage) -> Sequence[int]:
@@ -186,8 +193,8 @@ class Broker:
         """Delete a topic, and what groups have committed for it."""
         topic = self.image.topics.get(name)
         await self.topic_admin.delete_topic(name, timeout_ms, charge)
-        if topic is not None and self.member is None:  # a member of a cluster learns of it as the others do
-            await self.topic_gone(topic)
+        if topic is not None:
+            await self.member.forgotten(topic.topic_id, timeout_ms / 1000)
 
     async def topic_gone(self, topic: TopicImage) -> None:
         """Forget what is kept here about a topic that was deleted."""
@@ -197,7 +204,7 @@ class Broker:
         await self.sharing.topic_deleted(topic.topic_id)
 
     async def ensure_internal_topic(self, name: str) -> None:
-        if name not in self.image.topics:
+        if name not in self.image.topics or name in self._creating:
             await asyncio.shield(self._create_in_background(name))
             if name not in self.image.topics:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -229,39 +236,18 @@ class Broker:
 
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
         """Partitions, replication factor and configs of an internal topic."""
-        config = self.config
-        if name == SHARE_GROUP_STATE_TOPIC:
-            return (
-                config.get_int("share.coordinator.state.topic.num.partitions"),
-                config.get_int("share.coordinator.state.topic.replication.factor"),
-                {
-                    # Updates build on each other: compaction would take the ground from under them.
-                    "cleanup.policy": "delete",
-                    "min.insync.replicas": str(config.get_int("share.coordinator.state.topic.min.isr")),
-                    "retention.ms": "-1",
-                    "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
-                },
-            )
-        if name == TRANSACTION_STATE_TOPIC:
-            return (
-                config.get_int("transaction.state.log.num.partitions"),
-                config.get_int("transaction.state.log.replication.factor"),
-                {
-                    "cleanup.policy": "compact",
-                    "compression.type": "uncompressed",
-                    "min.insync.replicas": str(config.get_int("transaction.state.log.min.isr")),
-                    "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
-                    "unclean.leader.election.enable": "false",
-                },
-            )
-        if name != GROUP_METADATA_TOPIC:
+        prefix = _INTERNAL_TOPIC_SETTINGS.get(name)
+        if prefix is None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
-        return (
-            config.get_int("offsets.topic.num.partitions"),
-            config.get_int("offsets.topic.replication.factor"),
-            {
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
-            },
-        )
+        setting = self.config.get_int
+        configs = {"cleanup.policy": "compact", "segment.bytes": str(setting(f"{prefix}.segment.bytes"))}
+        if name == GROUP_METADATA_TOPIC:
+            configs["compression.type"] = "producer"
+        else:
+            configs["min.insync.replicas"] = str(setting(f"{prefix}.min.isr"))
+        if name == TRANSACTION_STATE_TOPIC:
+            configs |= {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"}
+        if name == SHARE_GROUP_STATE_TOPIC:
+            # Updates build on each other: compaction would remove those that later ones need.
+            configs |= {"cleanup.policy": "delete", "retention.ms": "-1"}
+        return setting(f"{prefix}.num.partitions"), setting(f"{prefix}.replication.factor"), configs

@@ -5,15 +5,14 @@ It belongs to the broker because only the broker knows what it would start with;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError, refusal, single_broker_defaults
-from ottla.metadata.configs.broker_configs import ALIASES, BROKER_CONFIGS, broker_config_def, has_effect
+from ottla.metadata.configs.broker_config_table import ALIASES, BROKER_CONFIGS, broker_config_def, has_effect
 from ottla.metadata.configs.config_defs import ConfigDef, InvalidValue, format_value, parse_value
-from ottla.metadata.configs.properties import PropertiesError, decode_properties, parse_properties
 from ottla.metadata.configs.topic_configs import TOPIC_SYNONYMS
+from ottla.properties import PropertiesError, decode_properties, parse_properties
 
 __all__ = ["CheckedFile", "ConfigError", "Setting", "check_file", "explain"]
 
@@ -32,7 +31,7 @@ class Setting:
     topic_settings: list[str]  # those that fall back on it
     used: bool  # else it is known and makes no difference
     value: str | None
-    source: str | None  # a file and line, or where else the value comes from; None if nobody asked
+    source: str | None  # a file and line, or where else the value comes from; None without a file
 
     @property
     def dynamic(self) -> bool:
@@ -101,12 +100,9 @@ def check_file(path: Path) -> CheckedFile:
             warnings.append(f"{path}:{line}: {name} is set again; what line {lines[name]} says is ignored.")
         lines[name] = line
     properties = {name: text for name, text, _ in found}
-    errors = [
-        f"{path}:{lines[name]}: {sentence}"
-        for name, text in properties.items()
-        if (sentence := _wrong(ALIASES.get(name, name), text)) is not None
-    ]
-    sound = _without_refused(properties)
+    wrong = {name: _wrong(ALIASES.get(name, name), text) for name, text in properties.items()}
+    errors = [f"{path}:{lines[name]}: {sentence}" for name, sentence in wrong.items() if sentence is not None]
+    sound = {name: text for name, text in properties.items() if wrong[name] is None}
     try:
         config = BrokerConfig(sound, origins={name: f"{path}:{line}" for name, line in lines.items()})
         warnings += config.warnings
@@ -127,10 +123,6 @@ def refused_listener(config: BrokerConfig) -> str | None:
                 "supported yet."
             )
     return None
-
-
-def _without_refused(properties: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in properties.items() if _wrong(ALIASES.get(name, name), text) is None}
 
 
 def _wrong(name: str, text: str) -> str | None:

@@ -1,8 +1,8 @@
 """The loggers of this process, as DescribeConfigs shows them and IncrementalAlterConfigs changes them.
 
-They have Python's names: `ottla.coordinator` and what is below it says what groups do, `kazoo` what the client of
-ZooKeeper does, and `root` is what all others inherit from. A change lasts until the broker stops. Compaction runs in a
-process of its own, which it does not reach.
+They have Python's names: `ottla.coordinator` and those below it log what groups do, `kazoo` what the ZooKeeper client
+does, and all others inherit from `root`. A change lasts until the broker stops. It does not reach compaction, which
+runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def logger_configs() -> dict[str, ConfigEntry]:
 
 
 def own_levels() -> dict[str, str]:
-    """Those that do not inherit their level."""
+    """The levels of the loggers that do not inherit theirs."""
     return {name: _level_name(logger.level) for name in _names() if (logger := logging.getLogger(name)).level}
 
 
 def changed_levels(before: Mapping[str, str], changes: Sequence[ConfigChange]) -> dict[str, str]:
-    """What `own_levels` shall be; KafkaError in Kafka's words for what cannot be."""
+    """The levels after these changes; KafkaError with Kafka's message for a change that is not possible."""
     check_changes(changes)
     known = set(_names())
     after = dict(before)
@@ -82,7 +82,7 @@ def changed_levels(before: Mapping[str, str], changes: Sequence[ConfigChange]) -
 
 
 def set_levels(levels: Mapping[str, str]) -> None:
-    """Let `own_levels` be that."""
+    """Make these the levels that `own_levels` returns."""
     before = own_levels()
     for name in before.keys() - levels.keys():
         logging.getLogger(name).setLevel(logging.NOTSET)
@@ -94,7 +94,7 @@ def set_levels(levels: Mapping[str, str]) -> None:
 def _names() -> Iterator[str]:
     yield ROOT
     for name, found in logging.root.manager.loggerDict.items():
-        # A package has no logger yet where only its modules have one; it is what people want to name.
+        # A package of which only modules have loggers has none yet, but people want to name the package.
         if isinstance(found, logging.Logger) or name == _OURS or name.startswith(f"{_OURS}."):
             yield name
 

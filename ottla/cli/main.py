@@ -15,7 +15,7 @@ from ottla.cli.errors import JobError
 
 # name → module and attribute; imported when used, so that every command starts fast.
 COMMANDS = {
-    "start": "ottla.cli.commands.start:start",
+    "start": "ottla.cli.commands.servers.start:start",
     "topics": "ottla.cli.commands.topics:topics",
     "produce": "ottla.cli.commands.produce:produce",
     "consume": "ottla.cli.commands.consume:consume",
@@ -23,11 +23,11 @@ COMMANDS = {
     "configs": "ottla.cli.commands.configs:configs",
     "cluster": "ottla.cli.commands.cluster:cluster",
     "config": "ottla.cli.commands.config:config",
-    "sql": "ottla.cli.commands.sql:sql",
-    "pipeline": "ottla.cli.commands.pipeline:pipeline",
+    "sql": "ottla.cli.commands.sql.sql:sql",
+    "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
-    "demo": "ottla.cli.commands.demo:demo",
-    "zookeeper": "ottla.cli.commands.zookeeper:zookeeper",
+    "demo": "ottla.cli.commands.demo.demo:demo",
+    "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
     "completion": "ottla.cli.commands.completion:completion",
 }
 
@@ -120,7 +120,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except JobError as error:
         output.fail(error.message)
-        return error.exit_code
+        return 1
     except click.ClickException as error:
         error.show()
         return error.exit_code

@@ -27,30 +27,11 @@ def client_options(command: Command) -> Command:
 
     decorated: Any = with_client
     for option in (
-        click.option(
-            "--timeout",
-            type=click.FloatRange(min=0.1),
-            default=DEFAULT_TIMEOUT,
-            show_default=True,
-            metavar="SECONDS",
-            help="How long to wait for the broker's answer.",
+        seconds_option(
+            "--timeout", default=DEFAULT_TIMEOUT, help="How long to wait for the broker's answer."
         ),
-        click.option(
-            "--command-config",
-            type=click.Path(dir_okay=False, path_type=Path),
-            metavar="FILE",
-            help="Client properties: security.protocol, sasl.mechanism, …",
-        ),
-        click.option(
-            "--bootstrap-server",
-            "-b",
-            envvar="OTTLA_BOOTSTRAP_SERVER",
-            show_envvar=True,
-            default=DEFAULT_BOOTSTRAP_SERVER,
-            show_default=True,
-            metavar="HOST:PORT[,…]",
-            help="Where to find the cluster.",
-        ),
+        file_option("--command-config", help="Client properties: security.protocol, sasl.mechanism, …"),
+        bootstrap_server_option,
     ):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
@@ -123,13 +104,42 @@ def key_value_pairs(
     return pairs
 
 
-def raw_property_option(command: Command) -> Command:
-    return click.option(
-        "--property",
-        "-X",
-        "raw_properties",
-        multiple=True,
-        callback=key_value_pairs,
-        metavar="KEY=VALUE",
-        help="A setting of the client library (librdkafka), as it is. May be repeated.",
-    )(command)
+def count_option(*names: str, at_least: int = 1, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(*names, type=click.IntRange(min=at_least), metavar="N", **settings)
+
+
+def seconds_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    kind = click.FloatRange(min=0.1)
+    return click.option(*names, type=kind, metavar="SECONDS", show_default=True, **settings)
+
+
+def file_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(*names, type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", **settings)
+
+
+def directory_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    return click.option(*names, type=click.Path(file_okay=False, path_type=Path), metavar="DIR", **settings)
+
+
+def pairs_option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    """May be repeated; the command gets a dict."""
+    return click.option(*names, multiple=True, callback=key_value_pairs, metavar="KEY=VALUE", **settings)
+
+
+bootstrap_server_option = click.option(
+    "--bootstrap-server",
+    "-b",
+    envvar="OTTLA_BOOTSTRAP_SERVER",
+    show_envvar=True,
+    default=DEFAULT_BOOTSTRAP_SERVER,
+    show_default=True,
+    metavar="HOST:PORT[,…]",
+    help="Where to find the cluster.",
+)
+
+raw_property_option = pairs_option(
+    "--property",
+    "-X",
+    "raw_properties",
+    help="A setting of the client library (librdkafka), as it is. May be repeated.",
+)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
-def colour_wanted() -> bool:
-    import os
 
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def colour_wanted(stream: IO[str] | None = None) -> bool:
+    """On this stream, which is stdout unless another is named."""
+    is_terminal = (stream or sys.stdout).isatty()
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def print_json(value: Any) -> None:
@@ -79,6 +84,17 @@ def _print_rich(
     Console(highlight=False, no_color=not colour_wanted()).print(drawn)
 
 
+@contextlib.contextmanager
+def live_view() -> Iterator[Callable[[RenderableType], None]]:
+    """A function that draws something on the terminal in the place of what it drew before."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(highlight=False, no_color=not colour_wanted())
+    with Live(console=console, auto_refresh=False) as live:
+        yield lambda drawn: live.update(drawn, refresh=True)
+
+
 def done(message: str) -> None:
     """What was done, on stdout."""
     click.secho(message, fg="green" if colour_wanted() else None)
@@ -86,21 +102,15 @@ def done(message: str) -> None:
 
 def note(message: str) -> None:
     """Something to know that is not the result, on stderr."""
-    click.secho(message, err=True, dim=_colour_on_stderr() or None)
+    click.secho(message, err=True, dim=colour_wanted(sys.stderr) or None)
 
 
 def warn(message: str) -> None:
-    click.secho(f"Warning: {message}", err=True, fg="yellow" if _colour_on_stderr() else None)
+    click.secho(f"Warning: {message}", err=True, fg="yellow" if colour_wanted(sys.stderr) else None)
 
 
 def fail(message: str) -> None:
-    click.secho(f"Error: {message}", err=True, fg="red" if _colour_on_stderr() else None)
-
-
-def _colour_on_stderr() -> bool:
-    import os
-
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    click.secho(f"Error: {message}", err=True, fg="red" if colour_wanted(sys.stderr) else None)
 
 
 def human_bytes(size: int) -> str:

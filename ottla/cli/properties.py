@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from ottla.cli.errors import JobError
@@ -37,39 +36,13 @@ _JAVA_ONLY = frozenset(
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """java.util.Properties: comments, `=`, `:` or blank as separator, continued lines, escapes."""
-    properties: dict[str, str] = {}
-    pending = ""
-    for raw in text.splitlines():
-        line = pending + raw.lstrip()
-        if not pending and (not line or line[0] in "#!"):
-            continue
-        trailing = len(line) - len(line.rstrip("\\"))
-        if trailing % 2:
-            pending = line[:-1]
-            continue
-        pending = ""
-        key, value = _split(line)
-        properties[key] = value
-    if pending:
-        key, value = _split(pending)
-        properties[key] = value
-    return properties
+    """java.util.Properties; blanks after a value are dropped."""
+    from ottla import properties
 
-
-def _split(line: str) -> tuple[str, str]:
-    match = re.match(r"((?:[^\\\s=:]|\\.)*)\s*[=:]?\s*(.*)", line, re.DOTALL)
-    assert match is not None  # every part of the pattern may be empty
-    return _unescape(match[1]), _unescape(match[2].rstrip(" \t"))
-
-
-def _unescape(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
-        if match[1]:
-            return chr(int(match[1], 16))
-        return {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}.get(match[2], match[2])
-
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", replace, text)
+    try:
+        return {each.key: each.value.rstrip(" \t") for each in properties.parse_properties(text)}
+    except properties.PropertiesError as error:
+        raise JobError(f"The properties cannot be read: {error}.") from None
 
 
 def read_client_properties(path: Path) -> dict[str, str]:

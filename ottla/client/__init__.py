@@ -1,1 +1,4 @@
-"""A small blocking client, for what speaks to a broker without being a producer or a consumer."""
+"""Our one client, small and blocking: connections, administration, raw fetches and transactions.
+
+Tools, SQL and Spark stand on it. Whoever only produces or consumes uses confluent-kafka.
+"""

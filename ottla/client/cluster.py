@@ -1,4 +1,4 @@
-"""A cluster as a client sees it: brokers, leaders, one connection to each, and another try where one helps."""
+"""A cluster as a client sees it: brokers, leaders, coordinators, one connection to each broker, and retries."""
 
 from __future__ import annotations
 
@@ -8,17 +8,44 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, Unreachable, error_code
+from ottla.client.errors import BadAddress, ClientError, Unreachable, error_code, refusal
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.protocol.messages.cluster import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
 T = TypeVar("T")
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_FIRST_WITH_MANY_KEYS = 4  # of FindCoordinator
+
+
+class CoordinatorType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class Node(NamedTuple):
+    """A broker, as the cluster's metadata or a coordinator lookup names it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
 
 
 class TopicPartition(NamedTuple):
@@ -44,11 +71,14 @@ class Topic:
 class Cluster:
     """Used by one thread. Connections are opened when first needed and kept."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, advice: str | None = None) -> None:
+        """`advice` follows "is it running?" when no broker can be reached; without it the reason does."""
         if not settings.bootstrap:
             raise ClientError("bootstrap.servers must name at least one broker.")
         self.settings = settings
-        self._brokers: dict[int, tuple[str, int]] = {}
+        self._advice = advice
+        self._nodes: dict[int, Node] = {}
+        self._nodes_are_current = False
         self._controller = -1
         self._connections: dict[tuple[str, int], Connection] = {}
         self._topics: dict[str, Topic] = {}
@@ -67,60 +97,104 @@ class Cluster:
         return connection
 
     def any_connection(self) -> Connection:
-        """To whichever broker answers; those that are connected come first."""
+        """To any broker that answers; those that are connected come first."""
         addresses = [address for address, held in self._connections.items() if held.is_open]
-        addresses += [*self._brokers.values(), *self.settings.bootstrap]
+        addresses += [*(node.address for node in self._nodes.values()), *self.settings.bootstrap]
         failure: Unreachable | None = None
         for address in dict.fromkeys(addresses):
             try:
-                return self.connection(address)
+                connection = self.connection(address)
+                connection.versions  # noqa: B018  whether it speaks Kafka at all
+                return connection
             except Unreachable as error:
                 failure = error
         assert failure is not None
-        raise Unreachable(
-            f"Cannot reach a broker at {self.settings.servers}: is it running? ({failure.message.rstrip('.')})"
-        )
+        if isinstance(failure, BadAddress):
+            raise failure
+        advice = self._advice or f"({failure.message.rstrip('.')})"
+        raise Unreachable(f"Cannot reach a broker at {self.settings.servers}: is it running? {advice}")
+
+    def node(self, node_id: int) -> Connection:
+        """To this broker."""
+        node = self.nodes().get(node_id)
+        if node is None:
+            raise ClientError(f"There is no broker {node_id}.")
+        return self.connection(node.address)
 
     def connections(self) -> list[Connection]:
         """To every broker that there is."""
-        self.topics(())
-        return [self.connection(address) for address in self._brokers.values()]
+        self.metadata(())
+        return [self.connection(node.address) for node in self._nodes.values()]
 
     def controller(self) -> Connection:
-        """Or any broker, if none says that it is the one."""
-        self.topics(())
-        address = self._brokers.get(self._controller)
-        return self.any_connection() if address is None else self.connection(address)
+        """To the controller, or to any broker if the cluster names none."""
+        self.metadata(())
+        node = self._nodes.get(self._controller)
+        return self.any_connection() if node is None else self.connection(node.address)
 
     def leader(self, partition: TopicPartition) -> Connection:
-        """To the leader of a partition, as far as it is known."""
+        """To the leader of a partition, by the metadata that we have."""
         topic = self._topics.get(partition.topic)
         if topic is None:
             topic = self.topics([partition.topic]).get(partition.topic)
         leader = None if topic is None else topic.leaders.get(partition.partition)
         if leader is None:
             raise ClientError(f"Partition {partition} does not exist.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if leader not in self._brokers:
+        if leader not in self._nodes:
             raise ClientError(f"Partition {partition} has no leader.", ErrorCode.LEADER_NOT_AVAILABLE)
-        return self.connection(self._brokers[leader])
+        return self.connection(self._nodes[leader].address)
+
+    def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, Node]:
+        """Of groups or of transactional ids; ClientError if one of them has none."""
+        wanted = list(keys)
+        connection = self.any_connection()
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=wanted)
+        if connection.version(request) >= _FIRST_WITH_MANY_KEYS:
+            answer = connection.request(request, FindCoordinatorResponse)
+            return {found.key: _coordinator(kind, found.key, found) for found in answer.coordinators}
+        return {
+            key: _coordinator(
+                kind,
+                key,
+                connection.request(FindCoordinatorRequest(key=key, key_type=kind), FindCoordinatorResponse),
+            )
+            for key in wanted
+        }
 
     def topic_id(self, topic: str) -> bytes:
-        """All zeros if the broker knows of no topic ids."""
+        """All zeros if the broker is too old for topic ids."""
         return self._topics[topic].topic_id
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic is no longer so."""
+        """Ask for the metadata of a topic again when it is next needed."""
         self._topics.pop(topic, None)
 
     # Metadata
 
+    def nodes(self) -> dict[int, Node]:
+        """The brokers by id, as the last metadata had them."""
+        if not self._nodes_are_current:
+            self.metadata(())
+        return self._nodes
+
+    def forget_nodes(self) -> None:
+        """Brokers may have come or gone: `nodes` asks again, by way of any that is still there."""
+        self._nodes_are_current = False
+
+    def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
+        """Of these topics, or of all. Asking creates a topic only with `create`, if the broker allows it."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create)
+        answer = self.any_connection().request(request, MetadataResponse)
+        nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in answer.brokers]
+        self._nodes = {node.id: node for node in sorted(nodes, key=lambda node: node.id)}
+        self._nodes_are_current = True
+        self._controller = answer.controller_id
+        return answer
+
     def topics(self, names: Iterable[str] | None = None) -> dict[str, Topic]:
         """These topics, or all of them. One that does not exist is left out."""
-        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        answer = self.any_connection().request(request, MetadataResponse)
-        self._brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        self._controller = answer.controller_id
+        answer = self.metadata(names)
         found: dict[str, Topic] = {}
         for topic in answer.topics:
             name = topic.name or ""
@@ -137,10 +211,16 @@ class Cluster:
         self._topics.update(found)
         return found
 
+    def look_up(self, names: Iterable[str]) -> None:
+        """Learn in one request of those topics that are not known yet."""
+        unknown = [name for name in names if name not in self._topics]
+        if unknown:
+            self.topics(unknown)
+
     # Retries
 
     def retrying(self, call: Callable[[], T], topics: Iterable[str] = (), seconds: float | None = None) -> T:
-        """`call`, again and again while its failure may pass; before each try leaders are looked up anew."""
+        """What `call` returns. After a retriable failure it is called again, with new metadata of `topics`."""
         deadline = time.monotonic() + (self.settings.api_timeout if seconds is None else seconds)
         while True:
             try:
@@ -153,12 +233,19 @@ class Cluster:
             time.sleep(self.settings.retry_backoff)
 
 
+def _coordinator(kind: CoordinatorType, key: str, found: Coordinator | FindCoordinatorResponse) -> Node:
+    if found.error_code:
+        what = "group" if kind == CoordinatorType.GROUP else "transactional id"
+        raise refusal(found.error_code, found.error_message, f"The coordinator of {what} '{key}'")
+    return Node(found.node_id, found.host, found.port)
+
+
 _clusters: dict[tuple[int, Settings], Cluster] = {}
 
 
 @contextmanager
 def shared_cluster(settings: Settings) -> Iterator[Cluster]:
-    """The cluster of these settings, with connections that outlive the call, for as long as the process lives.
+    """The cluster of these settings. Its connections stay open for the next caller, until the process ends.
 
     Processes that were forked off open their own.
     """
@@ -167,7 +254,7 @@ def shared_cluster(settings: Settings) -> Iterator[Cluster]:
     try:
         yield cluster
     finally:
-        # Taken out while in use, so that two threads never share one; the last to come back stays.
+        # Taken out while in use, so that two threads never share one. The one that is returned last is kept.
         previous = _clusters.get(key)
         _clusters[key] = cluster
         if previous is not None:

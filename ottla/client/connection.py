@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from ottla.client.errors import ClientError, Unreachable
+from ottla.client.errors import BadAddress, ClientError, Unreachable
 from ottla.client.settings import Sasl, Settings
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode
@@ -22,9 +22,9 @@ from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsRespo
 
 R = TypeVar("R", bound=Response)
 
-# From so many bytes on a request is sent from where its parts are; below, one joint piece is cheaper.
+# Larger requests are sent part by part without being copied; joining smaller ones is cheaper.
 _SCATTER_FROM = 64 * 1024
-_MOST_PARTS = 512  # that the system takes in one call
+_MOST_PARTS = 512  # at most in one system call
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class Connection:
         try:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
-            raise Unreachable(f"Cannot reach a broker at {self.where}: no such host name.") from None
+            raise BadAddress(f"Cannot reach a broker at {self.where}: no such host name.") from None
         except ssl.SSLError as error:
-            raise Unreachable(
+            raise BadAddress(
                 f"Cannot reach a broker at {self.where} over TLS: {error.reason or error}."
             ) from None
         except OSError as error:
@@ -145,7 +145,7 @@ class Connection:
         return Sent(self._correlation_id, version, answer)
 
     def _send_scattered(self, parts: list[Any]) -> None:
-        """Records go out from where they are: they are megabytes, and copies of them would take as long as the rest."""
+        """Send without copying: records are megabytes, and a copy would take as long as everything else."""
         left = [memoryview(part).cast("B") for part in parts if len(part)]
         while left:
             sent = self._socket.sendmsg(left[:_MOST_PARTS])
@@ -156,7 +156,7 @@ class Connection:
                 left[0] = left[0][sent:]
 
     def receive(self, sent: Sent[R], allocate: Callable[[int], memoryview] = _allocate) -> R:
-        """The answer, of which records are a part of what `allocate` gave: nothing of them is copied."""
+        """The answer. It is read into what `allocate` returns; its records are views of that, not copies."""
         try:
             [size] = struct.unpack(">i", self._read(_allocate(4)))
             data = self._read(allocate(size))

@@ -6,15 +6,18 @@ from ottla.protocol.errors import ErrorCode
 
 
 class ClientError(Exception):
-    """`code` is Kafka's error code, if the broker gave one or if there is one that says it."""
+    """`code` is Kafka's error code, if the broker gave one or if there is one that says it.
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+    `broker_message` is the broker's own explanation, which Kafka's tools print unchanged.
+    """
+
+    def __init__(
+        self, message: str, code: ErrorCode | None = None, broker_message: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
-
-    def __reduce__(self) -> tuple[type[ClientError], tuple[str, ErrorCode | None]]:
-        return type(self), (self.message, self.code)
+        self.broker_message = broker_message
 
     @property
     def is_retriable(self) -> bool:
@@ -29,9 +32,91 @@ class Unreachable(ClientError):
         return True
 
 
+class BadAddress(Unreachable):
+    """The host name is unknown, or TLS cannot be negotiated: the message says which."""
+
+
+class Unsupported(ClientError):
+    """What this client cannot do though another may: Kerberos, Java's key stores."""
+
+
+class TopicNotFound(ClientError):
+    def __init__(self, topic: str, hint: str = "") -> None:
+        super().__init__(f"Topic '{topic}' does not exist.{hint}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        self.topic = topic
+
+
+class GroupNotFound(ClientError):
+    def __init__(self, group: str) -> None:
+        super().__init__(f"Consumer group '{group}' does not exist.", ErrorCode.GROUP_ID_NOT_FOUND)
+        self.group = group
+
+
+class GroupNotEmpty(ClientError):
+    def __init__(self, group: str, state: str) -> None:
+        super().__init__(
+            f"Consumer group '{group}' has active members (state {state}); stop its consumers first.",
+            ErrorCode.NON_EMPTY_GROUP,
+        )
+        self.group = group
+        self.state = state
+
+
 def error_code(number: int) -> ErrorCode:
     """The code of a number on the wire; a newer broker may know one that we do not."""
     try:
         return ErrorCode(number)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# {subject} is the topic, group, … that the request was about; {object} is the same inside a sentence.
+_SENTENCES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "{subject} does not exist.",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "{subject} already exists.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "{subject} does not exist.",
+    ErrorCode.NON_EMPTY_GROUP: "{subject} has active members; stop its consumers first.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Not authorized to access {object}.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Not authorized to access {object}.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to access {object}.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Not authorized to do this on the cluster.",
+    ErrorCode.TOPIC_DELETION_DISABLED: "The broker does not allow topics to be deleted (delete.topic.enable=false).",
+    ErrorCode.MESSAGE_TOO_LARGE: "The message is larger than the broker accepts (max.message.bytes of the topic).",
+}
+
+
+def refusal(number: int, broker_message: str | None, subject: str) -> ClientError:
+    """What a broker refused, as a sentence about `subject`; its own explanation where we have no better one."""
+    code = error_code(number)
+    if code in _SENTENCES:
+        sentence = _SENTENCES[code].format(subject=subject, object=subject[0].lower() + subject[1:])
+        return ClientError(sentence, code, broker_message)
+    name = code.name if code == number else f"error {number}"
+    text = broker_message or f"{subject}: {name}"
+    text = text[0].upper() + text[1:]
+    return ClientError(text if text.endswith((".", "!", "?")) else f"{text}.", code, broker_message)
+
+
+# What Kafka's own client says where a broker sent a code and no words.
+_KAFKAS_WORDS = {
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "For requests intended only for the leader, this error indicates that the "
+    "broker is not the current leader. For requests intended for any replica, this error indicates that the broker is "
+    "not a replica of the topic partition.",
+    ErrorCode.LEADER_NOT_AVAILABLE: "There is no leader for this topic-partition.",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "Producer attempted to produce with an old epoch.",
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: "Indicates that the transaction coordinator sending a WriteTxnMarker is "
+    "no longer the current coordinator for a given producer.",
+    ErrorCode.INVALID_UPDATE_VERSION: "The given update version was invalid.",
+    ErrorCode.FEATURE_UPDATE_FAILED: "Unable to update finalized features due to an unexpected server error.",
+    ErrorCode.UNSUPPORTED_VERSION: "The version of API is not supported.",
+}
+
+
+def in_kafkas_words(number: int, broker_message: str | None = None) -> ClientError:
+    """A refusal as Kafka's tools print it: the broker's own words, else those of Kafka's client."""
+    error = refusal(number, broker_message, "It")
+    code = error_code(number)
+    return ClientError(broker_message or _KAFKAS_WORDS.get(code, error.message), code)

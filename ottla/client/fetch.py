@@ -1,4 +1,4 @@
-"""Reading one partition in order, as raw record batches; while one answer is used, the next is on its way."""
+"""Reading one partition in order, as raw record batches. The next fetch can be sent before this one is used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAST_WITH_NAMES = 12
 
 
 class Fetched(NamedTuple):
-    """Records are there until the next fetch, which takes their place."""
+    """The records are valid until the next fetch, which overwrites them."""
 
     records: Any  # a buffer of whole batches, of which the last may be cut off
     high_watermark: int
@@ -48,9 +48,9 @@ class PartitionFetcher:
         self._buffer = bytearray()
 
     def fetch(self, offset: int) -> Fetched:
-        """What there is from `offset` on: nothing, if nothing came within `max_wait_ms`.
+        """Records from `offset` on; none if none came within `max_wait_ms`.
 
-        A failure is a ClientError: one that is retriable may be gone after the topic was forgotten.
+        After a retriable ClientError, `Cluster.forget` the topic and try again.
         """
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead[0] != offset:
@@ -61,7 +61,7 @@ class PartitionFetcher:
         return self._result(connection.receive(sent, self._room))
 
     def fetch_ahead(self, offset: int) -> None:
-        """Ask now for what will be fetched next. If that fails, the next `fetch` will tell."""
+        """Send the next fetch now. If that fails, `fetch` sends it again and raises what goes wrong."""
         with suppress(ClientError):
             self._ahead = self._send(offset)
 
@@ -71,7 +71,7 @@ class PartitionFetcher:
             self._ahead = None
 
     def _room(self, size: int) -> memoryview:
-        """For an answer, where the last one was: new memory costs about as much as what is read into it."""
+        """The memory of the previous answer, if it is large enough: allocating costs about as much as reading."""
         if len(self._buffer) < size:
             self._buffer = bytearray(size)
         return memoryview(self._buffer)[:size]

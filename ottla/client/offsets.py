@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.cluster import Cluster, CoordinatorType, TopicPartition
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, Unreachable, error_code
+from ottla.client.errors import ClientError, error_code, refusal
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -35,7 +34,7 @@ _NO_LEADER_EPOCH = -1
 
 
 class FoundOffset(NamedTuple):
-    offset: int  # -1 if no record is that young
+    offset: int  # -1 if there is no record at or after the timestamp
     timestamp: int
 
 
@@ -47,11 +46,12 @@ def list_offsets(
 ) -> dict[TopicPartition, FoundOffset]:
     """The first offset at or after a time in milliseconds, or LATEST or EARLIEST, by partition.
 
-    `seconds` is for how long it is retried where a retry may help.
+    Retriable failures are retried for `seconds`.
     """
     found: dict[TopicPartition, FoundOffset] = {}
 
     def ask_leaders() -> None:
+        cluster.look_up({partition.topic for partition in timestamps})
         by_leader: dict[Connection, list[TopicPartition]] = {}
         for partition in timestamps:
             if partition not in found:
@@ -85,17 +85,22 @@ def _ask(
     for topic in leader.request(request, ListOffsetsResponse).topics:
         for answer in topic.partitions:
             partition = TopicPartition(topic.name, answer.partition_index)
-            code = error_code(answer.error_code)
-            if code != ErrorCode.NONE:
-                raise ClientError(f"The offsets of {partition} cannot be had: {code.name}.", code)
+            if answer.error_code:
+                raise refusal(answer.error_code, None, f"Partition {partition}")
             found[partition] = FoundOffset(answer.offset, answer.timestamp)
     return found
 
 
 def commit_offsets(
-    cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int], seconds: float
+    cluster: Cluster,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    seconds: float | None = None,
+    *,
+    metadata: Mapping[TopicPartition, str] | None = None,
 ) -> None:
-    """Write down how far a group without members has come."""
+    """Commit offsets of a group that has no members, with a note beside each that `metadata` has one for."""
+    notes = metadata or {}
     request = OffsetCommitRequest(
         group_id=group,
         topics=[
@@ -106,7 +111,7 @@ def commit_offsets(
                         partition_index=each.partition,
                         committed_offset=offsets[each],
                         committed_leader_epoch=_NO_LEADER_EPOCH,
-                        committed_metadata="",
+                        committed_metadata=notes.get(each, ""),
                     )
                     for each in partitions
                 ],
@@ -116,8 +121,10 @@ def commit_offsets(
     )
 
     def commit() -> None:
+        coordinator = cluster.coordinators(CoordinatorType.GROUP, [group])[group]
+        connection = cluster.connection(coordinator.address)
         # Version 9 is the last that names topics.
-        answer = _coordinator(cluster, group).request(request, OffsetCommitResponse, max_version=9)
+        answer = connection.request(request, OffsetCommitResponse, max_version=9)
         for topic in answer.topics:
             for partition in topic.partitions:
                 code = error_code(partition.error_code)
@@ -127,21 +134,6 @@ def commit_offsets(
                     raise ClientError(f"Group '{group}' cannot commit offsets: {code.name}.", code)
 
     cluster.retrying(commit, seconds=seconds)
-
-
-def _coordinator(cluster: Cluster, group: str) -> Connection:
-    request = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[group])
-    connection = cluster.any_connection()
-    answer = connection.request(request, FindCoordinatorResponse)
-    # From version 4 on a request may ask for several.
-    found = answer.coordinators[0] if answer.coordinators else answer
-    code = error_code(found.error_code)
-    if code != ErrorCode.NONE:
-        raise ClientError(f"Group '{group}' has no coordinator: {code.name}.", code)
-    try:
-        return cluster.connection((found.host, found.port))
-    except Unreachable as error:
-        raise Unreachable(f"The coordinator of group '{group}' cannot be reached: {error.message}") from None
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[TopicPartition]]]:

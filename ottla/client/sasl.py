@@ -1,4 +1,4 @@
-"""SASL for the plain connection: PLAIN and SCRAM. Each yields what to send and is sent what came back."""
+"""The client's side of SASL: PLAIN and SCRAM, as generators that yield what to send and receive the answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hmac
 import secrets
 from collections.abc import Generator
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, Unsupported
 from ottla.protocol.errors import ErrorCode
 
 Exchange = Generator[bytes, bytes, None]
@@ -21,7 +21,7 @@ def exchange(mechanism: str, username: str, password: str) -> Exchange:
         return _plain(username, password)
     if mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         return _scram(mechanism.removeprefix("SCRAM-").replace("-", "").lower(), username, password)
-    raise ClientError(
+    raise Unsupported(
         f"The SASL mechanism {mechanism} is not supported here: use PLAIN or SCRAM.",
         ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     )

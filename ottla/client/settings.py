@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, Unsupported
 from ottla.protocol.errors import ErrorCode
 
 DEFAULT_PORT = 9092
@@ -46,14 +46,14 @@ class Sasl:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Hashable, so that connections can be shared by all who ask for the same."""
+    """Hashable, so that callers with the same settings can share connections."""
 
     bootstrap: tuple[tuple[str, int], ...] = ()
     client_id: str = "ottla"
     tls: Tls | None = None
     sasl: Sasl | None = None
     request_timeout: float = 30.0
-    #: For how long a call that a retry may save is retried.
+    #: For how long a retriable failure is retried.
     api_timeout: float = 60.0
     retry_backoff: float = 0.1
 
@@ -71,17 +71,20 @@ class Settings:
 
     @property
     def servers(self) -> str:
-        return ",".join(f"{host}:{port}" for host, port in self.bootstrap)
+        """`host:port`, with commas between them."""
+        return ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.bootstrap
+        )
 
 
 def parse_servers(text: str) -> tuple[tuple[str, int], ...]:
-    """`a:9092, b` as addresses; a port may be left out."""
+    """`a:9092; b` as addresses: separated by commas, semicolons or blanks, and a port may be omitted."""
     servers = []
     for server in re.split(r"[,;\s]+", text):
         if not server:
             continue
         name, colon, port = server.rpartition(":")
-        if colon and port.isdigit():
+        if colon and port.isdigit() and not name.endswith(":"):
             servers.append((name.strip("[]"), int(port)))
         else:
             servers.append((server.strip("[]"), DEFAULT_PORT))
@@ -118,7 +121,7 @@ def _sasl(properties: Mapping[str, str]) -> Sasl | None:
 
 
 def jaas_options(text: str) -> dict[str, str]:
-    """User name, password and what else a login module of Java is told: `… required username="ann" password="…";`."""
+    """User name, password and the other options of a Java login module: `… required username="ann" password="…";`."""
     return {
         found[1]: re.sub(r"\\(.)", r"\1", next(group for group in found.groups()[1:] if group is not None))
         for found in _JAAS_OPTION.finditer(text)
@@ -136,7 +139,7 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         key_file=properties.get("ssl.key.location"),
         key_password=properties.get("ssl.key.password"),
         verify=properties.get("enable.ssl.certificate.verification", "true").lower() != "false",
-        # Java switches the check of host names off with an empty algorithm, librdkafka with "none".
+        # An empty algorithm switches off the check of host names in Java, and "none" in librdkafka.
         check_host=properties.get("ssl.endpoint.identification.algorithm", "https") not in ("", "none"),
     )
 
@@ -145,7 +148,7 @@ def _pem_store(properties: Mapping[str, str], store: str) -> str | None:
     """The file of a Java key store or trust store, if it is PEM: the other kinds only Java can read."""
     location = properties.get(f"ssl.{store}.location")
     if location is not None and properties.get(f"ssl.{store}.type", "JKS").upper() != "PEM":
-        raise ClientError(
+        raise Unsupported(
             f"ssl.{store}.location must be a PEM file, and ssl.{store}.type=PEM must say so: "
             "Java's key stores cannot be read here."
         )

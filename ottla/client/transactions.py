@@ -1,4 +1,4 @@
-"""Transactions, as their coordinators see them: begun, extended, ended, looked at.
+"""Transactions: begin them, add partitions, end and describe them, by requests to their coordinators.
 
 A transaction that one process has begun may be ended by another: all that is asked for is its transactional id, the
 producer id and the epoch. Only the protocol before KIP-890 is spoken, in which the end of a transaction leaves the
@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.cluster import Cluster, CoordinatorType, TopicPartition
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, Unreachable, error_code
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -35,20 +34,18 @@ T = TypeVar("T")
 
 ONGOING = "Ongoing"
 
-#: Later versions are for brokers among themselves.
+#: Later versions are sent between brokers only.
 _LAST_ADD_PARTITIONS = 3
-#: The next one raises the epoch with every end.
+#: From version 5 on, every EndTxn raises the epoch.
 _LAST_END_TXN = 4
-_TRANSACTION = 1
-_FIRST_WITH_MANY_KEYS = 4
-#: So many ends are asked for before the first answer is read.
+#: How many requests are sent before the first answer is read.
 _AT_ONCE = 100
-#: The transaction before is being ended: a matter of moments, so the first waits are short ones.
+#: The previous transaction of the id is still being ended, which takes milliseconds: the first retries come soon.
 _SHORT_WAIT = 0.005
 
 
 class Transaction(NamedTuple):
-    """What it takes to write in a transaction and to end it."""
+    """All that is needed to write in a transaction and to end it."""
 
     transactional_id: str
     producer_id: int
@@ -64,14 +61,14 @@ class TransactionDescription(NamedTuple):
 
 
 class TransactionClient:
-    """Used by one thread. Nothing that is asked of it may be under way on the cluster's connections."""
+    """Used by one thread. No other request may be in flight on the cluster's connections."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._coordinators: dict[str, tuple[str, int]] = {}
 
     def begin(self, transactional_id: str, timeout_ms: int) -> Transaction:
-        """Become the producer of this id. Who was it before is fenced, and its open transaction aborted."""
+        """Become the producer of this id. The previous one is fenced, and its open transaction is aborted."""
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
@@ -94,7 +91,7 @@ class TransactionClient:
         return self._retrying(ask, [transactional_id])
 
     def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
-        """Must be done before the first write to each."""
+        """Must come before the first write to each of them."""
         topics = [
             AddPartitionsToTxnTopic(name=topic, partitions=[each.partition for each in members])
             for topic, members in groupby(sorted(partitions), key=lambda each: each.topic)
@@ -115,7 +112,7 @@ class TransactionClient:
                 for topic in answer.results_by_topic_v3_and_below
                 for part in topic.results_by_partition
             ]
-            # Where one is refused, none is added; the others are only told so.
+            # If one is refused, none is added, and the others come back as OPERATION_NOT_ATTEMPTED.
             reasons = [
                 code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)
             ]
@@ -127,7 +124,7 @@ class TransactionClient:
     def end(
         self, transactions: Iterable[Transaction], *, commit: bool, seconds: float | None = None
     ) -> dict[Transaction, ErrorCode]:
-        """What the coordinators say in the end to each; for so long a retry is made where one may help."""
+        """The final error code of each. Retriable ones are retried for `seconds`."""
         outcome: dict[Transaction, ErrorCode] = {}
         left = list(dict.fromkeys(transactions))
         last: list[ClientError] = []
@@ -181,7 +178,7 @@ class TransactionClient:
                     self._coordinators.pop(each.transactional_id, None)
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """An id of which the coordinator knows nothing is left out."""
+        """Ids that the coordinators do not know are left out."""
         wanted = list(transactional_ids)
         found: dict[str, TransactionDescription] = {}
 
@@ -242,23 +239,9 @@ class TransactionClient:
 
     def _find(self, ids: Iterable[str]) -> None:
         unknown = [each for each in ids if each not in self._coordinators]
-        if not unknown:
-            return
-        connection = self._cluster.any_connection()
-        many = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=unknown)
-        if connection.version(many) >= _FIRST_WITH_MANY_KEYS:
-            for found in connection.request(many, FindCoordinatorResponse).coordinators:
-                self._found(found.key, found.error_code, found.host, found.port)
-            return
-        for each in unknown:
-            one = connection.request(
-                FindCoordinatorRequest(key=each, key_type=_TRANSACTION), FindCoordinatorResponse
-            )
-            self._found(each, one.error_code, one.host, one.port)
-
-    def _found(self, transactional_id: str, number: int, host: str, port: int) -> None:
-        self._check(error_code(number), f"No coordinator is known for '{transactional_id}'")
-        self._coordinators[transactional_id] = (host, port)
+        if unknown:
+            found = self._cluster.coordinators(CoordinatorType.TRANSACTION, unknown)
+            self._coordinators |= {each: node.address for each, node in found.items()}
 
     def _check(self, code: ErrorCode, what: str) -> None:
         if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:

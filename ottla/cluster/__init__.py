@@ -1,1 +1,1 @@
-"""Who leads what: placement, partition roles, high watermark."""
+"""Who leads what: controller, elections, replication, reassignment, failure detection."""

@@ -1,12 +1,20 @@
-"""Ending background tasks for good."""
+"""Starting background tasks that nobody waits for, and ending them for good."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 _AGAIN_SECONDS = 0.2
+
+
+def start_task(tasks: set[asyncio.Task[None]], work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+    """Run it in the background; `tasks` has it until it is done, as the event loop keeps no hold of its tasks."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -44,9 +44,8 @@ class _Move:
         self.partition = partition
         self.directory = directory
         self.future = future
-        self.first_dirty_offset = (
-            partition.log.first_dirty_offset
-        )  # what is copied from here on is that clean
+        # What is copied is as clean as the log was when the move began.
+        self.first_dirty_offset = partition.log.first_dirty_offset
         self.truncations = -1
         self.unflushed = 0
         self.task: asyncio.Task[None] | None = None
@@ -76,7 +75,7 @@ class LogDirMoves:
     # Asking
 
     async def move(self, topic: str, index: int, path: str) -> None:
-        """Let a replica move to a directory, or stay where it moves to another or is there. KafkaError if it cannot."""
+        """Move a replica to a directory; a move to another one is cancelled. KafkaError if it cannot be moved."""
         name = (topic, index)
         directory = self._directory(path)
         if not directory.online or name in self._replicas.offline:
@@ -150,7 +149,7 @@ class LogDirMoves:
             if future.topic_id != partition.topic_id:
                 directory.delete_future(*name)  # of an earlier topic of that name
                 continue
-            logger.info("%s-%d goes on moving to %s", *name, directory.path)
+            logger.info("Resuming the move of %s-%d to %s", *name, directory.path)
             self._start(_Move(partition, directory, future))
 
     def preferred(self, name: TopicPartition) -> LogDirectory | None:
@@ -183,7 +182,7 @@ class LogDirMoves:
         except KafkaError as error:
             self._give_up(move, error)
         except Exception as error:
-            logger.exception("A bug: %s-%d could not be moved to %s", *move.name, move.directory.path)
+            logger.exception("Moving %s-%d to %s failed: this is a bug", *move.name, move.directory.path)
             self._give_up(move, error)
 
     async def _step(self, move: _Move) -> bool:
@@ -263,7 +262,7 @@ class LogDirMoves:
         if source is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.path} is not served any more")
         inherit(move.future, log, move.first_dirty_offset)
-        move.partition.log = move.directory.take_over(*move.name, source)
+        move.partition.log = move.directory.replace_current_with_future(*move.name, source)
         del self._moves[move.name]
         logger.info("%s-%d has moved to %s", *move.name, move.directory.path)
 
@@ -280,14 +279,14 @@ class LogDirMoves:
         if self._moves.get(move.name) is not move:
             return
         logger.error(
-            "%s-%d stays where it is and does not move to %s: %s", *move.name, move.directory.path, error
+            "Cannot move %s-%d to %s, it stays where it is: %s", *move.name, move.directory.path, error
         )
         move.task = None
         self.cancel(move.name)
 
 
 async def _in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """Whoever is cancelled waits for the thread all the same: nobody else may use its files before it is done."""
+    """Also when cancelled, wait for the thread: nobody else may use its files before it is done."""
     running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         return await asyncio.shield(running)

@@ -1,4 +1,4 @@
-"""Belonging to a cluster: its id, the broker's registration, and the session that both last as long as."""
+"""Joining a cluster: its id, the id of the broker, and its registration."""
 
 from __future__ import annotations
 
@@ -22,27 +22,21 @@ _LOOK_AGAIN_SECONDS = 0.1
 _RETRY_SECONDS = 0.5
 
 
-async def join_cluster(store: NodeStore) -> str:
-    """Make the nodes that every cluster has; the cluster's id, which the first broker gives it.
-
-    It is never taken from a log directory: a broker with data that finds an empty ensemble has come to the wrong one,
-    and must not take its own logs for leftovers.
-    """
+async def join_cluster(store: NodeStore, cluster_id: str | None = None) -> str:
+    """Make the nodes that every cluster has; the cluster's id, which the first broker gives it."""
     if await store.exists(nodes.MIGRATION) is not None:
         raise StoreError(
             f"This cluster has moved, or is moving, from ZooKeeper to KRaft, as {nodes.MIGRATION} in ZooKeeper says: "
-            "revert the migration first, as Kafka's manual has it"
+            "revert the migration first, as Kafka's documentation describes it"
         )
-    await ensure_paths(store, (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, "/cluster"))
-    if await store.exists(nodes.CLUSTER_ID) is None:
-        with suppress(NodeExists):
-            wanted = nodes.encode_uuid(nodes.random_uuid())
-            await store.create(nodes.CLUSTER_ID, nodes.encode_cluster_id(wanted))
+    cluster_id = cluster_id or nodes.encode_uuid(nodes.random_uuid())
+    paths = (*nodes.PERSISTENT_PATHS, CHANGES, OFFLINE, SUSPECTS, nodes.CLUSTER_ID)
+    await ensure_paths(store, paths, {nodes.CLUSTER_ID: nodes.encode_cluster_id(cluster_id)})
     return nodes.decode_cluster_id((await store.get(nodes.CLUSTER_ID)).data)
 
 
 async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:
-    """An id that nobody has, for a broker without one; above those that operators give."""
+    """A new broker id, for a broker without one; above reserved.broker.max.id."""
     if not config.get_bool("broker.id.generation.enable"):
         raise StoreError(
             "broker.id is not set, and broker.id.generation.enable is false: give the broker an id"
@@ -86,18 +80,20 @@ class Membership:
             await self._make_way(path, registration, deadline)
 
     async def register(self) -> None:
-        """Announce this broker. A node of its own from a life before gives way; another broker's does not."""
+        """Announce this broker. Its own node from before a restart is replaced; another broker's is not."""
         registration = self._registration()
         path = nodes.broker_path(self._broker_id)
         deadline = asyncio.get_running_loop().time() + self._session_seconds + 1
         while True:
             try:
                 await self._store.create(path, nodes.encode_broker(registration), ephemeral=True)
-                break
             except NodeExists:
                 await self._make_way(path, registration, deadline)
-        stat = await self._store.exists(path)
-        self.epoch = -1 if stat is None else stat.czxid
+                continue
+            stat = await self._store.exists(path)
+            if stat is not None:  # else it has gone again already, with the session
+                self.epoch = stat.czxid
+                return
 
     async def _make_way(self, path: str, registration: BrokerRegistration, deadline: float) -> None:
         try:
@@ -106,7 +102,7 @@ class Membership:
             return
         other = nodes.decode_broker(self._broker_id, node.data)
         if other.endpoints == registration.endpoints:
-            # This process listens there, so whoever registered it does not any more.
+            # This process listens there now, so the one that registered it has ended.
             with suppress(NoNode):
                 await self._store.delete(path, node.version)
             return
@@ -124,7 +120,7 @@ class Membership:
             self.register_again()
 
     def register_again(self) -> None:
-        """The registration is gone, with the session or because this broker seemed to be."""
+        """The registration is gone: the session has ended, or the controller took this broker for dead."""
         if not self._leaving and (self._registering is None or self._registering.done()):
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
 
@@ -135,10 +131,10 @@ class Membership:
                 if stat is not None and stat.czxid == self.epoch:
                     return  # the image was behind
                 await self.register()
-                logger.warning("Broker %d registered again", self._broker_id)
+                logger.warning("Broker %d has registered again", self._broker_id)
                 return
             except StoreError as error:
-                logger.error("Broker %d cannot register: %s", self._broker_id, error)
+                logger.error("Broker %d cannot register and will try again: %s", self._broker_id, error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def leave(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ottla.cluster.replication.commit_queue import CommitFuture
-from ottla.cluster.replication.leader_state import LeaderState, Surroundings
+from ottla.cluster.replication.leader_state import LeaderContext, LeaderState
 from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
 from ottla.metadata.cluster_image import PartitionImage
@@ -21,7 +21,7 @@ _COUNTED_APPENDS = 1000
 
 
 class Waiter(Protocol):
-    """Something that waits for more committed bytes; told in the turn in which it happens."""
+    """Something that waits for more committed bytes; called in the turn in which they are committed."""
 
     def grew(self, partition: Partition, count: int) -> None:
         """So many bytes more are committed."""
@@ -34,7 +34,7 @@ class Watcher(Protocol):
     """A follower's view of a partition that this broker leads."""
 
     def appended(self) -> None:
-        """The log has grown or begins elsewhere; committed or not, a follower wants to know."""
+        """The log has grown, or starts at another offset; followers fetch what is not committed, too."""
 
     def committed(self) -> None:
         """The high watermark has moved."""
@@ -52,7 +52,7 @@ class Partition:
     """
 
     __slots__ = (
-        "_around",
+        "_context",
         "_uncommitted",
         "_waiters",
         "broker_id",
@@ -78,7 +78,7 @@ class Partition:
         index: int,
         broker_id: int,
         log: PartitionLog,
-        around: Surroundings,
+        context: LeaderContext,
         high_watermark: int = 0,
     ) -> None:
         self.topic = topic
@@ -94,7 +94,7 @@ class Partition:
         self.leading: LeaderState | None = None
         self.high_watermark = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.watchers: set[Watcher] = set()
-        self._around = around
+        self._context = context
         self._waiters: set[Waiter] = set()
         # End offset and size of what is written and not committed, for those who wait for so many bytes.
         self._uncommitted: deque[tuple[int, int]] = deque()
@@ -125,7 +125,7 @@ class Partition:
         elif self.leading is not None:
             self.leading.learn(state)
         else:
-            self.leading = LeaderState(self, state, self._around, before)
+            self.leading = LeaderState(self, state, self._context, before)
             self.leading.check()
         if begins:
             self.tell_changed()
@@ -168,7 +168,7 @@ class Partition:
     # Leading
 
     def append(self, records: Any, now_ms: int, *, from_client: bool = True) -> AppendInfo:
-        """Write one batch as the leader and let those who wait know."""
+        """Write one batch as the leader, and notify those who wait for it."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
@@ -191,7 +191,7 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> AppendInfo:
-        """End a producer's transaction here; consumers that wait for it are told."""
+        """End a producer's transaction in this partition, and notify consumers that wait for it."""
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         try:
@@ -225,14 +225,14 @@ class Partition:
                 watcher.appended()
 
     def check_min_isr(self) -> None:
-        """Refuse what could not be committed now anyway."""
+        """Refuse acks=all while there are fewer in-sync replicas than min.insync.replicas."""
         if self.leading is not None and self.leading.is_below_min_isr:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def wait_committed(self, offset: int) -> asyncio.Future[None] | None:
         """Ends when everything below `offset` is committed, or with a KafkaError; None if it is already.
 
-        Only the leader knows: whoever follows may have other records at these offsets by now.
+        Only the leader knows: a follower may have other records at these offsets by now.
         """
         if self.leader != self.broker_id:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -250,7 +250,7 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.advance_log_start_offset(offset)
         for watcher in self.watchers:
-            watcher.appended()  # followers are to hear of it at once
+            watcher.appended()  # followers should learn of it at once
         return self.log.log_start_offset
 
     # Following
@@ -273,37 +273,32 @@ class Partition:
             self._count(len(records))
 
     def follow_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Take over what the leader says of its log, as far as it is here; whether the log start moved."""
+        """Take over what the leader says of its high watermark and log start; whether the log starts later now."""
         log = self.log
         self.advance_high_watermark(min(high_watermark, log.log_end_offset))
         if log_start_offset > log.log_start_offset:
-            try:
-                log.advance_log_start_offset(min(log_start_offset, log.log_end_offset))
-            except StorageError as error:
-                self.storage_failed(error)
-                raise
+            self._change_log(log.advance_log_start_offset, min(log_start_offset, log.log_end_offset))
             self.high_watermark = max(self.high_watermark, log.log_start_offset)
             return True
         return False
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off what the leader does not have."""
-        try:
-            self.log.truncate_to(offset)
-        except StorageError as error:
-            self.storage_failed(error)
-            raise
-        self._was_cut()
+        """Remove what the leader does not have; for where that is see `replication.truncation`."""
+        self._change_log(self.log.truncate_to, offset)
+        self._truncated()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
+        self._change_log(self.log.truncate_fully_and_start_at, offset)
+        self._truncated()
+
+    def _change_log(self, change: Callable[[int], object], offset: int) -> None:
         try:
-            self.log.truncate_fully_and_start_at(offset)
+            change(offset)
         except StorageError as error:
             self.storage_failed(error)
             raise
-        self._was_cut()
 
-    def _was_cut(self) -> None:
+    def _truncated(self) -> None:
         end_offset = self.log.log_end_offset
         self.high_watermark = max(min(self.high_watermark, end_offset), self.log.log_start_offset)
         self._uncommitted.clear()
@@ -311,7 +306,7 @@ class Partition:
     # How far it is committed
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Never backwards: what was committed once stays so, whatever a new leader knows of it yet."""
+        """Never backwards: what was committed stays committed, even if a new leader does not know that yet."""
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset

@@ -60,6 +60,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._position = 0
         self._held = False
         self._error: OSError | None = None
+        self._lost: asyncio.Future[None] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -92,6 +93,12 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._fail(error)
         if self._error is not None:
             raise self._error
+
+    async def wait_lost(self) -> None:
+        """Until the other side hangs up, or the connection is closed here."""
+        if self._error is None:
+            self._lost = self._lost or asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._lost)
 
     async def request(self, message: Request, version: int) -> Any:
         """The response to one request. OSError if there will be none."""
@@ -234,6 +241,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._error is not None:
             return
         self._error = error
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(None)
         if self._transport is not None:
             self._transport.abort()
         waiting, self._waiting = self._waiting, deque()

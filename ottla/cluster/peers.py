@@ -1,38 +1,83 @@
-"""The other brokers, for the occasional request: one connection to each, made when it is first needed."""
+"""The other brokers: where they listen for this one, and connections to them."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from ottla.cluster.peer import PeerConnection, PeerError
 from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.codec import Request
+
+_CONNECT_SECONDS = 10.0
+
+
+class PeerAddress(NamedTuple):
+    broker_id: int
+    epoch: int  # of its registration: a broker that was restarted is another one
+    host: str
+    port: int
+
+
+class PeerDialer:
+    """Makes every connection from this broker to another one. Owner: the event loop."""
+
+    def __init__(self, config: BrokerConfig, image: ClusterImage) -> None:
+        self._client_id = f"broker-{config.broker_id}"
+        self._listener = config.inter_broker_listener_name
+        self._image = image
+
+    def address(self, broker_id: int) -> PeerAddress | None:
+        """Where a broker listens for other brokers; None if it is not registered, or has no such listener."""
+        broker = self._image.brokers.get(broker_id)
+        endpoint = None if broker is None else broker.endpoints.get(self._listener)
+        if broker is None or endpoint is None:
+            return None
+        return PeerAddress(broker_id, broker.epoch, endpoint.host, endpoint.port)
+
+    def addresses(self, brokers: Iterable[int] | None = None) -> dict[int, PeerAddress]:
+        """Those of the brokers that have an address; by default of all that are registered, this one too."""
+        found = map(self.address, self._image.brokers if brokers is None else brokers)
+        return {address.broker_id: address for address in found if address is not None}
+
+    def connection(
+        self, address: PeerAddress, purpose: str = "", connect_timeout: float = _CONNECT_SECONDS
+    ) -> PeerConnection:
+        """A connection that has yet to be opened. `purpose` is in the client id that the other broker sees."""
+        client_id = f"{self._client_id}-{purpose}" if purpose else self._client_id
+        return PeerConnection(address.host, address.port, client_id, connect_timeout=connect_timeout)
+
+    def connection_to(self, broker_id: int, purpose: str = "") -> PeerConnection:
+        return self.connection(self.registered(broker_id), purpose)
+
+    def registered(self, broker_id: int) -> PeerAddress:
+        address = self.address(broker_id)
+        if address is None:
+            raise PeerError(f"broker {broker_id} is not registered")
+        return address
 
 
 class Peers:
-    """Owner: the event loop."""
+    """For the occasional request: one connection to each broker, made when it is first needed.
 
-    def __init__(self, broker_id: int, listener: str, image: ClusterImage, timeout: float) -> None:
-        self._client_id = f"broker-{broker_id}"
-        self._listener = listener
-        self._image = image
+    Owner: the event loop.
+    """
+
+    def __init__(self, dialer: PeerDialer, timeout: float) -> None:
+        self._dialer = dialer
         self._timeout = timeout
         self._connections: dict[int, PeerConnection] = {}
 
     async def request(self, broker_id: int, message: Request, version: int) -> Any:
         """The response of that broker. OSError if it cannot be had now."""
-        broker = self._image.brokers.get(broker_id)
-        endpoint = None if broker is None else broker.endpoints.get(self._listener)
-        if endpoint is None:
-            raise PeerError(f"broker {broker_id} is not registered")
+        address = self._dialer.registered(broker_id)
         peer = self._connections.get(broker_id)
-        if peer is None or (peer.host, peer.port) != (endpoint.host, endpoint.port) or peer.is_lost:
+        if peer is None or (peer.host, peer.port) != (address.host, address.port) or peer.is_lost:
             if peer is not None:
                 peer.close()
-            peer = self._connections[broker_id] = PeerConnection(
-                endpoint.host, endpoint.port, self._client_id
-            )
+            peer = self._connections[broker_id] = self._dialer.connection(address)
         try:
             async with asyncio.timeout(self._timeout):
                 return await peer.request(message, version)

@@ -11,8 +11,9 @@ from time import monotonic
 from ottla.cluster.log_config import log_config
 from ottla.cluster.log_dir_moves import LogDirMoves
 from ottla.cluster.partition import NO_LEADER, Partition
-from ottla.cluster.replication.fetcher_pool import ReplicaFetchers
-from ottla.cluster.replication.leader_state import Surroundings
+from ottla.cluster.peers import PeerDialer
+from ottla.cluster.replication.fetcher_pool import FetcherPool
+from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
@@ -30,8 +31,9 @@ class Replicas:
     """Every partition with a log here, opened. Owner: the event loop; logs are created and deleted in threads."""
 
     def __init__(
-        self, broker_id: int, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory]
+        self, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory], dialer: PeerDialer
     ) -> None:
+        broker_id = config.broker_id
         self.log_directories = directories
         self._broker_id = broker_id
         self._config = config
@@ -43,16 +45,18 @@ class Replicas:
         self.on_leaving: list[Callable[[Partition], None]] = []
         # Called with one sentence when no directory is left.
         self.on_all_failed: Callable[[str], None] | None = None
-        # In a cluster: called for each partition whose data is out of reach, so that others lead it.
+        # Called for each partition that goes offline, so that another broker leads it.
         self.on_offline: Callable[[str, int], None] | None = None
-        # And for each that could not be written because its disk is full, so that others write it meanwhile.
+        # Called for each partition whose disk is full, so that another broker leads it meanwhile.
         self.on_full: Callable[[str, int], None] | None = None
-        self._offline: set[tuple[str, int]] = set()  # there is data, but it cannot be reached
-        self._unopened: set[str] = set()  # topics with logs that could not be made yet
-        # Until when this broker certainly leads what it believes to lead; None where nobody else could.
+        self._offline: set[tuple[str, int]] = set()  # partitions whose log cannot be used
+        self._unopened: set[str] = set()  # topics with logs that could not be created yet
+        # Until when this broker certainly leads what it believes to lead; None where no other broker could.
         self.lease: Callable[[], float] | None = None
-        self.surroundings = Surroundings(config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow)
-        self.fetchers = ReplicaFetchers(broker_id, config, image, directories)
+        self.leader_context = LeaderContext(
+            config.get_int("replica.lag.time.max.ms") / 1000, self._can_follow
+        )
+        self.fetchers = FetcherPool(config, image, directories, dialer)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
@@ -84,11 +88,11 @@ class Replicas:
 
     @property
     def leads_for_certain(self) -> bool:
-        """Whether nobody else can have been elected for what this broker believes to lead."""
+        """Whether no other broker can have been elected for what this broker believes to lead."""
         return self.lease is None or monotonic() <= self.lease()
 
     def held(self, topic: str | bytes, index: int) -> Partition:
-        """The partition by name or topic id, as long as it is led by somebody: consumers may read from followers."""
+        """The partition by name or topic id, as long as it has a leader: consumers may read from followers."""
         found = self._topics.get(topic) if isinstance(topic, str) else self._by_id.get(topic)
         partition = None if found is None else found.get(index)
         if partition is not None and partition.leader not in (self._broker_id, NO_LEADER):
@@ -119,7 +123,7 @@ class Replicas:
         )
 
     def stop_waiting(self) -> None:
-        """The lease is over: who waits for followers is sent to look for another leader instead."""
+        """The lease is over: producers that wait for followers have to look for the leader again."""
         for partition in self.partitions():
             if partition.leading is not None:
                 partition.leading.close()
@@ -127,9 +131,9 @@ class Replicas:
     # Changing
 
     def apply(self, topic: TopicImage, changed: Iterable[int]) -> Awaitable[None]:
-        """Make the local replicas of these partitions what the image says, which already has the topic.
+        """Let the local replicas of these partitions follow the image, which has the topic already.
 
-        Roles of open logs have changed when this returns; logs that are to be made or deleted take the awaitable.
+        Roles of open logs have changed when this returns; logs are created and deleted by the awaitable.
         """
         missing = False
         leaving: list[int] = []
@@ -154,7 +158,9 @@ class Replicas:
     async def _exchange_logs(self, topic: TopicImage, leaving: list[int], missing: bool) -> None:
         async with self._logs_lock:
             for directory, index in self._strange_logs(topic, leaving):
-                logger.info("The log of %s-%d is deleted: it is not for this broker", topic.name, index)
+                logger.info(
+                    "Deleting the log of %s-%d, which is not assigned to this broker", topic.name, index
+                )
                 await asyncio.to_thread(directory.delete_log, topic.name, index)
                 for other in self.log_directories:
                     await asyncio.to_thread(other.delete_future, topic.name, index)
@@ -164,7 +170,7 @@ class Replicas:
                 await self.open_topic(current)
 
     def _strange_logs(self, topic: TopicImage, indexes: list[int]) -> list[tuple[LogDirectory, int]]:
-        """Logs of these partitions that are of an earlier topic, or not for this broker any more."""
+        """Logs of these partitions that are of an earlier topic, or no longer assigned to this broker."""
         current = self._image.topics.get(topic.name) or topic
         found = []
         for directory in self.log_directories:
@@ -177,7 +183,7 @@ class Replicas:
         return found
 
     def _assume(self, partition: Partition, state: PartitionImage) -> None:
-        """Take the role that a state gives to this broker. Old news are left alone."""
+        """Take the role that a state gives to this broker. A state that is older than the current one is ignored."""
         if (state.leader_epoch, state.partition_epoch) < (partition.leader_epoch, partition.partition_epoch):
             return
         if state.leader == self._broker_id:
@@ -211,19 +217,19 @@ class Replicas:
             listener(partition)
 
     def check_in_sync(self) -> None:
-        """Take out of the ISRs who lags; to be called every half `replica.lag.time.max.ms`."""
+        """Shrink the ISRs by followers that lag; called every half `replica.lag.time.max.ms`."""
         for partition in list(self.partitions()):
             if partition.leading is not None:
                 partition.leading.check()
             elif self._broker_id not in partition.isr:
-                # The leader may have heard of it later than this broker, and forgotten where it is.
+                # The leader may have learned of that later than this broker, and have reset this follower's offset.
                 self.fetchers.show(partition)
 
     async def close(self) -> None:
-        """Follow nobody any more, and move nothing."""
+        """Stop fetching, and stop moving logs."""
         await self.log_dir_moves.close()
         await self.fetchers.close()
-        for task in list(self.surroundings.tasks):
+        for task in list(self.leader_context.tasks):
             task.cancel()
 
     async def open_topic(self, topic: TopicImage) -> None:
@@ -258,7 +264,7 @@ class Replicas:
                 raise error
 
     async def open_unopened(self) -> None:
-        """Try again what a full disk did not allow."""
+        """Create the logs that a full disk did not allow."""
         for name in list(self._unopened):
             topic = self._image.topics.get(name)
             if topic is None:
@@ -278,7 +284,7 @@ class Replicas:
                 logs[index] = directory.create_log(topic.name, index, topic_id=topic.topic_id, config=config)
             except StorageError as error:
                 return logs, refused, (directory, error)
-            except KafkaError as error:  # there is one, and it is not what was written
+            except KafkaError as error:  # there is a log, and it is damaged
                 refused[index] = error
         return logs, refused, None
 
@@ -308,7 +314,7 @@ class Replicas:
             index,
             self._broker_id,
             log,
-            self.surroundings,
+            self.leader_context,
             high_watermark=known.get(name, 0),
         )
         partition.on_storage_error = self.storage_failed
@@ -317,6 +323,17 @@ class Replicas:
         self._by_id[topic.topic_id] = partitions
         self._assume(partition, state)
         self.log_dir_moves.resume(partition)
+
+    def adopt_found(self) -> None:
+        """At the start of a broker on its own: serve the logs that are here, also those with another topic id.
+
+        In a cluster such a log is of a topic that was deleted. A broker on its own has no other copy to rely on.
+        """
+        for directory in self.log_directories:
+            for (name, index), log in directory.logs.items():
+                topic = self._image.topics.get(name)
+                if topic is not None and index in topic.partitions and (name, index) not in self._offline:
+                    self.adopt(topic, index, log)
 
     async def delete_topic(self, name: str) -> None:
         for partition in list(self._topics.get(name, {}).values()):
@@ -337,8 +354,9 @@ class Replicas:
             for topic, index in list(directory.future_logs):
                 if topic == name:
                     directory.delete_future(topic, index)
-        # In a cluster that is all: what is found in the directory when it is back is known to be nobody's.
-        if away and self.on_offline is None:
+        # In a cluster that is all: a log without a topic is deleted when its directory is back. A broker on its own
+        # would take the topic over.
+        if away and not self._config.zookeeper_connect:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"{away[0].path} is offline and may hold a part of {name}: it will be deleted when the "
@@ -355,7 +373,7 @@ class Replicas:
     # Failing
 
     def storage_failed(self, log: PartitionLog, error: Exception) -> bool:
-        """A log could not be read or written. Find out what is to blame; whether that is dealt with."""
+        """A log could not be read or written: take offline what has failed. False if it was no failure of storage."""
         cause = error.cause if isinstance(error, StorageError) else error
         name = (log.topic, log.partition)
         directory = next((each for each in self.log_directories if each.logs.get(name) is log), None)
@@ -381,13 +399,13 @@ class Replicas:
         return True
 
     def file_failed(self, path: str, error: OSError) -> None:
-        """A segment could not be read while it was being sent, which only its disk can be blamed for."""
+        """A segment could not be read while it was sent: its disk has failed."""
         for directory in self.log_directories:
             if directory.path in Path(path).parents:
                 self.directory_failed(directory, error)
 
     def _others_have(self, topic: str, index: int) -> bool:
-        """Whether somebody else can serve what is damaged here. If not, what can be read of it is served on."""
+        """Whether another broker can serve what is damaged here. If not, what can be read is served on."""
         partition = self._topics.get(topic, {}).get(index)
         return partition is not None and any(each != self._broker_id for each in partition.isr)
 
@@ -404,7 +422,7 @@ class Replicas:
         if is_passing(error):
             if not directory.full:
                 logger.error(
-                    "%s takes no records: %s. They are refused until it does.", directory.path, reason
+                    "%s is full: %s. Records are refused until there is room again.", directory.path, reason
                 )
             directory.full = True
             return
@@ -427,24 +445,20 @@ class Replicas:
             logger.warning("%s takes records again", directory.path)
 
     def take_offline(self, topic: str, index: int) -> None:
-        """The partition's data is out of reach: it is not served, and nothing is made in its place."""
+        """The partition's log is offline: it is not served, and no new log is created in its place."""
         self._offline.add((topic, index))
         partition = self._topics.get(topic, {}).get(index)
         if partition is not None:
             self._stop(partition)
         if self.on_offline is not None:
             self.on_offline(topic, index)
-            return
-        known = self._image.partitions.get((topic, index))
-        if known is not None and known.leader == self._broker_id:
-            self._image.put_partition(known._replace(leader=NO_LEADER))
 
     def keep_offline(self, names: Iterable[tuple[str, int]]) -> None:
-        """The same at the start of a member of a cluster, which sees to it itself that others lead."""
+        """The same at the start, when the broker sees to it itself that others lead."""
         self._offline.update(names)
 
     def forget_offline(self, topic: str) -> None:
-        """The topic was deleted: another one of its name has nothing to do with what cannot be reached."""
+        """The topic was deleted: a new one of the same name starts with new logs."""
         self._offline = {name for name in self._offline if name[0] != topic}
 
     @property

@@ -10,10 +10,18 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
-from ottla.log.batch import BATCH_OVERHEAD, CRC_START, MAGIC, BatchHeader, fault_of, header_at, is_dense
+from ottla.log.batch import CRC_START, fault_of, header_at, is_dense
 from ottla.log.config import CREATE_TIME, LONG_MAX, LogConfig
 from ottla.log.errors import RefusedRecordsError
-from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    MAGIC,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record, keys_present, read_batch, recompress
@@ -22,10 +30,18 @@ HIGHEST_CODEC = 4
 NO_TIMESTAMP = -1
 
 
+def _invalid(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, reason)
+
+
+def _corrupt(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
+
+
 def refuse_short(size: int) -> KafkaError:
     if size == 0:
-        return KafkaError(ErrorCode.INVALID_RECORD, "a partition of the request has no record batch")
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{size} bytes are too few for a record batch")
+        return _invalid("a partition of the request has no record batch")
+    return _corrupt(f"{size} bytes are too few for a record batch")
 
 
 def check_unusual(view: memoryview, crc: int, config: LogConfig, *, now_ms: int, from_client: bool) -> None:
@@ -33,17 +49,13 @@ def check_unusual(view: memoryview, crc: int, config: LogConfig, *, now_ms: int,
     header = header_at(view)
     size = len(view)
     if header.magic in (0, 1):
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"message format {header.magic} is not accepted, send format 2"
-        )
+        raise _invalid(f"message format {header.magic} is not accepted, send format 2")
     if header.magic != MAGIC:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"unknown magic {header.magic}")
+        raise _corrupt(f"unknown magic {header.magic}")
     if header.size < BATCH_OVERHEAD or header.size > size:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {header.batch_length} in {size} bytes")
+        raise _corrupt(f"batch length {header.batch_length} in {size} bytes")
     if header.size < size:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, "a produce request has exactly one record batch per partition"
-        )
+        raise _invalid("a produce request has exactly one record batch per partition")
     if size > config.max_message_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -55,40 +67,34 @@ def check_unusual(view: memoryview, crc: int, config: LogConfig, *, now_ms: int,
             f"the batch has {size} bytes, segment.bytes is {config.segment_bytes}",
         )
     if crc != header.crc:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch does not match")
+        raise _corrupt("the checksum of the batch does not match")
     _check_contents(header, from_client)
     _check_timestamp(view, header, config, now_ms)
 
 
 def _check_contents(header: BatchHeader, from_client: bool) -> None:
     if header.record_count <= 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the batch says it has {header.record_count} records")
+        raise _invalid(f"the batch says it has {header.record_count} records")
     if not is_dense(header):
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"the batch has {header.record_count} records but offsets up to {header.last_offset_delta}",
+        raise _invalid(
+            f"the batch has {header.record_count} records but offsets up to {header.last_offset_delta}"
         )
     if header.attributes & CODEC_MASK > HIGHEST_CODEC:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"unknown compression codec {header.attributes & CODEC_MASK}"
-        )
+        raise _invalid(f"unknown compression codec {header.attributes & CODEC_MASK}")
     if not from_client:
         return
     if header.attributes & CONTROL_FLAG:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "clients may not write control records")
+        raise _invalid("clients may not write control records")
     if header.base_offset != 0:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"the batch has base offset {header.base_offset} instead of 0"
-        )
+        raise _invalid(f"the batch has base offset {header.base_offset} instead of 0")
     if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD,
+            raise _invalid(
                 f"producer {header.producer_id} has epoch {header.producer_epoch}"
-                f" and sequence {header.base_sequence}",
+                f" and sequence {header.base_sequence}"
             )
     elif header.attributes & TRANSACTIONAL_FLAG:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "a transactional batch needs a producer id")
+        raise _invalid("a transactional batch needs a producer id")
 
 
 def _check_timestamp(view: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
@@ -152,9 +158,7 @@ def check_records(view: memoryview, header: BatchHeader, config: LogConfig, now_
     except KafkaError:
         raise
     except Exception as error:  # the records are a client's bytes: whatever is wrong with them is an answer
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"the records of the batch cannot be read: {error}"
-        ) from None
+        raise _invalid(f"the records of the batch cannot be read: {error}") from None
 
 
 def _check_oldest(view: memoryview, oldest: int) -> None:
@@ -191,7 +195,7 @@ def check_replicated(view: memoryview, next_offset: int) -> list[tuple[int, Batc
             elif header.base_offset < next_offset:
                 fault = f"offset {header.base_offset} comes where {next_offset} or more is expected"
         if fault is not None:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"what the leader sent is not a log: {fault}")
+            raise _corrupt(f"what the leader sent is not a log: {fault}")
         batches.append((at, header))
         next_offset = header.last_offset + 1
         at += header.size

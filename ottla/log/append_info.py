@@ -1,4 +1,4 @@
-"""What an append tells its caller."""
+"""The result of an append."""
 
 from __future__ import annotations
 

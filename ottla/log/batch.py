@@ -12,7 +12,6 @@ from crc32c import crc32c
 from ottla.protocol.batch_header import (
     ATTRIBUTES_AT,
     BATCH_OVERHEAD,
-    CRC_AT,
     HEADER,
     LOG_OVERHEAD,
     MAGIC,
@@ -30,32 +29,6 @@ CRC = Struct(">I")
 ATTRIBUTES = Struct(">h")
 MAX_TIMESTAMP = Struct(">q")
 MAX_TIMESTAMP_AT = 35
-
-__all__ = [
-    "ATTRIBUTES",
-    "ATTRIBUTES_AT",
-    "BASE_OFFSET",
-    "BATCH_OVERHEAD",
-    "CRC",
-    "CRC_AT",
-    "CRC_START",
-    "HEADER",
-    "LEADER_EPOCH",
-    "LEADER_EPOCH_AT",
-    "LOG_OVERHEAD",
-    "MAGIC",
-    "MAX_TIMESTAMP",
-    "MAX_TIMESTAMP_AT",
-    "BatchHeader",
-    "BatchScan",
-    "Buffer",
-    "Invalid",
-    "fault_of",
-    "header_at",
-    "is_dense",
-    "order_fault",
-    "read_batch_bytes",
-]
 
 _SCAN_BYTES = 1 << 16
 _CHECKED_SCAN_BYTES = 1 << 20
@@ -102,7 +75,7 @@ class Invalid(NamedTuple):
 
 
 class BatchScan:
-    """Walks the batches of a file from a position to `end`; after it, `invalid` tells why it stopped early.
+    """Walks the batches of a file from a position to `end`; after it, `invalid` says why it stopped early.
 
     Without `check_crc` only headers are read. Owner: whoever iterates; the file must not shrink meanwhile.
     """

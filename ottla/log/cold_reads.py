@@ -8,6 +8,7 @@ broker does in a second.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.log.files.page_cache import is_in_memory, read_through
@@ -39,6 +40,12 @@ class ColdRange(NamedTuple):
             pass
         finally:
             os.close(fd)
+
+
+def read_cold(ranges: Iterable[ColdRange]) -> None:
+    """Runs in a thread."""
+    for each in ranges:
+        each.read()
 
 
 def cold_range(log: PartitionLog, offset: int, max_bytes: int) -> ColdRange | None:

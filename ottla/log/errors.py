@@ -1,5 +1,5 @@
-"""What goes wrong with files: told to clients as KAFKA_STORAGE_ERROR, to operators as one sentence. And batches
-that are refused because of single records."""
+"""What goes wrong with files: clients get KAFKA_STORAGE_ERROR, operators one sentence. And batches that are refused
+because of single records."""
 
 from __future__ import annotations
 
@@ -9,22 +9,10 @@ from collections.abc import Sequence
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 # What goes away by itself or by an operator's hand, and says nothing of the disk.
-_PASSING = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EFBIG,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.ENOMEM,
-        errno.EINTR,
-        errno.EAGAIN,
-    }
-)
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_PASSING = _FULL | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN}
 # What only a disk or a file system that fails can say.
-_DISK = frozenset(
-    {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.ENOTCONN}
-)
+_DISK = {errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.EUCLEAN, errno.ENOTCONN}
 
 
 class CorruptSegmentError(KafkaError):

@@ -13,8 +13,9 @@ import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.log.batch import BATCH_OVERHEAD, header_at
+from ottla.log.batch import header_at
 from ottla.log.files.file_region import FileRegion
+from ottla.protocol.batch_header import BATCH_OVERHEAD
 
 if TYPE_CHECKING:
     from ottla.log.files.checkpoint import TopicPartition
@@ -65,7 +66,7 @@ def copy(region: FileRegion, future: PartitionLog) -> int:
 
 
 def inherit(future: PartitionLog, log: PartitionLog, first_dirty_offset: int) -> None:
-    """Know what the log knows and batches do not tell, and be as safe on disk. Both have the same batches."""
+    """Take over what is known of the log beyond its batches, and flush as far. Both have the same batches."""
     if log.log_start_offset > future.log_start_offset:
         future.advance_log_start_offset(log.log_start_offset)
     for epoch, start_offset in log.epochs.entries:

@@ -64,15 +64,15 @@ class LogDirectory:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.offline_logs: dict[TopicPartition, str] = {}
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
-        self._retired: list[PartitionLog] = []  # moved away; somebody may still read them
+        self._retired: list[PartitionLog] = []  # moved to another directory; they may still be read
         self._directory = path
         self._lock = lock
-        self._doomed: list[str] = []
+        self._to_delete: list[str] = []
         self._checkpointing = Lock()  # housekeeping and DeleteRecords may both ask for it, in threads
         self.meta: MetaProperties | None = None
         self.clean_shutdown = False
         self.siblings: frozenset[str] = frozenset()  # log.dirs of its broker, when it used this one last
-        self.left_by_kafka = False  # Apache Kafka was the last to use it, as far as one can tell
+        self.left_by_kafka = False  # Apache Kafka was the last to use it, as far as the files show
         self._recovery_points: dict[TopicPartition, int] = {}
         self._log_starts: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
@@ -127,7 +127,7 @@ class LogDirectory:
             return read_offsets(self._file(checkpoint))
         except CheckpointError as error:
             # Every checkpoint can be done without; without the recovery points all is scanned.
-            logger.warning("%s; it is ignored and written anew", error)
+            logger.warning("%s; the file is ignored and written again", error)
             self.clean_shutdown = False
             return {}
 
@@ -171,11 +171,11 @@ class LogDirectory:
                 if not entry.is_dir():
                     continue
                 if entry.name.endswith(DELETE_SUFFIX):
-                    self._doomed.append(entry.path)
+                    self._to_delete.append(entry.path)
                     continue
                 name = parse_directory_name(entry.name) or parse_future_name(entry.name)
                 if name is None:
-                    logger.warning("%s is not the directory of a partition and is left alone", entry.path)
+                    logger.warning("%s is not the directory of a partition and is not touched", entry.path)
                 else:
                     found.append((name, entry.path))
         configs = {topic: config_for(topic) for topic in {topic for (topic, _), _ in found}}
@@ -203,8 +203,10 @@ class LogDirectory:
         except (KafkaError, LogDirectoryError, OSError) as error:
             reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
             if is_future:  # it can be made again
-                logger.warning("The copy of %s-%d that was begun here cannot be used: %s", *name, reason)
-                self._doom(path, *name)
+                logger.warning(
+                    "The unfinished copy of %s-%d in this directory cannot be used: %s", *name, reason
+                )
+                self._rename_deleted(path, *name)
                 return
             logger.error("%s-%d is offline: %s", *name, reason)
             self.offline_logs[name] = reason
@@ -235,21 +237,21 @@ class LogDirectory:
         return log
 
     def delete_log(self, topic: str, partition: int) -> None:
-        """Take a log away at once; its files go with the next `remove_deleted`."""
-        self._doomed.append(self._take_away(topic, partition, DELETE_SUFFIX))
+        """Remove a log at once; its files go with the next `remove_deleted`."""
+        self._to_delete.append(self._remove(topic, partition, DELETE_SUFFIX))
 
-    def set_aside(self, topic: str, partition: int) -> str:
-        """Take a log away, and leave it to the operator what becomes of its files; where they are now."""
-        return self._take_away(topic, partition, STRAY_SUFFIX)
+    def mark_stray(self, topic: str, partition: int) -> str:
+        """Rename a log that is not assigned to this broker, as Kafka does, and keep its files; the new path."""
+        return self._remove(topic, partition, STRAY_SUFFIX)
 
-    def _take_away(self, topic: str, partition: int, ending: str) -> str:
+    def _remove(self, topic: str, partition: int, ending: str) -> str:
         name = (topic, partition)
         log = self.logs.pop(name, None)
         if log is not None:
             log.abandon()
         self.offline_logs.pop(name, None)
         self._forget_offsets(name)
-        path = self._path_away(topic, partition, ending)
+        path = self._renamed_path(topic, partition, ending)
         os.rename(self._file(f"{topic}-{partition}"), path)
         return path
 
@@ -257,22 +259,22 @@ class LogDirectory:
         for offsets in (self._recovery_points, self._log_starts, self.high_watermarks, self._first_dirty):
             offsets.pop(name, None)
 
-    def _path_away(self, topic: str, partition: int, ending: str) -> str:
+    def _renamed_path(self, topic: str, partition: int, ending: str) -> str:
         suffix = f"-{partition}.{uuid.uuid4().hex}{ending}"
         return self._file(topic[: _NAME_MAX - len(suffix)] + suffix)
 
-    def _doom(self, path: str, topic: str, partition: int) -> None:
-        doomed = self._path_away(topic, partition, DELETE_SUFFIX)
-        os.rename(path, doomed)
-        self._doomed.append(doomed)
+    def _rename_deleted(self, path: str, topic: str, partition: int) -> None:
+        deleted = self._renamed_path(topic, partition, DELETE_SUFFIX)
+        os.rename(path, deleted)
+        self._to_delete.append(deleted)
 
     def remove_deleted(self, now_ms: int) -> None:
         """Unlink what was deleted: whole logs, and segments whose file.delete.delay.ms has passed."""
-        doomed, self._doomed = self._doomed, []
+        deleted, self._to_delete = self._to_delete, []
         retired, self._retired = self._retired, []
         for log in retired:
             log.abandon()
-        for path in doomed:
+        for path in deleted:
             shutil.rmtree(path, ignore_errors=True)
         for log in list(self.logs.values()):
             log.unlink_deleted(now_ms)
@@ -305,9 +307,9 @@ class LogDirectory:
         if log is not None:
             log.abandon()
             self._forget_offsets((topic, partition))
-            self._doom(os.fspath(log.path), topic, partition)
+            self._rename_deleted(os.fspath(log.path), topic, partition)
 
-    def take_over(self, topic: str, partition: int, source: LogDirectory) -> PartitionLog:
+    def replace_current_with_future(self, topic: str, partition: int, source: LogDirectory) -> PartitionLog:
         """Let the copy here take the place of the log in another directory, which goes with `remove_deleted`."""
         name = (topic, partition)
         future, log = self.future_logs[name], source.logs[name]
@@ -319,14 +321,14 @@ class LogDirectory:
         self.logs[name] = self.future_logs.pop(name)
         del source.logs[name]
         source._forget_offsets(name)
-        doomed = source._path_away(topic, partition, DELETE_SUFFIX)
+        deleted = source._renamed_path(topic, partition, DELETE_SUFFIX)
         log.retire(f"{topic}-{partition} was moved to {self.path}")
         source._retired.append(log)
         try:
-            log.rename(doomed)
-            source._doomed.append(doomed)
+            log.rename(deleted)
+            source._to_delete.append(deleted)
         except StorageError as error:  # with two of them, the next start keeps the longer one
-            logger.warning("The old log of %s-%d could not be taken away: %s", topic, partition, error)
+            logger.warning("The old log of %s-%d could not be removed: %s", topic, partition, error)
         return future
 
     # Failing
@@ -337,7 +339,7 @@ class LogDirectory:
         os.unlink(self._file(_PROBE_FILE))
 
     def fail(self, reason: str) -> None:
-        """The disk is gone: let go of every log, and keep only why."""
+        """The disk has failed: close every log, and keep only the reason."""
         self.online = False
         for name, log in self.logs.items():
             log.abandon()
@@ -364,18 +366,14 @@ class LogDirectory:
     def _checkpoint(self) -> None:
         logs = self.logs | self.future_logs
         recovery_points = {name: log.recovery_point for name, log in logs.items()}
-        recovery_points.update(
-            dict.fromkeys(self.offline_logs, 0)
-        )  # whatever is wrong, look at all of it again
+        recovery_points |= dict.fromkeys(self.offline_logs, 0)  # whatever is wrong, look at all of it again
         write_offsets(self._file(RECOVERY_POINT_CHECKPOINT), recovery_points)
         starts = {
             name: log.log_start_offset
             for name, log in logs.items()
             if log.log_start_offset > log.segments.base_offset
         }
-        starts.update(
-            {name: self._log_starts[name] for name in self.offline_logs if name in self._log_starts}
-        )
+        starts |= {name: self._log_starts[name] for name in self.offline_logs if name in self._log_starts}
         write_offsets(self._file(LOG_START_CHECKPOINT), starts)
         for name, log in logs.items():
             log.checkpointed_start_offset = starts.get(name, 0)

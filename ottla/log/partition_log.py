@@ -18,21 +18,13 @@ from ottla.log.append_check import check_records, check_replicated, check_unusua
 from ottla.log.append_info import AppendInfo
 from ottla.log.batch import (
     ATTRIBUTES,
-    ATTRIBUTES_AT,
     BASE_OFFSET,
-    BATCH_OVERHEAD,
     CRC,
-    CRC_AT,
     CRC_START,
-    HEADER,
     LEADER_EPOCH,
     LEADER_EPOCH_AT,
-    LOG_OVERHEAD,
-    MAGIC,
     MAX_TIMESTAMP,
     MAX_TIMESTAMP_AT,
-    BatchHeader,
-    Buffer,
     header_at,
 )
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
@@ -43,12 +35,25 @@ from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metada
 from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
 from ottla.log.recovery import LoadedLog, load_log, rebuild_producers
 from ottla.log.retention import deletable_segments
+from ottla.log.segments.partition_segments import LogSegments
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.segments import LogSegments
 from ottla.log.segments.swap import decide_swap, finish_swap
 from ottla.log.segments.transaction_index import AbortedTransaction, CompletedTransaction
 from ottla.log.time_lookup import TimestampOffset
-from ottla.protocol.batch_header import CODEC_MASK, CONTROL_FLAG, TIMESTAMP_TYPE_FLAG, TRANSACTIONAL_FLAG
+from ottla.protocol.batch_header import (
+    ATTRIBUTES_AT,
+    BATCH_OVERHEAD,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_AT,
+    HEADER,
+    LOG_OVERHEAD,
+    MAGIC,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
+from ottla.protocol.compression import Buffer
 from ottla.protocol.end_txn_marker import build_marker
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -93,8 +98,8 @@ class PartitionLog:
         self._flush_lock = Lock()
         self._entry_synced = False
         self.last_flush_ms = int(time.time() * 1000)
-        # Why the last append was not written, until one is. A producer's next batch must hear the same: that it is out
-        # of order is true, but makes librdkafka begin a new epoch, in which it sends again what was written before.
+        # Why the last append failed, until one succeeds. The producer's next batch gets the same error. "Out of order"
+        # would be true as well, but librdkafka then begins a new epoch and sends again what was already written.
         self._refusal: KafkaError | None = None
         self.config = config
 
@@ -279,11 +284,7 @@ class PartitionLog:
         """End the producer's transaction as leader: what it wrote becomes readable, or aborted."""
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         batch = build_marker(
-            producer_id,
-            producer_epoch,
-            commit=commit,
-            coordinator_epoch=coordinator_epoch,
-            timestamp=now_ms,
+            producer_id, producer_epoch, commit=commit, coordinator_epoch=coordinator_epoch, timestamp=now_ms
         )
         info = self.append(batch, leader_epoch=leader_epoch, now_ms=now_ms, from_client=False)
         completed = self.producers.end_transaction(header_at(batch), coordinator_epoch, not commit)
@@ -380,14 +381,6 @@ class PartitionLog:
         """Go on at a later offset: compaction has left nothing of what lies between."""
         self._roll_for_append(offset)
         self.log_end_offset = offset
-
-    def assign_topic_id(self, topic_id: bytes) -> None:
-        """Give a directory that has no topic id the one that the cluster knows."""
-        try:
-            write_partition_metadata(os.fspath(self.path), topic_id)
-        except OSError as error:
-            raise storage_error(f"cannot write the topic id of {self.path}", error) from error
-        self.topic_id = topic_id
 
     # Reading
 

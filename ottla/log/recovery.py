@@ -11,18 +11,7 @@ from functools import partial
 
 from crc32c import crc32c
 
-from ottla.log.batch import (
-    BATCH_OVERHEAD,
-    CRC_START,
-    LOG_OVERHEAD,
-    MAGIC,
-    BatchHeader,
-    BatchScan,
-    Invalid,
-    header_at,
-    order_fault,
-    read_batch_bytes,
-)
+from ottla.log.batch import CRC_START, BatchScan, Invalid, header_at, order_fault, read_batch_bytes
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError
 from ottla.log.files.checkpoint import CheckpointError
@@ -39,7 +28,14 @@ from ottla.log.segments.segment import (
     segment_path,
 )
 from ottla.log.segments.swap import complete_swaps
-from ottla.protocol.batch_header import check_crc, read_header
+from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from ottla.protocol.errors import KafkaError
 
 logger = logging.getLogger(__name__)
@@ -89,11 +85,8 @@ def _list_files(directory: str) -> _Files:
             files.transactions.append(int(stem))
     files.logs.sort()
     for base in (files.indexed.keys() | set(files.transactions)) - set(files.logs):
-        for suffix in (
-            INDEX_SUFFIX,
-            TIME_INDEX_SUFFIX,
-            TRANSACTION_INDEX_SUFFIX,
-        ):  # their segment was being deleted
+        # Their segment was being deleted.
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
             with suppress(FileNotFoundError):
                 os.unlink(segment_path(directory, base, suffix))
     return files
@@ -119,7 +112,7 @@ def load_log(
         return LoadedLog([segment], producers, epochs, log_start_offset, log_start_offset, log_start_offset)
 
     segments = [_open_segment(directory, base, config) for base in files.logs]
-    # A log that went offline before a clean shutdown was not closed: its recovery point tells.
+    # A log that went offline before a clean shutdown was not closed: its recovery point shows it.
     clean_shutdown = clean_shutdown and recovery_point >= _end_offset(segments[-1])
     recover_from = len(segments)
     if not clean_shutdown:
@@ -135,7 +128,7 @@ def load_log(
     else:
         log_end_offset = segments[-1].refresh_tail()
         _replay(producers, segments, log_end_offset)
-    _lengthen_memory(producers, segments)
+    _restore_recent_batches(producers, segments)
     producers.remove_snapshots_after(log_end_offset)
     epochs.truncate_from_end(log_end_offset + 1)
     return LoadedLog(
@@ -320,7 +313,7 @@ def find_batch(fd: int, start: int, end: int, next_offset: int) -> int | None:
 def rebuild_producers(producers: ProducerStates, segments: list[LogSegment], end: int) -> None:
     """The state of the producers at offset `end`, from the last snapshot before it and the batches behind that."""
     _replay(producers, segments, end)
-    _lengthen_memory(producers, segments)
+    _restore_recent_batches(producers, segments)
 
 
 def _replay(producers: ProducerStates, segments: list[LogSegment], end: int) -> None:
@@ -344,7 +337,7 @@ def _replay(producers: ProducerStates, segments: list[LogSegment], end: int) -> 
             raise CorruptSegmentError(segment.path, scan.invalid.position, scan.invalid.reason)
 
 
-def _lengthen_memory(producers: ProducerStates, segments: list[LogSegment]) -> None:
+def _restore_recent_batches(producers: ProducerStates, segments: list[LogSegment]) -> None:
     """Read back the last few batches before those a snapshot knows.
 
     A snapshot keeps one batch per producer. A producer that had five requests in flight when the broker

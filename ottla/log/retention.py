@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.log.config import LogConfig
-from ottla.log.segments.segments import LogSegments
+from ottla.log.segments.partition_segments import LogSegments
 
 
 def deletable_segments(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.log.batch import BatchHeader, is_dense, read_batch_bytes
+from ottla.log.batch import is_dense, read_batch_bytes
 from ottla.log.errors import CorruptSegmentError
+from ottla.log.segments.partition_segments import LogSegments
 from ottla.log.segments.segment import LogSegment
-from ottla.log.segments.segments import LogSegments
-from ottla.protocol.batch_header import CONTROL_FLAG, DELETE_HORIZON_FLAG
+from ottla.protocol.batch_header import CONTROL_FLAG, DELETE_HORIZON_FLAG, BatchHeader
 from ottla.protocol.records import check_crc, first_at_or_after, read_batch
 
 # offset, timestamp, leader epoch

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from ottla.metadata import nodes
 from ottla.metadata.configs.config_defs import format_value
-from ottla.metadata.stores.store import Node, NodeStore, NoNode
+from ottla.metadata.stores.store import Node, NodeStore, children_if_any
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
@@ -73,11 +73,15 @@ def decode_quotas(node: Node | None) -> dict[str, float]:
 
 
 async def load_client_quotas(store: NodeStore) -> dict[Entity, dict[str, float]]:
-    entities: list[Entity] = [entity({IP: _from_name(n)}) for n in await _children(store, nodes.CONFIG_IPS)]
-    entities += [entity({CLIENT_ID: _from_name(n)}) for n in await _children(store, nodes.CONFIG_CLIENTS)]
-    for user in await _children(store, nodes.CONFIG_USERS):
+    entities: list[Entity] = [
+        entity({IP: _from_name(n)}) for n in await children_if_any(store, nodes.CONFIG_IPS)
+    ]
+    entities += [
+        entity({CLIENT_ID: _from_name(n)}) for n in await children_if_any(store, nodes.CONFIG_CLIENTS)
+    ]
+    for user in await children_if_any(store, nodes.CONFIG_USERS):
         entities.append(entity({USER: _from_name(user)}))
-        for client in await _children(store, f"{nodes.CONFIG_USERS}/{user}/clients"):
+        for client in await children_if_any(store, f"{nodes.CONFIG_USERS}/{user}/clients"):
             entities.append(entity({USER: _from_name(user), CLIENT_ID: _from_name(client)}))
     found = await store.get_many([entity_path(each) for each in entities])
     return {
@@ -94,10 +98,3 @@ def replace_quotas(node: Node, quotas: Quotas) -> bytes:
 
 def _text(key: str, value: float) -> str:
     return str(int(value)) if key in WHOLE_KEYS else str(format_value(float(value)))
-
-
-async def _children(store: NodeStore, path: str) -> list[str]:
-    try:
-        return await store.children(path)
-    except NoNode:
-        return []

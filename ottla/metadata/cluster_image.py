@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import Entity, load_client_quotas
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
-from ottla.metadata.stores.store import NodeStore, NoNode
+from ottla.metadata.stores.store import NodeStore, children_if_any
 from ottla.metadata.topic_names import INTERNAL_TOPICS, collision_key
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 NO_LEADER = -1
 NO_CONTROLLER = -1
@@ -100,13 +103,6 @@ class ClusterImage:
 
     def set_client_metrics(self, subscription: str, configs: Mapping[str, str]) -> None:
         _put_or_drop(self.client_metrics, subscription, configs)
-
-    def set_client_quotas(self, entity: Entity, quotas: Mapping[str, float]) -> None:
-        if quotas:
-            self.client_quotas[entity] = dict(quotas)
-        else:
-            self.client_quotas.pop(entity, None)
-        self.version += 1
 
     # Replicas that are offline though their broker is not
 
@@ -212,14 +208,14 @@ class ClusterImage:
             image.set_group_configs(group_id, configs)
         for name, configs in (await _read_configs(store, nodes.CONFIG_CLIENT_METRICS)).items():
             image.set_client_metrics(name, configs)
-        image.deleting = set(await _children(store, nodes.DELETE_TOPICS))
+        image.deleting = set(await children_if_any(store, nodes.DELETE_TOPICS))
         image.client_quotas = await load_client_quotas(store)
         return image
 
     async def _load_brokers(self, store: NodeStore) -> None:
         for broker in await read_brokers(store):
             self.put_broker(broker)
-        entities = await _children(store, nodes.CONFIG_BROKERS)
+        entities = await children_if_any(store, nodes.CONFIG_BROKERS)
         paths = [f"{nodes.CONFIG_BROKERS}/{entity}" for entity in entities]
         for entity, node in zip(entities, await store.get_many(paths), strict=True):
             if node is not None:
@@ -227,19 +223,19 @@ class ClusterImage:
                 self.set_broker_configs(broker_id, nodes.decode_config(node.data))
 
     async def _load_topics(self, store: NodeStore) -> None:
-        for topic in await read_topics(store, await _children(store, nodes.TOPICS)):
+        for topic in await read_topics(store, await children_if_any(store, nodes.TOPICS)):
             self.put_topic(topic)
 
 
-def _put_or_drop(table: dict[str, dict[str, str]], name: str, configs: Mapping[str, str]) -> None:
-    if configs:
-        table[name] = dict(configs)
+def _put_or_drop(table: dict[K, dict[str, V]], key: K, values: Mapping[str, V]) -> None:
+    if values:
+        table[key] = dict(values)
     else:
-        table.pop(name, None)
+        table.pop(key, None)
 
 
 async def _read_configs(store: NodeStore, root: str) -> dict[str, dict[str, str]]:
-    entities = await _children(store, root)
+    entities = await children_if_any(store, root)
     found = await store.get_many([f"{root}/{entity}" for entity in entities])
     return {
         nodes.name_of_config(entity): nodes.decode_config(node.data)
@@ -251,7 +247,7 @@ async def _read_configs(store: NodeStore, root: str) -> dict[str, dict[str, str]
 async def read_brokers(store: NodeStore) -> list[BrokerImage]:
     """Those that are registered."""
     brokers = []
-    ids = [int(name) for name in await _children(store, nodes.BROKER_IDS) if name.isdecimal()]
+    ids = [int(name) for name in await children_if_any(store, nodes.BROKER_IDS) if name.isdecimal()]
     for broker_id, node in zip(ids, await store.get_many(list(map(nodes.broker_path, ids))), strict=True):
         stat = await store.exists(nodes.broker_path(broker_id))
         if node is not None and stat is not None:
@@ -306,10 +302,3 @@ def partition_image(
         topic.adding_replicas.get(partition, ()),
         topic.removing_replicas.get(partition, ()),
     )
-
-
-async def _children(store: NodeStore, path: str) -> list[str]:
-    try:
-        return await store.children(path)
-    except NoNode:
-        return []

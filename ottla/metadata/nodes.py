@@ -355,7 +355,7 @@ def decode_controller_epoch(data: bytes) -> int:
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
-    """What a node under /log_dir_event_notification tells: a directory of that broker has failed."""
+    """The data of a node under /log_dir_event_notification: a directory of that broker has failed."""
     return _to_json({"version": 1, "broker": broker_id, "event": 1})
 
 
@@ -386,7 +386,7 @@ def decode_config(data: bytes) -> dict[str, str]:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """What a node under /config/changes tells, such as topics/t1."""
+    """The data of a node under /config/changes; the path is such as topics/t1."""
     return _to_json({"version": 2, "entity_path": entity_path})
 
 

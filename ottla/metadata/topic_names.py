@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -35,8 +34,3 @@ def validate_topic_name(name: str) -> None:
 def collision_key(name: str) -> str:
     """Names with the same key collide in metric names, where '.' and '_' look alike."""
     return name.replace(".", "_")
-
-
-def colliding_topic(name: str, existing: Iterable[str]) -> str | None:
-    key = collision_key(name)
-    return next((other for other in existing if other != name and collision_key(other) == key), None)

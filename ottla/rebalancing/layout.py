@@ -1,4 +1,4 @@
-"""Who has which replicas, how that is spread, and what one step would change."""
+"""An assignment while it is evened out: which broker has which replicas, and what one step would change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PartitionName = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A partition as it is. One that is not movable counts, but leaves its brokers only if they are drained."""
+    """A partition as it is. One that is not movable counts, but moves only off brokers that are drained."""
 
     replicas: tuple[int, ...]
     size: int = 0

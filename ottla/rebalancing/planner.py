@@ -66,7 +66,7 @@ def plan(
 
 
 def _drain(layout: Layout) -> None:
-    """The largest first, each to who has least and makes the racks least crowded."""
+    """The largest replicas first, each to the broker that has least and makes the racks least crowded."""
     for broker in layout.drained:
         for name in sorted(layout.names[broker], key=lambda name: (-layout.partitions[name].size, name)):
             replicas = layout.replicas[name]

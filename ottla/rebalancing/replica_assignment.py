@@ -1,6 +1,7 @@
-"""Which brokers hold the replicas of partitions: Kafka's algorithm, with the dice handed in.
+"""Kafka's algorithm for new assignments: which brokers hold the replicas of which partitions. Pure, without dice.
 
-The controller places new topics with it, kafka-reassign-partitions proposes with it; it knows neither.
+Brokers use it for new topics and partitions (`cluster.topics.topic_decisions`, which also checks what clients ask for),
+kafka-reassign-partitions for its proposals. To even out what is there already is the task of `rebalancing.planner`.
 """
 
 from __future__ import annotations

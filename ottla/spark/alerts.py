@@ -1,4 +1,4 @@
-"""Rows that are handed to a function, one by one: for alerts, mails and whatever else is not a table."""
+"""Rows handed to a function one by one: for alerts, mail and other things that are not tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def foreach(
     trigger: str | None = None,
     output_mode: str = "append",
 ) -> StreamingQuery | None:
-    """Call `function` with each row, in the driver. A row may come again after a failure; none is left out.
+    """Call `function` with each row, in the driver. After a failure a row may come again; none is skipped.
 
     What the function raises ends the query, which starts with the same micro-batch next time.
     """

@@ -1,4 +1,4 @@
-"""What every helper needs to know beside its arguments: the brokers, the checkpoint and the trigger of a query."""
+"""What all queries have in common: the brokers, the checkpoint and the trigger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bootstrap_servers(spark: SparkSession, given: str | None) -> str:
 def start(
     writer: DataStreamWriter, spark: SparkSession, name: str, checkpoint: str | None, trigger: str | None
 ) -> StreamingQuery:
-    """Start a query of this name, that goes on where its checkpoint says."""
+    """Start a query under this name. It continues from its checkpoint."""
     writer = writer.queryName(name).option("checkpointLocation", _checkpoint(spark, name, checkpoint))
     wanted = trigger or spark.conf.get(TRIGGER, None)
     if wanted is not None:
@@ -68,7 +68,7 @@ def _trigger(text: str) -> dict[str, Any]:
 
 
 def last_part(path: str) -> str:
-    """The name of what a path or a URL leads to."""
+    """The last part of a path or URL."""
     return path.rstrip("/").rsplit("/", 1)[-1]
 
 

@@ -53,7 +53,7 @@ def session(
     master = master or default_master()
     settings = dict(_SETTINGS)
     settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
-    if find_spec("pandas") is None:  # without it Spark would warn at every function of one's own
+    if find_spec("pandas") is None:  # without pandas Spark warns at every Python function
         settings["spark.sql.execution.pythonUDF.arrow.enabled"] = "false"
     if master.startswith("local"):
         settings |= _LOCAL_SETTINGS
@@ -71,7 +71,7 @@ def default_master() -> str:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("ottla")` known to a session that was made elsewhere."""
-    from ottla.spark.source.readers import OttlaDataSource
+    """Make `format("ottla")` known to a session that was created elsewhere."""
+    from ottla.spark.data_source import OttlaDataSource
 
     spark.dataSource.register(OttlaDataSource)

@@ -3,7 +3,7 @@
     with StandaloneCluster(workers=2) as cluster:
         spark = session("orders", master=cluster.url)
 
-It is for trying out, and for tests, what a cluster does to a pipeline. `python -m ottla.spark.standalone` keeps one
+For tests, and to try out what a cluster does to a pipeline. `python -m ottla.spark.standalone` keeps one
 running until Ctrl-C.
 """
 
@@ -48,7 +48,7 @@ class StandaloneCluster:
         self._temporary = directory is None
         self.directory = Path(tempfile.mkdtemp(prefix="ottla-spark-")) if directory is None else directory
         self._port, self._web_port = _free_ports(2)
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
     def url(self) -> str:
@@ -57,7 +57,7 @@ class StandaloneCluster:
 
     @property
     def worker_pids(self) -> list[int]:
-        return [process.pid for process in self._processes[1:]]
+        return [process.pid for name, process in self._processes.items() if name != "master"]
 
     def start(self, seconds: float = 60) -> Self:
         """Returns when all workers are known to the master."""
@@ -78,11 +78,11 @@ class StandaloneCluster:
         return self
 
     def stop(self, seconds: float = 20) -> None:
-        # Workers first, while they can still end their executors in peace.
-        for process in reversed(self._processes):
+        # Workers first, so that they can still end their executors.
+        for process in reversed(self._processes.values()):
             process.terminate()
         deadline = time.monotonic() + seconds
-        for process in self._processes:
+        for process in self._processes.values():
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -105,19 +105,18 @@ class StandaloneCluster:
             "SPARK_DAEMON_MEMORY": "256m",
         }
         self.directory.mkdir(parents=True, exist_ok=True)
-        # The script becomes the JVM, so that the process is the one to signal.
+        # The script execs the JVM, so this process is the one to signal.
         command = [str(home / "bin" / "spark-class"), main_class, "--host", _LOOPBACK, *options]
         with open(self._log(name), "ab") as log:
-            process = subprocess.Popen(
+            self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
             )
-        self._processes.append(process)
 
     def _log(self, name: str) -> Path:
         return self.directory / f"{name}.log"
 
     def _alive_workers(self) -> int:
-        """As the master's page says, once it has one."""
+        """As the master's web page says; 0 until it answers."""
         try:
             with urllib.request.urlopen(f"http://{_LOOPBACK}:{self._web_port}/json/", timeout=5) as answer:
                 return int(json.load(answer)["aliveworkers"])
@@ -125,8 +124,7 @@ class StandaloneCluster:
             return 0
 
     def _check(self, deadline: float, seconds: float) -> None:
-        names = ["master", *(f"worker-{number}" for number in range(1, self._count + 1))]
-        for name, process in zip(names, self._processes, strict=True):
+        for name, process in self._processes.items():
             if process.poll() is not None:
                 said = self._log(name).read_text(errors="replace").strip().splitlines()
                 raise ClusterError(

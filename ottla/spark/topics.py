@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-#: What a topic has beside keys and values. None of it belongs to another topic, but for the last two.
+#: Columns of `read_topic` that describe the record where it was read. They are not written to another topic.
 _ABOUT_THE_RECORD = ("topic", "partition", "offset", "timestampType", "badKey", "badValue")
+#: Columns that are written along with the value.
 _KEPT = ("headers", "timestamp")
 _HEADERS = "array<struct<key:string,value:binary>>"
 _NESTED = ("struct", "array", "map", "variant")
@@ -73,10 +74,10 @@ def to_topic(
     output_mode: str = "append",
     options: Mapping[str, str] | None = None,
 ) -> StreamingQuery | None:
-    """Write a DataFrame to a topic. A stream gives the query, which is running; a batch is written on return.
+    """Write a DataFrame to a topic. Returns the running query of a stream; a batch has been written on return.
 
     `key` is a column, by default the column 'key' if there is one. `value` is a column too; by default it is the
-    column 'value', and where there is none, all columns but the key as JSON. value=json is that in any case;
+    column 'value', and where there is none, all columns but the key as JSON. value=json does that in any case;
     value=text and value=raw take the one column that is left. Structs, arrays and maps are written as JSON.
     """
     given = {

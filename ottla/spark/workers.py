@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does once, for the sake of all tasks that come after."""
+"""What a Python worker of Spark does once, so that later tasks start faster."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _settled = False
 
 
 def settle() -> None:
-    """To be called at the end of a task: all that is loaded by now stays, and need not be looked at for garbage.
+    """Called at the end of a task: everything that is loaded by now is exempt from garbage collection.
 
-    Spark's workers collect garbage after every task. With the libraries that are loaded by then that takes longer than
-    reading some thousand rows, in the time of the next task.
+    Spark's workers collect garbage after every task. With all libraries loaded that takes longer than reading some
+    thousand rows, and delays the next task.
     """
     global _settled
     if not _settled and _is_worker():

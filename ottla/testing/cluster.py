@@ -53,7 +53,7 @@ class Cluster:
     """Start it with `with`, reach it at `bootstrap_servers`. Brokers are counted from 0.
 
     `config` takes the keys of server.properties, for all brokers; `broker_config` those of single ones. Data and ports
-    outlive a broker: `restart` brings it back with both.
+    outlive a broker: `restart` brings it back with both. Without `zookeeper` the cluster starts one of its own.
 
     With `faults` brokers reach each other and ZooKeeper through relays in this process, and are started so that their
     clocks and disks can be tampered with: that is what `cut`, `skew`, `fill_disk` and `fail_disk` need. Clients connect
@@ -146,6 +146,7 @@ class Cluster:
         """End everything at once."""
         for process in self._processes.values():
             process.kill()
+        for process in self._processes.values():
             process.wait()
         self._processes.clear()
         if self._owns_zookeeper:

@@ -36,9 +36,8 @@ def lay_network(
 
     def ensemble(caller: int) -> str:
         servers = zookeeper.servers.values()
-        return ",".join(
-            f"{_HOST}:{network.link(caller, ZOOKEEPER, each.host, each.port)}" for each in servers
-        )
+        relays = (f"{_HOST}:{network.link(caller, ZOOKEEPER, each.host, each.port)}" for each in servers)
+        return ",".join(relays) + zookeeper.path
 
     return {
         broker: {

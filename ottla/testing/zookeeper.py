@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import tempfile
+import uuid
 from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +33,7 @@ class ZooKeeper:
         ports = iter(self._reserved.numbers)
         self._own = {n: (next(ports), next(ports)) for n in range(1, servers + 1)}  # for peers, for elections
         self._network = Network() if faults else None
+        self.path = ""
         self.servers = {
             n: ZooKeeperServer(
                 directory / f"server-{n}",
@@ -57,7 +60,13 @@ class ZooKeeper:
     @property
     def connect(self) -> str:
         """As in zookeeper.connect."""
-        return ",".join(server.address for server in self.servers.values())
+        return ",".join(server.address for server in self.servers.values()) + self.path
+
+    def chroot(self) -> ZooKeeper:
+        """The same servers with a new path as root, so that several clusters can share them."""
+        rooted = copy.copy(self)
+        rooted.path = f"{self.path}/{uuid.uuid4()}"
+        return rooted
 
     def start(self) -> Self:
         try:

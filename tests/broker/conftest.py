@@ -6,9 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.testing import Broker
+from tests.broker.transactions.wire_producer import NONE, MakeProducer, WireProducer
 from tests.wire_client import WireClient
-
-from .transactions import NONE, MakeProducer, WireProducer
 
 
 @pytest.fixture(scope="module")

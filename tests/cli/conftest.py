@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.fork_server import run_forked
+
 
 @dataclass(frozen=True)
 class Result:
@@ -43,14 +45,22 @@ class Ottla:
         kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "OTTLA_DEBUG")}
         self.environment = {**kept, "OTTLA_BOOTSTRAP_SERVER": bootstrap or "127.0.0.1:1", "TERM": "xterm"}
 
-    def __call__(self, *args: object, stdin: bytes = b"", check: bool = True, timeout: float = 60) -> Result:
-        done = subprocess.run(
-            [sys.executable, "-m", "ottla.cli", *map(str, args)],
-            input=stdin,
-            capture_output=True,
-            env=self.environment,
-            timeout=timeout,
-        )
+    def __call__(
+        self,
+        *args: object,
+        stdin: bytes = b"",
+        check: bool = True,
+        timeout: float = 60,
+        new_python: bool = False,
+    ) -> Result:
+        """`new_python` starts an interpreter for it; otherwise its process is forked, which is faster."""
+        if new_python:
+            command = [sys.executable, "-m", "ottla.cli", *map(str, args)]
+            done = subprocess.run(
+                command, input=stdin, capture_output=True, env=self.environment, timeout=timeout
+            )
+        else:
+            done = run_forked("ottla", *args, stdin=stdin, env=self.environment, timeout=timeout)
         result = Result(done.returncode, done.stdout, done.stderr.decode())
         assert "Traceback" not in result.err
         if check:

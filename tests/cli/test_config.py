@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 
 CONFIG = Path(__file__).parents[2] / "config"
 

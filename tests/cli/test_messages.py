@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from ottla.cli.jobs.messages import ConsumedMessage, bytes_to_json, message_from_json, message_to_json
 from ottla.cli.jobs.produce import LineFormat, read_messages
-from ottla.cli.jobs.reset import clamp
+from ottla.client.admin.reset import clamp
 
 data = st.none() | st.binary(max_size=30) | st.text(max_size=20).map(str.encode)
 headers = st.lists(st.tuples(st.text(max_size=10), data), max_size=4)

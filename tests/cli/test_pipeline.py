@@ -216,7 +216,7 @@ def test_without_spark_it_says_how_to_install_it(running: Ottla, tmp_path: Path)
     )
     running.environment["PYTHONPATH"] = str(hidden)
     for command in (["pipeline", "run", "x.py"], ["demo"]):
-        refused = running(*command, check=False)
+        refused = running(*command, check=False, new_python=True)
         assert refused.code == 1
         assert refused.err == (
             "Error: Pipelines run on PySpark, which is not installed: pip install 'ottla[spark]'.\n"

@@ -1,6 +1,6 @@
 import pytest
 
-from ottla.cli.client import split_servers
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.properties import parse_properties, to_librdkafka
 
@@ -58,4 +58,4 @@ def test_java_keystores_are_refused_with_a_way_out():
     ],
 )
 def test_lists_of_servers(given, servers):
-    assert split_servers(given) == servers
+    assert Client(given).bootstrap_servers == servers

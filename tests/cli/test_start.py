@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.commands.start import broker_settings, parse_listen
+from ottla.cli.commands.servers.start import broker_settings, parse_listen
 from ottla.cli.main import run
 
 # The seam between the command and the broker, with nothing behind it.

@@ -91,7 +91,7 @@ def test_retries_end(broker: Broker, cluster: Cluster) -> None:
 
 def test_what_a_retry_does_not_help_is_not_retried(broker: Broker, cluster: Cluster) -> None:
     broker.fail("ListOffsets", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    with pytest.raises(ClientError, match="TOPIC_AUTHORIZATION_FAILED"):
+    with pytest.raises(ClientError, match="Not authorized to access partition orders-0"):
         list_offsets(cluster, {FIRST: LATEST})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import uvloop
@@ -24,9 +24,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster(new_cluster: Callable[..., Cluster]) -> Iterator[Cluster]:
     """Three brokers with default settings, for all tests of a module."""
-    with Cluster(3) as running:
+    with new_cluster(3) as running:
         yield running
 
 

@@ -139,6 +139,10 @@ def end_offset(
             return int(end)
 
 
+def report(what: str, load: Load, since: float) -> None:
+    print(f"\n{what}: the longest gap between acknowledgements was {load.longest_gap(since):.3f} s")
+
+
 def check_nothing_lost(cluster: Cluster, topic: str, load: Load) -> None:
     """Everything that was acknowledged is there, once and in order."""
     assert load.failed == []

@@ -62,12 +62,6 @@ class FakeReplicas:
     def topic(self, name: str) -> dict[int, Held]:
         return self.held.get(name, {})
 
-    async def open_topic(self, topic: TopicImage) -> None:
-        raise AssertionError("a member of a cluster opens logs when the feed says so")
-
-    async def open_unopened(self) -> None:
-        pass
-
 
 class Member:
     def __init__(self, store: NodeStore, broker_id: int, settings: dict[str, str]) -> None:
@@ -79,7 +73,7 @@ class Member:
         self.feed = ImageFeed(store, self.image, self.config, broker_id)
         self.states = PartitionStates(store, self.image, self.feed)
         self.controller = Controller(store, self.image, self.feed, self.states, self.config, broker_id)
-        self.admin = TopicAdmin(store, self.image, self.config, self.replicas, broker_id, self.feed)
+        self.admin = TopicAdmin(store, self.image, self.config, broker_id, self.feed)
 
     async def start(self) -> None:
         await self.feed.load()

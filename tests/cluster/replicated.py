@@ -72,9 +72,10 @@ class Brokers:
         async def nothing(*_: Any) -> None:
             """A broker on its own would lead whatever it finds."""
 
-        with mock.patch("ottla.broker.lifecycle.server.restore_topics", nothing):
+        with mock.patch("ottla.broker.lifecycle.server.take_over_topics", nothing):
             await server.start()
-        server.broker.replicas.surroundings.isr_store = self
+        server.broker.replicas.on_offline = server.broker.replicas.on_full = None
+        server.broker.replicas.leader_context.isr_store = self
         self.servers[broker_id] = server
         self._tell_brokers()
         for topic in self.topics.values():

@@ -12,9 +12,6 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 # Those of KIP-848, which run in the broker: a member that asks for one speaks the consumer protocol.
 BROKER_ASSIGNORS = ("broker:uniform", "broker:range")
 
-# What the broker allows at least, group.min.session.timeout.ms.
-SHORTEST_SESSION_MS = 6_000
-
 TRAITS = frozenset(
     {
         "keys",

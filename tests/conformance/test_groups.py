@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from .capabilities import ASSIGNORS, SHORTEST_SESSION_MS
+from .capabilities import ASSIGNORS
 from .cases import case
 from .client import AgentClient, Client
 from .group_members import PARTITIONS, spread, values, wait_for_all, wait_for_records, wait_for_shares
 from .records import Record
+from .settings import broker_config
 from .topics import MakeTopic
 
 pytestmark = pytest.mark.timeout(300)
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.timeout(300)
 @case("Three members share, one is killed, two take over", needs=["groups"])
 def test_member_is_killed(client: Client, observer: AgentClient, make_topic: MakeTopic, unique: str) -> None:
     topic = make_topic(partitions=PARTITIONS)
-    members = [client.member(unique, topic, session_timeout_ms=SHORTEST_SESSION_MS) for _ in range(3)]
+    session = broker_config(observer, "group.min.session.timeout.ms")
+    members = [client.member(unique, topic, session_timeout_ms=session) for _ in range(3)]
     wait_for_shares(members, "three members share six partitions")
     first = spread(60, "before")
     observer.produce(topic, first)
@@ -93,10 +95,11 @@ def test_resume(client: Client, observer: AgentClient, topic: str, unique: str) 
 @case("A member that was killed before it committed is read again", needs=["groups"])
 def test_uncommitted_is_read_again(client: Client, observer: AgentClient, topic: str, unique: str) -> None:
     observer.produce(topic, [Record(value=b"%d" % i, partition=0) for i in range(10)])
-    first = client.member(unique, topic, commit=False, session_timeout_ms=SHORTEST_SESSION_MS)
+    session = broker_config(observer, "group.min.session.timeout.ms")
+    first = client.member(unique, topic, commit=False, session_timeout_ms=session)
     first.wait_until(lambda: len(first.records) == 10, "it reads all")
     first.kill()
-    second = client.member(unique, topic, session_timeout_ms=SHORTEST_SESSION_MS)
+    second = client.member(unique, topic, session_timeout_ms=session)
     second.wait_until(lambda: len(second.records) == 10, "the next one reads all again", timeout=60)
     assert [record.offset for record in second.records] == list(range(10))
 

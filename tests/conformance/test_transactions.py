@@ -31,10 +31,12 @@ class TransactionalProducer:
 
 
 def values(client: AgentClient, topic: str, n: int, isolation: str) -> list[bytes | None]:
-    read = client.consume(topic, n, isolation=isolation)
-    # Nothing may follow: the next read says so by running into its time-out.
-    more = client.consume(topic, n + 1, isolation=isolation, timeout=1.5)
-    assert more == read
+    consumer = client.open(topic, isolation=isolation)
+    try:
+        read = consumer.poll(n)
+        assert consumer.poll(1, timeout=0.5) == [], "more followed"
+    finally:
+        consumer.close()
     return [record.value for record in read]
 
 

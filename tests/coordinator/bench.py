@@ -38,7 +38,7 @@ class Bench:
 
     async def lead(self, partitions: int = 50) -> Bench:
         for partition in range(partitions):
-            await self.groups.become_leader(partition, 1)
+            await self.groups.runtime.become_leader(partition, 1)
         return self
 
     async def restart(self) -> None:
@@ -71,7 +71,7 @@ class Bench:
             "/127.0.0.1",
             requires_known_member_id=known,
         )
-        return asyncio.ensure_future(self.groups.join(group_id, request))
+        return asyncio.ensure_future(self.groups.classic.join(group_id, request))
 
     async def stable(self, group_id: str = "g", **options: object) -> str:
         """One member that leads itself; returns its id."""
@@ -84,5 +84,7 @@ class Bench:
         return joined.member_id
 
     async def sync(self, group_id: str, member_id: str, generation: int) -> SyncResult:
-        result = self.groups.sync(group_id, SyncRequest(member_id, generation, {member_id: b"assigned"}))
+        result = self.groups.classic.sync(
+            group_id, SyncRequest(member_id, generation, {member_id: b"assigned"})
+        )
         return await result if isinstance(result, Awaitable) else result

@@ -6,10 +6,11 @@ from collections.abc import Collection
 from typing import Any
 
 from ottla.coordinator.groups.config import GroupConfig, Pace
-from ottla.coordinator.groups.consumer.group import ConsumerGroup, HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.consumer.records import apply
 from ottla.coordinator.groups.consumer.state import Assignment, ConsumerState
 from ottla.coordinator.groups.effects import CancelTimer, Effect, SetTimer, TimerKey, TimerKind
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.topics import Topic
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -58,7 +59,7 @@ class ConsumerMachine:
 
     def heartbeat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResult:
         request = HeartbeatRequest(member_id, epoch, client_id="c", client_host="/h", **fields)
-        result, records, effects = self.group.heartbeat(request, self.now)
+        result, records, effects = self.group.consumer_heartbeat(request, self.now)
         self.store(records, effects)
         return result
 

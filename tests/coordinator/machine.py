@@ -21,6 +21,7 @@ from ottla.coordinator.groups.effects import (
     SyncResult,
     TimerKey,
 )
+from ottla.coordinator.groups.group import Decision
 from ottla.protocol.errors import ErrorCode
 
 RANGE = (MemberProtocol("range", b"range-metadata"),)
@@ -72,7 +73,7 @@ class Machine:
             supports_skipping_assignment=skip,
         )
         ticket = self._ticket()
-        self.run(self.group.join(request, ticket, self.now))
+        self.decided(self.group.join(request, ticket, self.now))
         return ticket
 
     def sync(
@@ -90,7 +91,7 @@ class Machine:
             member_id, generation, assignments or {}, instance, protocol_type, protocol_name
         )
         ticket = self._ticket()
-        self.run(self.group.sync(request, ticket, self.now))
+        self.decided(self.group.sync(request, ticket, self.now))
         return ticket
 
     def heartbeat(
@@ -110,8 +111,8 @@ class Machine:
         return error
 
     def leave(self, *leaving: LeavingMember) -> list[ErrorCode]:
-        errors, effects = self.group.leave(leaving, self.now)
-        self.run(effects)
+        errors, records, effects = self.group.leave(leaving, self.now)
+        self.decided((records, effects))
         return errors
 
     def advance(self, milliseconds: int) -> None:
@@ -122,13 +123,18 @@ class Machine:
             if self.timers[key] > end:
                 break
             self.now = max(self.now, self.timers.pop(key))
-            self.run(self.group.on_timer(key, self.now))
+            self.decided(self.group.on_timer(key, self.now))
         self.now = end
 
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
         held, self.held = self.held, []
         for persist in held:
             self.run(self.group.on_persisted(persist, error, self.now))
+
+    def decided(self, decision: Decision) -> None:
+        records, effects = decision
+        assert records == [], "a classic group writes by Persist"
+        self.run(effects)
 
     def run(self, effects: list[Effect]) -> None:
         for effect in effects:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable
 import pytest
 
 from ottla.coordinator.groups.effects import LeavingMember
-from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
-from ottla.coordinator.groups.offsets.offsets import CommittedOffset
+from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
+from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
 from ottla.coordinator.groups.records import OffsetKey, offset_key, offset_value, read_key
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import Record, build_batch
@@ -24,14 +24,14 @@ NONE = ErrorCode.NONE
 async def commit(
     b: Bench, group_id: str = "g", topic: str = "t", offset: int = 5, **who: object
 ) -> ErrorCode:
-    result = b.groups.commit_offsets(group_id, [OffsetToCommit(topic, 0, offset, 3, "note")], **who)  # type: ignore[arg-type]
+    result = b.groups.offsets.commit(group_id, [OffsetToCommit(topic, 0, offset, 3, "note")], **who)  # type: ignore[arg-type]
     return (await result if isinstance(result, Awaitable) else result)[0]
 
 
 def fetched(b: Bench, group_id: str = "g") -> dict[tuple[str, int], int]:
     return {
         (topic, partition): committed.offset
-        for topic, partitions in b.groups.fetch_offsets(group_id, None)
+        for topic, partitions in b.groups.offsets.fetch(group_id, None)
         for partition, committed in partitions
         if committed is not None
     }
@@ -45,18 +45,18 @@ async def test_offsets_are_fetched_as_they_were_committed() -> None:
         OffsetToCommit("t", 1, 6),
         OffsetToCommit("u", 0, 7, 0, None),
     ]
-    assert b.groups.commit_offsets("g", offsets) == [NONE] * 3
+    assert b.groups.offsets.commit("g", offsets) == [NONE] * 3
     now = b.clock.now_ms
-    assert b.groups.fetch_offsets("g", [("u", [0, 1]), ("t", [1, 0]), ("v", [0])]) == [
+    assert b.groups.offsets.fetch("g", [("u", [0, 1]), ("t", [1, 0]), ("v", [0])]) == [
         ("u", [(0, CommittedOffset(7, 0, "", now)), (1, None)]),
         ("t", [(1, CommittedOffset(6, -1, "", now)), (0, CommittedOffset(5, 3, "note", now, -1, b"i" * 16))]),
         ("v", [(0, None)]),
     ]
-    before = b.groups.fetch_offsets("g", None)
+    before = b.groups.offsets.fetch("g", None)
     await b.restart()
-    assert b.groups.fetch_offsets("g", None) == before
-    assert b.groups.fetch_offsets("missing", None) == []
-    assert b.groups.fetch_offsets("missing", [("t", [0])]) == [("t", [(0, None)])]
+    assert b.groups.offsets.fetch("g", None) == before
+    assert b.groups.offsets.fetch("missing", None) == []
+    assert b.groups.offsets.fetch("missing", [("t", [0])]) == [("t", [(0, None)])]
 
 
 @run
@@ -67,7 +67,7 @@ async def test_members_commit_with_their_generation() -> None:
     assert await commit(b, member_id=member, generation_id=2) is ErrorCode.ILLEGAL_GENERATION
     assert await commit(b, member_id="other", generation_id=1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert await commit(b) is ErrorCode.UNKNOWN_MEMBER_ID, "a group with members is theirs"
-    b.groups.leave("g", [LeavingMember(member)])
+    b.groups.classic.leave("g", [LeavingMember(member)])
     assert await commit(b) is NONE
 
 
@@ -92,7 +92,7 @@ async def test_offsets_without_members_make_a_simple_group() -> None:
 async def test_metadata_has_a_limit() -> None:
     b = await Bench(offset_metadata_max_bytes=10).lead()
     offsets = [OffsetToCommit("t", 0, 1, metadata="x" * 11), OffsetToCommit("t", 1, 1, metadata="x" * 10)]
-    assert b.groups.commit_offsets("g", offsets) == [ErrorCode.OFFSET_METADATA_TOO_LARGE, NONE]
+    assert b.groups.offsets.commit("g", offsets) == [ErrorCode.OFFSET_METADATA_TOO_LARGE, NONE]
     assert fetched(b) == {("t", 1): 1}
 
 
@@ -127,7 +127,7 @@ async def test_who_is_not_the_coordinator_knows_no_offsets() -> None:
     b = Bench()
     assert await commit(b) is ErrorCode.NOT_COORDINATOR
     with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
-        b.groups.fetch_offsets("g", None)
+        b.groups.offsets.fetch("g", None)
 
 
 @run
@@ -141,7 +141,7 @@ async def test_offsets_are_deleted_for_good() -> None:
     b = await Bench().lead()
     await commit(b, topic="t")
     await commit(b, topic="u")
-    assert await b.groups.delete_offsets("g", [("t", 0), ("t", 9)]) == [NONE, NONE]
+    assert await b.groups.offsets.delete("g", [("t", 0), ("t", 9)]) == [NONE, NONE]
     assert fetched(b) == {("u", 0): 5}
     await b.restart()
     assert fetched(b) == {("u", 0): 5}
@@ -153,7 +153,7 @@ async def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     member = await b.stable(topics=("t",))
     for topic in ("t", "u"):
         await commit(b, topic=topic, member_id=member, generation_id=1)
-    assert await b.groups.delete_offsets("g", [("t", 0), ("u", 0)]) == [
+    assert await b.groups.offsets.delete("g", [("t", 0), ("u", 0)]) == [
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
         NONE,
     ]
@@ -165,12 +165,12 @@ async def test_offsets_of_other_kinds_of_group_are_deleted_when_it_is_empty() ->
     b = await Bench().lead()
     member = await b.stable(protocol_type="connect")
     with pytest.raises(KafkaError, match="NON_EMPTY_GROUP"):
-        await b.groups.delete_offsets("g", [("t", 0)])
-    b.groups.leave("g", [LeavingMember(member)])
-    assert await b.groups.delete_offsets("g", [("t", 0)]) == [NONE]
+        await b.groups.offsets.delete("g", [("t", 0)])
+    b.groups.classic.leave("g", [LeavingMember(member)])
+    assert await b.groups.offsets.delete("g", [("t", 0)]) == [NONE]
     for group_id, error in (("missing", "GROUP_ID_NOT_FOUND"), ("", "INVALID_GROUP_ID")):
         with pytest.raises(KafkaError, match=error):
-            await b.groups.delete_offsets(group_id, [("t", 0)])
+            await b.groups.offsets.delete(group_id, [("t", 0)])
 
 
 @run
@@ -199,14 +199,14 @@ async def test_offsets_of_an_empty_group_expire_with_the_retention() -> None:
     b = await Bench(offsets_retention_ms=7 * DAY).lead()
     member = await b.stable()
     await commit(b, member_id=member, generation_id=1)
-    b.groups.heartbeat("g", member, None, 1)
+    b.groups.classic.heartbeat("g", member, None, 1)
     await b.clock.run(5_000)
-    b.groups.leave("g", [LeavingMember(member)])
+    b.groups.classic.leave("g", [LeavingMember(member)])
     await b.clock.run(7 * DAY - 1)
-    await b.groups.expire_offsets()
+    await b.groups.offsets.expire()
     assert fetched(b) == {("t", 0): 5}
     await b.clock.run(1)
-    await b.groups.expire_offsets()
+    await b.groups.offsets.expire()
     assert fetched(b) == {}
     assert b.groups.list_groups() == [], "a group without members and offsets is forgotten"
     await b.restart()
@@ -220,7 +220,7 @@ async def test_offsets_of_a_simple_group_expire_from_their_commit() -> None:
     await b.clock.run(DAY // 2)
     await commit(b, topic="new")
     await b.clock.run(DAY // 2)
-    await b.groups.expire_offsets()
+    await b.groups.offsets.expire()
     assert fetched(b) == {("new", 0): 5}
 
 
@@ -232,10 +232,10 @@ async def test_a_stable_group_keeps_the_offsets_of_the_topics_it_subscribes_to()
         await commit(b, topic=topic, member_id=member, generation_id=1)
     for _ in range(96):
         await b.clock.run(DAY // 96)
-        b.groups.heartbeat("g", member, None, 1)
-    await b.groups.expire_offsets()
+        b.groups.classic.heartbeat("g", member, None, 1)
+    await b.groups.offsets.expire()
     assert fetched(b) == {("t", 0): 5}
-    assert b.groups.describe(["g"])[0].state == "Stable"
+    assert b.groups.classic.describe(["g"])[0].state == "Stable"
 
 
 @run
@@ -244,7 +244,7 @@ async def test_a_commit_may_name_its_own_retention() -> None:
     await commit(b, retention_time_ms=1_000)
     await b.restart()
     await b.clock.run(1_000)
-    await b.groups.expire_offsets()
+    await b.groups.offsets.expire()
     assert fetched(b) == {}
 
 
@@ -254,7 +254,7 @@ async def test_a_commit_during_an_expiration_stays() -> None:
     await commit(b, offset=1)
     await b.clock.run(DAY)
     b.log.slow = True
-    expiring = asyncio.ensure_future(b.groups.expire_offsets())
+    expiring = asyncio.ensure_future(b.groups.offsets.expire())
     await asyncio.sleep(0)
     committing = asyncio.ensure_future(commit(b, offset=2))
     await asyncio.sleep(0)

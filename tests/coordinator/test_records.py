@@ -12,7 +12,7 @@ from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.classic.members import Member
 from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.effects import GroupState, MemberProtocol
-from ottla.coordinator.groups.offsets.offsets import CommittedOffset
+from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
 from ottla.coordinator.groups.records import (
     GroupKey,
     OffsetKey,

@@ -6,11 +6,11 @@ import pytest
 
 from ottla.coordinator.groups.config import GroupConfig, Pace
 from ottla.coordinator.groups.consumer.assignors import Subscriber, assign_simple
-from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.consumer.state import ConsumerGroupState
 from ottla.coordinator.groups.effects import TimerKey, TimerKind
-from ottla.coordinator.share.group import ShareGroup
-from ottla.coordinator.share.group_records import ShareGroupState, apply_share
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.share.group import ShareGroup
+from ottla.coordinator.groups.share.records import ShareGroupState, apply_share
 from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_machine import FakeTopics, partitions
@@ -25,7 +25,7 @@ class Machine:
 
     def heartbeat(self, member_id: str, epoch: int, **fields: Any) -> HeartbeatResult:
         request = HeartbeatRequest(member_id, epoch, client_id="c", client_host="/h", **fields)
-        result, records, _ = self.group.heartbeat(request, 1_000)
+        result, records, _ = self.group.share_heartbeat(request, 1_000)
         self.store(records)
         return result
 
@@ -55,15 +55,15 @@ def test_state_is_kept_of_what_is_subscribed_to_and_of_new_partitions() -> None:
     topic = FakeTopics.id_of("t")
     join = HeartbeatRequest("a", 0, client_id="c", client_host="/h", topics=("t",))
     machine.group.check(join, 1_000)
-    assert machine.group.unshared(join) == [(topic, 0), (topic, 1)]
+    assert machine.group.uninitialized(join) == [(topic, 0), (topic, 1)]
     machine.heartbeat("a", 0, topics=("t",))
     stay = HeartbeatRequest("a", 2, client_id="c", client_host="/h")
-    assert machine.group.unshared(stay) == []
+    assert machine.group.uninitialized(stay) == []
     machine.topics.set("t", 3)
-    assert machine.group.unshared(stay) == [(topic, 2)]
+    assert machine.group.uninitialized(stay) == [(topic, 2)]
     machine.heartbeat("a", 2)
-    assert machine.group.unshared(stay) == []
-    assert machine.group.shared() == [ShareKey("g", topic, partition) for partition in range(3)]
+    assert machine.group.uninitialized(stay) == []
+    assert machine.group.share_keys() == [ShareKey("g", topic, partition) for partition in range(3)]
 
 
 def test_who_is_refused_makes_nobody_keep_state() -> None:

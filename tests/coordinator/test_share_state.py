@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from ottla.coordinator.runtime.state_log import KeyValue
-from ottla.coordinator.share.group_records import (
+from ottla.coordinator.groups.share.records import (
     ShareGroupState,
     apply_share,
     share_difference,
     share_tombstones,
 )
-from ottla.coordinator.share.share_coordinator import ShareStateStore, ShareUpdate
+from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.share.share_coordinator import ShareCoordinator, ShareUpdate
 from ottla.coordinator.share.share_partition import DeliveryState, StateBatch
 from ottla.coordinator.share.state_records import ShareKey, ShareState, apply, snapshot_record, update_record
 from ottla.protocol.batch_header import BatchHeader
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.records import Record
+from ottla.protocol.records import Record, build_batch, read_records
 
 GROUP = "sgb8a2d2"
 TOPIC = bytes.fromhex("320c48f0bc6640cf9275cedf1f5e945c")
@@ -134,14 +134,18 @@ class MemoryLog:
 
     async def read(self, partition: int) -> AsyncIterator[tuple[BatchHeader, Sequence[Record]]]:
         found = [r for p, r in self.records if p == partition]
-        yield None, [Record(i, 0, key, value) for i, (key, value) in enumerate(found)]  # type: ignore[misc]
+        if not found:
+            return
+        batch = build_batch([Record(0, 0, key, value) for key, value in found])
+        for header, records in read_records(batch):
+            yield header, records
 
 
-def leading(log: MemoryLog, *partitions: int, of: int = 3) -> ShareStateStore:
-    store = ShareStateStore(log, lambda: 7, updates_per_snapshot=2)
-    store.set_partition_count(of)
+def leading(log: MemoryLog, *partitions: int, of: int = 3) -> ShareCoordinator:
+    store = ShareCoordinator(log, lambda: 7, updates_per_snapshot=2)
+    store.runtime.partition_count = of
     for partition in partitions:
-        asyncio.run(store.become_leader(partition, 1))
+        asyncio.run(store.runtime.become_leader(partition, 1))
     return store
 
 
@@ -157,7 +161,7 @@ def test_what_another_broker_keeps_is_neither_known_nor_begun_anew() -> None:
     [(partition, _)] = log.records
     others = [each for each in range(3) if each != partition]
     for elsewhere in (leading(log, *others), store):
-        elsewhere.resign(partition)
+        elsewhere.runtime.resign(partition)
         for refused in (
             partial(elsewhere.get, KEY),
             partial(elsewhere.initialize, KEY, 3, 0),
@@ -170,7 +174,7 @@ def test_what_another_broker_keeps_is_neither_known_nor_begun_anew() -> None:
                 refused()
             assert error.value.code is ErrorCode.NOT_COORDINATOR
     assert len(log.records) == 1
-    asyncio.run(store.become_leader(partition, 2))
+    asyncio.run(store.runtime.become_leader(partition, 2))
     assert store.get(KEY).start_offset == 5
 
 

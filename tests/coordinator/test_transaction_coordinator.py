@@ -70,7 +70,7 @@ class Bench:
             timers=Timers(self.clock.seconds, self.clock.call_later),
             clock=self.clock.milliseconds,
         )
-        await self.coordinator.become_leader(0, self.epoch)
+        await self.coordinator.runtime.become_leader(0, self.epoch)
         self.coordinator.start()
         return self
 
@@ -358,7 +358,7 @@ async def test_a_client_that_goes_away_does_not_stop_the_end() -> None:
 async def test_ids_of_other_brokers_are_not_answered_for() -> None:
     b = await Bench().lead()
     await b.begin(T0)
-    b.coordinator.resign(0)
+    b.coordinator.runtime.resign(0)
     with pytest.raises(KafkaError) as refused:
         b.coordinator.describe("x")
     assert refused.value.code is ErrorCode.NOT_COORDINATOR

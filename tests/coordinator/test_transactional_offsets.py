@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
-from ottla.coordinator.groups.offsets.pending_offsets import ProducerEpoch
+from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
+from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -21,14 +21,14 @@ def commit_in_transaction(
     b: Bench, offset: int, producer: ProducerEpoch = PRODUCER, **who: object
 ) -> ErrorCode:
     offsets = [OffsetToCommit("t", 0, offset)]
-    (error,) = b.groups.commit_transactional_offsets("g", producer, offsets, **who)  # type: ignore[arg-type]
+    (error,) = b.groups.offsets.commit_transactional("g", producer, offsets, **who)  # type: ignore[arg-type]
     return error
 
 
 def end(b: Bench, *, commit: bool, producer: ProducerEpoch = PRODUCER) -> None:
-    partition = partition_for("g", b.groups._shards.partition_count)
+    partition = partition_for("g", b.groups.runtime.partition_count)
     b.log.append_marker(partition, *producer, commit=commit)
-    b.groups.end_transaction(partition, producer.producer_id, commit)
+    b.groups.offsets.end_transaction(partition, producer.producer_id, commit)
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -41,13 +41,13 @@ def test_pending_until_the_marker(outcome: bool, restart: bool) -> None:
         if restart:
             await b.restart()
         assert fetched(b) == {}
-        assert b.groups.is_pending("g", "t", 0)
-        assert not b.groups.is_pending("g", "t", 1)
+        assert b.groups.offsets.is_pending("g", "t", 0)
+        assert not b.groups.offsets.is_pending("g", "t", 1)
         end(b, commit=outcome)
         if restart:
             await b.restart()
         assert fetched(b) == ({("t", 0): 5} if outcome else {})
-        assert not b.groups.is_pending("g", "t", 0)
+        assert not b.groups.offsets.is_pending("g", "t", 0)
 
     check()
 
@@ -61,7 +61,7 @@ def test_a_later_plain_commit_wins(restart: bool) -> None:
         assert await commit(b, offset=9) is NONE
         if restart:
             await b.restart()
-        assert b.groups.is_pending("g", "t", 0)
+        assert b.groups.offsets.is_pending("g", "t", 0)
         end(b, commit=True)
         assert fetched(b) == {("t", 0): 9}
 
@@ -88,7 +88,7 @@ async def test_producers_do_not_end_each_others_offsets() -> None:
     assert commit_in_transaction(b, 6, other) is NONE
     end(b, commit=True, producer=other)
     assert fetched(b) == {("t", 0): 6}
-    assert b.groups.is_pending("g", "t", 0)
+    assert b.groups.offsets.is_pending("g", "t", 0)
     end(b, commit=False)
     assert fetched(b) == {("t", 0): 6}
 
@@ -115,4 +115,4 @@ async def test_what_cannot_be_written_is_not_pending() -> None:
     b = await Bench().lead()
     b.log.error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert commit_in_transaction(b, 5) is ErrorCode.NOT_COORDINATOR
-    assert not b.groups.is_pending("g", "t", 0)
+    assert not b.groups.offsets.is_pending("g", "t", 0)

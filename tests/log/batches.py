@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ottla.log.batch import BatchHeader, header_at
+from ottla.log.batch import header_at
 from ottla.log.config import LogConfig
 from ottla.log.partition_log import AppendInfo, PartitionLog
+from ottla.protocol.batch_header import BatchHeader
 from ottla.protocol.records import Record, build_batch, read_records
 
 NOW = 1_700_000_000_000

@@ -10,15 +10,14 @@ from dataclasses import asdict
 from typing import Any
 from unittest import mock
 
-from ottla.log.cleaner.cleanable import cleanable
-from ottla.log.cleaner.config import CleanerConfig
+from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.job import CleanJob
-from ottla.log.cleaner.job_for import job_for
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.log.cleaner.task import CleanTask
 from ottla.log.cleaner.walk.reference import ReferenceWalk
 from ottla.log.cleaner.walk.walk import Walk
 from ottla.log.cleaner.worker.compaction import Compaction
+from ottla.log.config import CleanerConfig
 from ottla.log.partition_log import PartitionLog
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.cleaner.cleanable import cleanable
-from ottla.log.cleaner.config import CleanerConfig
-from ottla.log.cleaner.job_for import job_for
+from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.walk.compiled import CompiledWalk
 from ottla.log.cleaner.walk.reference import ReferenceWalk
 from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
 from ottla.log.cleaner.worker.main import walk_for
 from ottla.log.cleaner.worker.throttle import Throttle
+from ottla.log.config import CleanerConfig
 from ottla.log.segments.swap import complete_swaps
 from ottla.protocol.records import Record, build_batch, read_records
 
@@ -195,9 +194,9 @@ def test_what_is_not_stable_or_too_young_is_left_alone(tmp_path):
         put(log, (b"a", b"%d" % at), timestamp=NOW + at * 500)
         log.roll()
     assert cleanable(log, log.log_end_offset, NOW + 999) is None
-    assert cleanable(log, log.log_end_offset, NOW + 1600).upper_bound == 2
-    assert cleanable(log, 1, NOW + 1600).upper_bound == 1
-    assert cleanable(log, log.log_end_offset, NOW + 9999).upper_bound == 4
+    assert cleanable(log, log.log_end_offset, NOW + 1600).first_uncleanable_offset == 2
+    assert cleanable(log, 1, NOW + 1600).first_uncleanable_offset == 1
+    assert cleanable(log, log.log_end_offset, NOW + 9999).first_uncleanable_offset == 4
 
 
 def test_the_dirty_ratio_and_the_longest_lag_decide_when(tmp_path):
@@ -317,9 +316,12 @@ def test_without_numba_the_plain_walk_does_it(tmp_path, monkeypatch):
     log.roll()
     job = job_for(cleanable(log, 1, NOW), CleanerConfig(), NOW)
     job.segments = [segment._replace(size=1 << 30) for segment in job.segments]
-    assert isinstance(walk_for(job), CompiledWalk)
+    reasons = []
+    assert isinstance(walk_for(job, reasons.append), CompiledWalk)
+    assert not reasons
     monkeypatch.setitem(sys.modules, "ottla.log.cleaner.walk.compiled", None)
-    assert isinstance(walk_for(job), ReferenceWalk)
+    assert isinstance(walk_for(job, reasons.append), ReferenceWalk)
+    assert len(reasons) == 1
 
 
 def test_the_broker_does_not_load_compiled_code():

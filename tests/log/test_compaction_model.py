@@ -221,7 +221,7 @@ class CompactionMachine(RuleBasedStateMachine):
 
 
 QUICK = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 

@@ -126,6 +126,24 @@ def test_leader_epochs_are_kept_in_their_checkpoint(tmp_path):
     again = LeaderEpochCache(str(tmp_path))
     again.load()
     assert again.entries == [(0, 0), (2, 10), (5, 20)]
+    assert again.latest == 5
+
+
+def test_the_latest_epoch_follows_every_change_of_the_entries(tmp_path):
+    epochs = LeaderEpochCache(str(tmp_path))
+    assert epochs.latest == -1
+    for epoch, start in ((1, 0), (2, 10), (5, 20)):
+        epochs.assign(epoch, start)
+        assert epochs.latest == epoch
+    epochs.truncate_from_end(20)
+    assert epochs.latest == 2
+    epochs.truncate_from_start(15)
+    assert epochs.latest == 2
+    epochs.truncate_from_end(0)
+    assert epochs.latest == -1
+    epochs.assign(7, 0)
+    epochs.clear()
+    assert epochs.latest == -1
 
 
 def test_the_end_of_an_epoch_is_the_start_of_the_next():

@@ -158,7 +158,7 @@ def test_a_directory_lets_its_copy_take_the_place_of_a_log_elsewhere(tmp_path):
     future = b.create_future("t", 0, topic_id=topic_id, config=LogConfig(**CONFIG), start_offset=0)
     catch_up(future, log)
     inherit(future, log, 0)
-    assert b.take_over("t", 0, a) is future
+    assert b.replace_current_with_future("t", 0, a) is future
     assert (list(a.logs), list(b.logs), list(b.future_logs)) == ([], [("t", 0)], [])
     assert len(reading.read()) == reading.size
     assert records_of(log) == records_of(future), "who reads the old log reads it to its end"

@@ -261,7 +261,7 @@ def test_who_stopped_here_last_is_known(tmp_path, mark, left):
 def test_a_log_that_is_set_aside_is_neither_served_nor_deleted(tmp_path):
     directory = opened(tmp_path)
     put(create(directory), b"dear")
-    path = Path(directory.set_aside("t", 0))
+    path = Path(directory.mark_stray("t", 0))
     assert directory.logs == {}
     directory.remove_deleted(0)
     directory.close()

@@ -53,7 +53,7 @@ def both(max_keys: int) -> tuple[ReferenceWalk, CompiledWalk]:
     return ReferenceWalk(max_keys), CompiledWalk(max_keys, 2 * max_keys + 2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(batches(), st.data())
 def test_both_walks_agree(data: bytes, draw: st.DataObject) -> None:
     view = memoryview(data)
@@ -85,7 +85,7 @@ def _without_checksums(filtered) -> bytes:
     return bytes(out)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(batches(), st.data())
 def test_damaged_records_are_refused_or_read_alike(data: bytes, draw: st.DataObject) -> None:
     plain, compiled = both(1000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
 
 import pytest
 
@@ -21,8 +20,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 @pytest.fixture(scope="session")
-def zookeeper() -> Iterator[ZooKeeper]:
-    """One server for all tests; each has a root of its own in it."""
-    pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
-    with ZooKeeper() as server:
-        yield server
+def zookeeper(shared_zookeeper: ZooKeeper) -> ZooKeeper:
+    """Each test has a root of its own in it."""
+    return shared_zookeeper

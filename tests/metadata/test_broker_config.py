@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError, embedded_defaults
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 from ottla.metadata.nodes import Endpoint
 
 RUNBOOK = """
@@ -89,19 +89,16 @@ class TestValues:
         ],
     )
     def test_retention_is_taken_from_the_finest_unit(self, text: str, milliseconds: int) -> None:
-        assert BrokerConfig.parse(text).log_retention_ms == milliseconds
+        assert BrokerConfig.parse(text).topic_default("retention.ms") == milliseconds
 
     def test_so_are_roll_jitter_and_flush(self) -> None:
         config = BrokerConfig.parse(
             "log.roll.hours=1\nlog.roll.jitter.hours=1\nlog.flush.scheduler.interval.ms=9"
         )
-        assert (config.log_roll_ms, config.log_roll_jitter_ms, config.log_flush_interval_ms) == (
-            3600_000,
-            3600_000,
-            9,
-        )
+        names = ("segment.ms", "segment.jitter.ms", "flush.ms")
+        assert [config.topic_default(name) for name in names] == [3600_000, 3600_000, 9]
         config = BrokerConfig.parse("log.roll.ms=5\nlog.roll.jitter.ms=6\nlog.flush.interval.ms=7")
-        assert (config.log_roll_ms, config.log_roll_jitter_ms, config.log_flush_interval_ms) == (5, 6, 7)
+        assert [config.topic_default(name) for name in names] == [5, 6, 7]
 
     def test_log_dir_stands_in_for_log_dirs(self) -> None:
         assert BrokerConfig.parse("log.dir=/one").log_dirs == [Path("/one")]
@@ -179,7 +176,7 @@ class TestWarnings:
         assert BrokerConfig.parse(line).warnings == [warning]
 
     def test_the_name_that_people_write_for_log_roll_ms_counts(self) -> None:
-        assert BrokerConfig.parse("log.segment.ms=5000").log_roll_ms == 5000
+        assert BrokerConfig.parse("log.segment.ms=5000").topic_default("segment.ms") == 5000
 
     def test_settings_of_one_listener_are_known(self) -> None:
         config = BrokerConfig.parse("listener.name.sasl_ssl.plain.sasl.jaas.config=secret")

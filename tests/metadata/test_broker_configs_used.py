@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
 
 import ottla
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS, has_effect
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, has_effect
 from ottla.metadata.configs.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 # The rooms that a broker is made of.
 ROOMS = ("broker", "cluster", "coordinator", "log", "metadata")
 # What explains settings, and the nodes and files that have values of their own.
-ASIDE = ("broker_configs", "configuration.py", "meta_properties.py")
+ASIDE = ("broker_config_table", "configuration.py", "meta_properties.py")
 READS = {
     "get",
     "get_int",
@@ -29,6 +30,7 @@ READS = {
 }
 
 
+@functools.cache
 def sources() -> list[ast.Module]:
     root = Path(ottla.__file__).parent
     return [

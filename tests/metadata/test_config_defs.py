@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 from ottla.metadata.configs.config_defs import (
     BOOLEAN,
+    CLUSTER_WIDE,
     DOUBLE,
     INT,
+    INTERNAL,
     LIST,
     LONG,
+    NO_EFFECT,
     PASSWORD,
     SHORT,
     STRING,
@@ -22,8 +25,10 @@ from ottla.metadata.configs.config_defs import (
     NoDuplicates,
     OneOf,
     Range,
+    UpdateMode,
     Validator,
     Value,
+    config_table,
     format_value,
     parse_value,
 )
@@ -176,3 +181,17 @@ def test_every_configuration_is_explained_in_a_sentence(table: dict[str, ConfigD
     for each in table.values():
         assert each.documentation[0].isupper() or each.documentation.startswith("min.insync"), each.name
         assert each.documentation.endswith("."), each.name
+
+
+def test_a_row_of_a_table_has_after_its_documentation_what_is_not_usual_about_it() -> None:
+    table = config_table(
+        [
+            ("a.b", INT, "1", Range(0), "Usual."),
+            ("c.d", INT, "1", None, "Changed while running.", CLUSTER_WIDE, NO_EFFECT),
+            ("e.f", INT, None, None, "For tests.", INTERNAL),
+        ]
+    )
+    usual, changeable, hidden = table["a.b"], table["c.d"], table["e.f"]
+    assert (usual.update_mode, usual.has_effect, usual.internal) == (UpdateMode.READ_ONLY, True, False)
+    assert (changeable.update_mode, changeable.has_effect) == (CLUSTER_WIDE, False)
+    assert (hidden.update_mode, hidden.internal) == (UpdateMode.READ_ONLY, True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.metadata.configs.properties import PropertiesError, Property, decode_properties, parse_properties
+from ottla.properties import PropertiesError, Property, decode_properties, parse_properties
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.metadata.topic_names import colliding_topic, validate_topic_name
+from ottla.metadata.cluster_image import ClusterImage, TopicImage
+from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
@@ -33,5 +34,11 @@ def test_an_illegal_name_is_refused_in_kafkas_words(name: str, reason: str) -> N
 
 
 def test_names_that_look_alike_in_metrics_collide() -> None:
-    assert colliding_topic("a.b", ["c", "a_b"]) == "a_b"
-    assert colliding_topic("a.b", ["a.b", "ab"]) is None
+    image = ClusterImage()
+    for name in ("c", "a_b"):
+        image.put_topic(TopicImage(name, bytes(16), {}))
+    assert image.colliding_topic("a.b") == "a_b"
+    image = ClusterImage()
+    for name in ("a.b", "ab"):
+        image.put_topic(TopicImage(name, bytes(16), {}))
+    assert image.colliding_topic("a.b") is None

@@ -19,7 +19,7 @@ from bench.apache_kafka import (
     run_tool,
 )
 from ottla.testing import Broker
-from tests.broker.test_exactly_once import copy_under_fire
+from tests.broker.transactions.test_exactly_once import copy_under_fire
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

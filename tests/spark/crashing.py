@@ -18,11 +18,11 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ottla.client.cluster import Cluster
 from ottla.client.transactions import Transaction, TransactionClient
 from ottla.protocol.errors import ErrorCode
+from ottla.spark.data_source import OttlaDataSource
 from ottla.spark.sink.exactly_once.commit_log import CommitState
 from ottla.spark.sink.exactly_once.commit_topic import CommitTopic
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.writers import OttlaStreamWriter, stream_writer
-from ottla.spark.source.readers import OttlaDataSource
 
 if TYPE_CHECKING:
     import pyarrow as pa

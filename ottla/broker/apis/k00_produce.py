@@ -10,10 +10,10 @@ Behaviour
   if replicas are lost while it waits; REQUEST_TIMED_OUT after the request's timeout; NOT_LEADER_OR_FOLLOWER if another
   broker takes over.
 - Each partition succeeds or fails on its own. Where single records are at fault (no key for a compacted topic, a
-  timestamp out of range), the batch fails as a whole and the answer names them (KIP-467), so that a client can tell
-  them from those that only were in the same batch.
-- A transactional batch is appended only if the partition is part of the transaction: from version 12 on it becomes one
-  by being written to, before that it has to have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
+  timestamp out of range), the batch fails as a whole and the response names them (KIP-467), so that a client can tell
+  them from the good records of the same batch.
+- A transactional batch is appended only if the partition is part of the transaction. From version 12 on writing to it
+  adds it; before that it must have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
 
 Version notes
 - 3 the first that is accepted (record batch v2); 5 log start offset; 7 zstd; 8 record errors; 9 flexible;
@@ -29,6 +29,7 @@ from ottla.broker.coordinators.transaction_admission import Refused, admit_produ
 from ottla.broker.network.dispatch import CloseConnection
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
+from ottla.broker.requests.error_responses import error_response as generic_error_response
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.topic_names import INTERNAL_TOPICS
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.partition import Partition
+    from ottla.protocol.codec import Response
 
 _ALL = -1
 _HINTS_SINCE = 10
@@ -133,7 +135,7 @@ def _append(
                     waits.append(Uncommitted(partition, info.last_offset + 1, answer))
             except KafkaError as error:
                 if acks == 0:
-                    raise CloseConnection(f"produce without acknowledgement failed: {error}") from None
+                    raise _unacknowledged(error) from None
                 answer = PartitionProduceResponse(
                     index=data.index, error_code=error.code, base_offset=-1, error_message=error.message
                 )
@@ -156,10 +158,7 @@ def _append(
         return None
     response = ProduceResponse(responses=responses)
     if hints is not None:
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in hints.nodes
-        ]
+        response.node_endpoints = hints.endpoints(NodeEndpoint)
     return response
 
 
@@ -186,3 +185,13 @@ def _records(data: PartitionProduceData, version: int) -> memoryview:
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {version} cannot carry zstd batches"
         )
     return records
+
+
+def error_response(request: ProduceRequest, error: KafkaError) -> Response:
+    if request.acks == 0:
+        raise _unacknowledged(error)
+    return generic_error_response(request, error)
+
+
+def _unacknowledged(error: KafkaError) -> CloseConnection:
+    return CloseConnection(f"produce without acknowledgement failed: {error}")

@@ -4,13 +4,13 @@ Behaviour
 - Records leave as the bytes that are on disk; a slice may end inside a batch, which clients expect.
 - The first partition with data gives at least one whole batch, however small the limits are.
 - Where fewer than min_bytes are there, the request waits: an append to one of its partitions wakes it, nothing polls.
-- What is not in memory is read by a thread first, so that nobody else waits for the disk.
+- What is not in memory is read by a thread first, so that no other client waits for the disk.
 - A client over its quota gets an empty answer with the time it is throttled for.
 - Sessions (KIP-227) answer only what changed. Consumers see nothing above the high watermark.
 - From version 11 on followers serve consumers too, and with `replica.selector.class` a leader names the one that is
   in the consumer's rack (KIP-392). Followers' own fetches are handled in `cluster.replication`.
-- read_committed consumers see nothing above the last stable offset, and are told which transactions were aborted in
-  what they get: they leave those records out themselves.
+- read_committed consumers see nothing above the last stable offset. The response lists the aborted transactions in
+  what they get, and they skip those records themselves.
 
 Version notes
 - 5 log start offset; 7 sessions; 9 leader epochs; 10 zstd; 11 rack; 12 flexible, diverging epochs; 13 topic ids;
@@ -20,14 +20,16 @@ Version notes
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.requests.error_responses import error_response
 from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.cluster.partition import Partition
 from ottla.cluster.replication.replica_selector import replica_near
-from ottla.log.cold_reads import ColdRange, cold_range
+from ottla.log.cold_reads import ColdRange, cold_range, read_cold
 from ottla.log.errors import CorruptSegmentError, StorageError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
@@ -44,6 +46,9 @@ from ottla.protocol.messages.fetch import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.network.dispatch import RequestContext
+    from ottla.protocol.codec import Response
+
+logger = logging.getLogger(__name__)
 
 _FOLLOWERS_SERVE = 11
 _TOPIC_IDS = 13
@@ -93,6 +98,7 @@ class _Fetch:
         "_pending",
         "_plan",
         "_rack",
+        "_request",
         "_stable",
         "_timer",
         "cold",
@@ -102,6 +108,7 @@ class _Fetch:
         self, broker: Broker, request: FetchRequest, plan: FetchPlan, context: RequestContext
     ) -> None:
         self._broker = broker
+        self._request = request
         self._plan = plan
         self._context = context
         self._by_id = context.version >= _TOPIC_IDS
@@ -225,7 +232,7 @@ class _Fetch:
     def read_from_disk(self) -> PendingResponse:
         """Let a thread wait for the disk, and go on as if everything had been in memory."""
         self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
-        reading = self._broker.loop.run_in_executor(None, _read_all, self.cold)
+        reading = self._broker.loop.run_in_executor(None, read_cold, self.cold)
         reading.add_done_callback(self._on_read)
         return self._pending
 
@@ -234,13 +241,8 @@ class _Fetch:
             reading.exception()  # what cannot be read is found out below
         pending = self._pending
         assert pending is not None
-        if pending.is_complete:
-            return  # the client has disconnected
-        self.read()
-        if self.is_satisfied:
-            pending.complete_now(self.response())
-        else:
-            self._wait()
+        if not pending.is_complete:  # or else the client has disconnected
+            self._read_again(pending, may_wait=True)
 
     def wait(self) -> PendingResponse:
         self._pending = self._context.pending_response(blocks=True, on_abandon=self._stop_waiting)
@@ -277,8 +279,19 @@ class _Fetch:
         assert self._pending is not None
         if not self._pending.is_complete:
             self._stop_waiting()
+            self._read_again(self._pending, may_wait=False)
+
+    def _read_again(self, pending: PendingResponse, *, may_wait: bool) -> None:
+        try:
             self.read()
-            self._pending.complete_now(self.response())
+            if may_wait and not self.is_satisfied:
+                self._wait()
+                return
+            response: Response = self.response()
+        except Exception:
+            logger.exception("Fetch v%d failed: %r", self._context.version, self._request)
+            response = error_response(self._request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        pending.complete_now(response)
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:
@@ -308,10 +321,7 @@ class _Fetch:
             current.partitions.append(answer)
         response = FetchResponse(responses=topics)
         if self._hints is not None:
-            response.node_endpoints = [
-                NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-                for node in self._hints.nodes
-            ]
+            response.node_endpoints = self._hints.endpoints(NodeEndpoint)
         if plan.session is not None:
             if len(plan.targets) > 1:
                 plan.session.served(served)
@@ -329,8 +339,3 @@ class _Fetch:
             self._broker.fetch_sessions.close(session)  # clients do not take one from an empty answer
             session = None
         return FetchResponse(session_id=session.id if session else 0, throttle_time_ms=wait)
-
-
-def _read_all(cold: list[ColdRange]) -> None:
-    for each in cold:
-        each.read()

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
+from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offsets import (
     OffsetCommitRequest,
@@ -68,7 +68,7 @@ def handle(
                 )
     if not offsets:
         return response
-    errors = broker.groups.commit_offsets(
+    errors = broker.groups.offsets.commit(
         request.group_id,
         offsets,
         member_id=request.member_id,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.offsets.offsets import CommittedOffset
+from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offsets import (
     OffsetFetchRequest,
@@ -56,7 +56,7 @@ def _mark_unstable(broker: Broker, group: OffsetFetchResponseGroup) -> None:
         known = broker.image.topics_by_id.get(topic.topic_id)
         name = topic.name or (known.name if known else "")
         for partition in topic.partitions:
-            if broker.groups.is_pending(group.group_id, name, partition.partition_index):
+            if broker.groups.offsets.is_pending(group.group_id, name, partition.partition_index):
                 partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
                 partition.committed_offset = partition.committed_leader_epoch = -1
                 partition.metadata = ""
@@ -65,7 +65,7 @@ def _mark_unstable(broker: Broker, group: OffsetFetchResponseGroup) -> None:
 def _one_group(broker: Broker, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
     asked = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     try:
-        found = broker.groups.fetch_offsets(request.group_id, asked)
+        found = broker.groups.offsets.fetch(request.group_id, asked)
     except KafkaError as error:
         if version >= 2:
             return OffsetFetchResponse(error_code=error.code)
@@ -75,7 +75,7 @@ def _one_group(broker: Broker, request: OffsetFetchRequest, version: int) -> Off
     if request.require_stable:
         for topic in response.topics:
             for partition in topic.partitions:
-                if broker.groups.is_pending(request.group_id, topic.name, partition.partition_index):
+                if broker.groups.offsets.is_pending(request.group_id, topic.name, partition.partition_index):
                     partition.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
                     partition.committed_offset = partition.committed_leader_epoch = -1
                     partition.metadata = ""
@@ -107,7 +107,7 @@ def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> Offs
     response = OffsetFetchResponseGroup(group_id=group.group_id)
     try:
         if group.topics is None:
-            for name, partitions in broker.groups.fetch_offsets(
+            for name, partitions in broker.groups.offsets.fetch(
                 group.group_id, None, member_id=group.member_id, member_epoch=group.member_epoch
             ):
                 topic = broker.image.topics.get(name)
@@ -119,7 +119,7 @@ def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> Offs
         names = [_name_of(broker, topic, version) for topic in group.topics]
         known = [(n, t.partition_indexes) for n, t in zip(names, group.topics, strict=True) if n is not None]
         found = iter(
-            broker.groups.fetch_offsets(
+            broker.groups.offsets.fetch(
                 group.group_id, known, member_id=group.member_id, member_epoch=group.member_epoch
             )
         )

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
-from ottla.coordinator.share.state_records import SHARE_STATE_TOPIC
-from ottla.coordinator.transactions.records import TRANSACTION_STATE_TOPIC
+from ottla.coordinator.runtime.state_log import partition_for
+from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.cluster import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import RequestContext
 
 _SHARE = 2
-_TOPICS = {0: CONSUMER_OFFSETS_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_STATE_TOPIC}
+_TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_GROUP_STATE_TOPIC}
 
 
 async def handle(

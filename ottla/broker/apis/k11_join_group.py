@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
-    result = await broker.groups.join(
+    result = await broker.groups.classic.join(
         request.group_id,
         JoinRequest(
             request.member_id,

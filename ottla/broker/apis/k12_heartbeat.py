@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
-    error = broker.groups.heartbeat(
+    error = broker.groups.classic.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
     return HeartbeatResponse(error_code=error)

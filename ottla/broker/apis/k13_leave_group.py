@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
     if context.version < 3:
-        (error,) = broker.groups.leave(request.group_id, [LeavingMember(request.member_id)])
+        (error,) = broker.groups.classic.leave(request.group_id, [LeavingMember(request.member_id)])
         return LeaveGroupResponse(error_code=error)
     leaving = [LeavingMember(m.member_id, m.group_instance_id, m.reason) for m in request.members]
-    errors = broker.groups.leave(request.group_id, leaving)
+    errors = broker.groups.classic.leave(request.group_id, leaving)
     return LeaveGroupResponse(
         members=[
             MemberResponse(

@@ -26,7 +26,7 @@ def handle(
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    result = broker.groups.sync(
+    result = broker.groups.classic.sync(
         request.group_id,
         SyncRequest(
             request.member_id,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.groups.coordinator import GroupDescription
+from ottla.coordinator.groups.classic.classic_groups import GroupDescription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import (
     DescribedGroup,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
     groups = []
-    for description in broker.groups.describe(request.groups):
+    for description in broker.groups.classic.describe(request.groups):
         if context.version < 6 and description.error is ErrorCode.GROUP_ID_NOT_FOUND:
             description.error = ErrorCode.NONE
         described = _describe(description)

@@ -1,8 +1,8 @@
 """SaslHandshake, key 17: refused on a listener without SASL.
 
 Behaviour
-- ILLEGAL_SASL_STATE, as on Kafka's PLAINTEXT listeners: a client that was told to log in says so, instead of being
-  hung up on again and again.
+- ILLEGAL_SASL_STATE, as on Kafka's PLAINTEXT listeners: a client that is configured to log in can report why it
+  cannot, instead of being disconnected again and again.
 
 Version notes
 - 0 the bytes of the mechanism follow without a header; 1 they follow in SaslAuthenticate.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
@@ -21,4 +21,4 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
-    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)

@@ -3,9 +3,9 @@
 Behaviour
 - Each topic succeeds or fails on its own; a name that comes twice fails once, with INVALID_REQUEST.
 - A request for more than 10,000 partitions in all is refused as a whole, with POLICY_VIOLATION.
-- A topic is answered when its logs are open, so it can be used at once. In a cluster that holds for this broker's logs;
-  what takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same. With a timeout of 0 or
-  less that is the answer, and nothing is done.
+- A topic is answered when this broker's logs of it are open; if they cannot be created, with that error, though the
+  topic exists. What takes longer than the timeout is answered with REQUEST_TIMED_OUT and done all the same. With a
+  timeout of 0 or less that is the answer, and nothing is done.
 - validate_only answers as if the topic had been created, including the id that it would have got.
 - Each partition counts against controller_mutation_rate, with validate_only as well. While there is a debt, topics are
   refused with THROTTLING_QUOTA_EXCEEDED; below version 6 they are created, and the client has to wait.

@@ -2,7 +2,7 @@
 
 Behaviour
 - Offset -1 means everything up to the high watermark.
-- Answered when no replica that is there has the records any more; REQUEST_TIMED_OUT if that takes too long.
+- Answered when no live replica has the records any more; REQUEST_TIMED_OUT if that takes too long.
 - Whole segments go; the rest of the first one stays on disk but is not served any more.
 - Compacted topics refuse it with POLICY_VIOLATION, internal ones with INVALID_TOPIC_EXCEPTION.
 
@@ -47,7 +47,7 @@ async def handle(
         response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
     if waiting:
         await _wait(waiting, request.timeout_ms / 1000)
-    # Answered when it is written down: what was deleted does not come back after a crash.
+    # Answered after the checkpoint, so that deleted records do not come back after a crash.
     for directory in broker.replicas.log_directories:
         if directory.online:
             await asyncio.to_thread(directory.checkpoint)
@@ -55,7 +55,7 @@ async def handle(
 
 
 async def _wait(waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult], seconds: float) -> None:
-    """Until the other replicas have deleted it too, or another leads."""
+    """Until the other replicas have deleted the records too, or another broker has become leader."""
     await asyncio.wait(waiting, timeout=max(0.0, seconds))
     for deleted, result in waiting.items():
         if not deleted.done():
@@ -68,7 +68,7 @@ async def _wait(waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult
 def _delete(
     broker: Broker, topic: str, asked: DeleteRecordsPartition
 ) -> tuple[DeleteRecordsPartitionResult, asyncio.Future[None] | None]:
-    """What came of it, and what ends when the other replicas have done the same."""
+    """The result, and a future that is done when the other replicas have deleted the records too."""
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=_NO_WATERMARK)
     try:
         if topic in INTERNAL_TOPICS:

@@ -1,8 +1,8 @@
-"""OffsetForLeaderEpoch, key 23: where a leader epoch ended, so that a client can tell whether its log was cut.
+"""OffsetForLeaderEpoch, key 23: where a leader epoch ended, by which a client sees that the log was truncated.
 
 Behaviour
 - The answer names the largest epoch not above the one asked for, and the offset after its last record; -1 and -1 if
-  nothing is known of it.
+  it is unknown.
 
 Version notes
 - 2 the first here, with the current leader epoch; 3 replica id; 4 flexible.

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.coordinator.runtime.state_log import partition_for
+from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
@@ -27,13 +28,13 @@ async def handle(
     broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse:
     try:
-        await broker.ensure_internal_topic(CONSUMER_OFFSETS_TOPIC)
-        count = len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions)
+        await broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
+        count = len(broker.image.topics[GROUP_METADATA_TOPIC].partitions)
         waiting = broker.transactions.add_partitions(
             request.transactional_id,
             request.producer_id,
             request.producer_epoch,
-            [(CONSUMER_OFFSETS_TOPIC, partition_for(request.group_id, count))],
+            [(GROUP_METADATA_TOPIC, partition_for(request.group_id, count))],
             0,
         )
         if waiting is not None:

@@ -16,9 +16,10 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ottla.broker.coordinators.transaction_admission import admit_offsets
-from ottla.coordinator.groups.offsets.coordinator import OffsetToCommit
-from ottla.coordinator.groups.offsets.pending_offsets import ProducerEpoch
-from ottla.coordinator.runtime.state_log import CONSUMER_OFFSETS_TOPIC, partition_for
+from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
+from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
+from ottla.coordinator.runtime.state_log import partition_for
+from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import (
     TxnOffsetCommitRequest,
@@ -51,12 +52,12 @@ def _admit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Awa
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
-    topic = broker.image.topics.get(CONSUMER_OFFSETS_TOPIC)
+    topic = broker.image.topics.get(GROUP_METADATA_TOPIC)
     if topic is None:
         raise KafkaError(ErrorCode.NOT_COORDINATOR)  # who looks for the coordinator has the topic created
     index = partition_for(request.group_id, len(topic.partitions))
     try:
-        partition = broker.replicas.leader(CONSUMER_OFFSETS_TOPIC, index)
+        partition = broker.replicas.leader(GROUP_METADATA_TOPIC, index)
     except KafkaError:
         raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
     return admit_offsets(
@@ -102,7 +103,7 @@ def _commit(
                     topic.topic_id,
                 )
             )
-    errors = broker.groups.commit_transactional_offsets(
+    errors = broker.groups.offsets.commit_transactional(
         request.group_id,
         ProducerEpoch(request.producer_id, request.producer_epoch),
         offsets,

@@ -1,8 +1,8 @@
-"""DescribeAcls, key 29: there is no authorizer, and tools are told so as by Kafka without one.
+"""DescribeAcls, key 29: refused, because there is no authorizer.
 
 Behaviour
-- SECURITY_DISABLED, which MirrorMaker and consoles take for "nothing to do here"; an API that is missing is an error to
-  them.
+- SECURITY_DISABLED, as Kafka answers without an authorizer. MirrorMaker and consoles take it for "nothing to do here",
+  but an API that is missing for an error.
 
 Version notes
 - 1 pattern types; 2 flexible; 3 user resources.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.acls import DescribeAclsRequest, DescribeAclsResponse
 
 if TYPE_CHECKING:
@@ -21,6 +21,4 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    return DescribeAclsResponse(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
-    )
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.acls import CreateAclsRequest, CreateAclsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -20,7 +20,4 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    refused = AclCreationResult(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
-    )
-    return CreateAclsResponse(results=[refused] * len(request.creations))
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.acls import DeleteAclsRequest, DeleteAclsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -20,7 +20,4 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-    refused = DeleteAclsFilterResult(
-        error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
-    )
-    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")

@@ -18,7 +18,6 @@ from ottla.cluster.topics.topic_admin import Alteration
 from ottla.protocol.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 
@@ -31,10 +30,8 @@ async def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
     wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
-    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only, incremental=False)
-    return AlterConfigsResponse(
-        responses=[AlterConfigsResourceResponse(**outcome._asdict()) for outcome in outcomes]
-    )
+    responses = await alter_each(broker, wanted, validate_only=request.validate_only, incremental=False)
+    return AlterConfigsResponse(responses=responses)
 
 
 def _alteration(resource: AlterConfigsResource) -> Alteration:

@@ -14,9 +14,11 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import KafkaError
+from ottla.log.files.checkpoint import TopicPartition
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.replicas import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -32,19 +34,30 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
-    wanted = {  # the last directory that is named for a replica counts
+    outcomes: dict[TopicPartition, ErrorCode] = {}
+    for (name, index), path in _wanted(request).items():
+        try:
+            await broker.replicas.log_dir_moves.move(name, index, path)
+            outcomes[name, index] = ErrorCode.NONE
+        except KafkaError as error:
+            outcomes[name, index] = error.code
+    return _response(outcomes)
+
+
+def _wanted(request: AlterReplicaLogDirsRequest) -> dict[TopicPartition, str]:
+    """Replicas and their new directories; the last one that is named for a replica counts."""
+    return {
         (topic.name, index): directory.path
         for directory in request.dirs
         for topic in directory.topics
         for index in topic.partitions
     }
+
+
+def _response(outcomes: Mapping[TopicPartition, ErrorCode]) -> AlterReplicaLogDirsResponse:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for (name, index), path in wanted.items():
-        result = AlterReplicaLogDirPartitionResult(partition_index=index)
-        try:
-            await broker.replicas.log_dir_moves.move(name, index, path)
-        except KafkaError as error:
-            result.error_code = error.code
+    for (name, index), code in outcomes.items():
+        result = AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
         results.setdefault(name, []).append(result)
     return AlterReplicaLogDirsResponse(
         results=[
@@ -52,3 +65,7 @@ async def handle(
             for name, partitions in results.items()
         ]
     )
+
+
+def error_response(request: AlterReplicaLogDirsRequest, error: KafkaError) -> AlterReplicaLogDirsResponse:
+    return _response(dict.fromkeys(_wanted(request), error.code))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ottla.log.files.checkpoint import TopicPartition
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.replicas import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -82,3 +82,7 @@ def _topics(logs: Iterable[tuple[PartitionLog, int | None]]) -> list[DescribeLog
             )
         )
     return [DescribeLogDirsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+
+
+def error_response(request: DescribeLogDirsRequest, error: KafkaError) -> DescribeLogDirsResponse:
+    return DescribeLogDirsResponse(error_code=error.code)  # results are of directories, which nobody names

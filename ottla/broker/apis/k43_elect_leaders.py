@@ -1,9 +1,9 @@
 """ElectLeaders, key 43.
 
 Behaviour
-- A partition that has the leader it should have needs no election, and on a single broker that is every partition with
-  a leader. One without a leader has nobody to elect.
-- In a cluster any broker carries the election out, by a conditional write; the answer comes when it is written.
+- A partition that has the leader it should have needs no election. On a single broker that is every partition with a
+  leader, and one without has nobody to elect.
+- Any broker carries the election out, by a conditional write; the answer comes when it is written.
 - Null partitions mean all of them; then of each topic only those are listed for which there is something to say.
 - With a timeout of 0 or less nothing is done, and everything is answered with REQUEST_TIMED_OUT.
 
@@ -29,7 +29,6 @@ from ottla.protocol.messages.replicas import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.broker.lifecycle.cluster_member import ClusterMember
     from ottla.broker.network.dispatch import RequestContext
 
 logger = logging.getLogger(__name__)
@@ -49,12 +48,11 @@ async def handle(
         asked = [(topic.topic, list(topic.partitions)) for topic in request.topic_partitions]
     elected: set[tuple[str, int]] = set()
     failure: KafkaError | None = None
-    if broker.member is not None:
-        try:
-            elected = await _elect(broker, broker.member, request.election_type, asked)
-        except StoreError as error:
-            logger.error("The metadata store failed: %s", error)
-            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    try:
+        elected = await _elect(broker, request.election_type, asked)
+    except StoreError as error:
+        logger.error("The metadata store failed: %s", error)
+        failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
     results = []
     for topic, indexes in asked:
         partitions = [
@@ -89,7 +87,7 @@ def _timed_out(request: ElectLeadersRequest) -> ElectLeadersResponse:
 
 
 async def _elect(
-    broker: Broker, member: ClusterMember, election_type: int, asked: list[tuple[str, list[int]]]
+    broker: Broker, election_type: int, asked: list[tuple[str, list[int]]]
 ) -> set[tuple[str, int]]:
     """Those that got another leader."""
     election = {_PREFERRED: elections.prefer, _UNCLEAN: elections.elect_unclean}.get(election_type)
@@ -97,7 +95,8 @@ async def _elect(
         return set()
     keys = [(topic, index) for topic, indexes in asked for index in indexes]
     image = broker.image
-    return set(await member.states.change(keys, lambda each: election(each, image.able(each, image.brokers))))
+    states = broker.member.states
+    return set(await states.change(keys, lambda each: election(each, image.able(each, image.brokers))))
 
 
 def _why_not(broker: Broker, election_type: int, topic: str, index: int) -> KafkaError:

@@ -18,10 +18,9 @@ from ottla.broker.loggers import changed_levels
 from ottla.broker.requests.config_resources import ResourceType, alter_each
 from ottla.cluster.topics.config_changes import ConfigChange, changed
 from ottla.cluster.topics.topic_admin import Alteration
-from ottla.metadata.configs.broker_configs import broker_config_def
+from ottla.metadata.configs.broker_config_table import broker_config_def
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS
 from ottla.protocol.messages.configs import (
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     IncrementalConfigsResource,
@@ -36,10 +35,8 @@ async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
-    outcomes = await alter_each(broker, wanted, validate_only=request.validate_only, incremental=True)
-    return IncrementalAlterConfigsResponse(
-        responses=[AlterConfigsResourceResponse(**outcome._asdict()) for outcome in outcomes]
-    )
+    responses = await alter_each(broker, wanted, validate_only=request.validate_only, incremental=True)
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
 def _alteration(resource: IncrementalConfigsResource) -> Alteration:

@@ -40,7 +40,7 @@ async def handle(
             else:
                 offsets.append((asked.name, partition.partition_index))
                 answers.append(answer)
-    errors = await broker.groups.delete_offsets(request.group_id, offsets)
+    errors = await broker.groups.offsets.delete(request.group_id, offsets)
     for answer, error in zip(answers, errors, strict=True):
         answer.error_code = error
     return response

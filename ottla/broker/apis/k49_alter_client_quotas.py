@@ -1,9 +1,9 @@
-"""AlterClientQuotas, key 49: set and take away quotas.
+"""AlterClientQuotas, key 49: set and remove quotas.
 
 Behaviour
 - Each entry succeeds or fails as a whole and on its own. A quota is in force before it is acknowledged.
-- controller_mutation_rate is counted by each broker for itself, as each carries out what it is asked.
-- An address has to be one: names of hosts, which Kafka resolves, are refused.
+- controller_mutation_rate is counted by each broker on its own, because each carries out the requests that it gets.
+- An IP entity must be an address: host names, which Kafka resolves, are refused.
 
 Version notes
 - 0 the first (KIP-546); 1 flexible.
@@ -68,13 +68,11 @@ def _check(entry: AlterEntryData) -> tuple[Entity | KafkaError, list[QuotaChange
 
 async def _apply(broker: Broker, entity: Entity, changes: list[QuotaChange]) -> KafkaError | None:
     try:
-        await alter_client_quotas(broker.store, broker.image, entity, changes, tell=broker.member is not None)
-        if broker.member is not None:
-            await broker.member.feed.sync()
+        await alter_client_quotas(broker.store, entity, changes)
+        await broker.member.feed.sync()
     except StoreError as error:
         logger.error("The metadata store failed: %s", error)
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
-    broker.quotas.set_quotas(broker.image.client_quotas)
     return None
 
 

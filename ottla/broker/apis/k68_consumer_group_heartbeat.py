@@ -20,8 +20,8 @@ import uuid
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.consumer_groups import (
     Assignment,
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
-    _check(request, context.version, broker.groups.consumer_assignors)
+    _check(request, context.version, broker.groups.consumer.assignors)
     member_id = request.member_id
     if not member_id:
         member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    result = broker.groups.consumer_heartbeat(
+    result = broker.groups.consumer.heartbeat(
         request.group_id,
         HeartbeatRequest(
             member_id,

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.groups.consumer.coordinator import ConsumerGroupDescription, NamedPartitions
+from ottla.coordinator.groups.modern_group import ModernGroupDescription
+from ottla.coordinator.groups.topics import NamedPartitions
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -34,7 +35,7 @@ def handle(
     broker: Broker, request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> ConsumerGroupDescribeResponse:
     groups = []
-    for description in broker.groups.describe_consumer_groups(request.group_ids):
+    for description in broker.groups.consumer.describe(request.group_ids):
         described = _describe(description)
         if request.include_authorized_operations and not description.error:
             described.authorized_operations = GROUP_OPERATIONS
@@ -42,7 +43,7 @@ def handle(
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _describe(group: ConsumerGroupDescription) -> DescribedGroup:
+def _describe(group: ModernGroupDescription) -> DescribedGroup:
     return DescribedGroup(
         error_code=group.error,
         error_message=group.error_message,

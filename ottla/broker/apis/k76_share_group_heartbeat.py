@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.coordinator.groups.consumer.group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_groups import (
     Assignment,
@@ -34,7 +34,7 @@ async def handle(
 ) -> ShareGroupHeartbeatResponse:
     _check(request)
     await broker.sharing.ensure_topic()
-    result = broker.groups.share_heartbeat(
+    result = broker.groups.share.heartbeat(
         request.group_id,
         HeartbeatRequest(
             request.member_id,

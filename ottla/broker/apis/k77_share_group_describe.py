@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.share.group_coordinator import ShareGroupDescription
+from ottla.coordinator.groups.modern_group import ModernGroupDescription
 from ottla.protocol.messages.share_groups import (
     DescribedAssignment,
     DescribedGroup,
@@ -31,7 +31,7 @@ def handle(
     broker: Broker, request: ShareGroupDescribeRequest, context: RequestContext
 ) -> ShareGroupDescribeResponse:
     groups = []
-    for description in broker.groups.describe_share_groups(request.group_ids):
+    for description in broker.groups.share.describe(request.group_ids):
         described = _describe(description)
         if request.include_authorized_operations and not description.error:
             described.authorized_operations = GROUP_OPERATIONS
@@ -39,7 +39,7 @@ def handle(
     return ShareGroupDescribeResponse(groups=groups)
 
 
-def _describe(group: ShareGroupDescription) -> DescribedGroup:
+def _describe(group: ModernGroupDescription) -> DescribedGroup:
     return DescribedGroup(
         error_code=group.error,
         error_message=group.error_message,
@@ -63,6 +63,6 @@ def _describe(group: ShareGroupDescription) -> DescribedGroup:
                     ]
                 ),
             )
-            for member, assigned in group.members
+            for member, assigned, _ in group.members
         ],
     )

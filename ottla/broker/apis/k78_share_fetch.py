@@ -262,9 +262,6 @@ class _ShareFetch:
                     topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
                     response.responses.append(topics[topic_id])
                 topics[topic_id].partitions.append(answer)
-        response.node_endpoints = [
-            NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
-            for node in self._hints.nodes
-        ]
+        response.node_endpoints = self._hints.endpoints(NodeEndpoint)
         self._session.rotate(self._served)
         return response

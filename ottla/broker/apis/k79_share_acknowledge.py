@@ -78,7 +78,5 @@ def _respond(
             topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)
         topics[topic_id].partitions.append(answer)
     response.responses = list(topics.values())
-    response.node_endpoints = [
-        NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in hints.nodes
-    ]
+    response.node_endpoints = hints.endpoints(NodeEndpoint)
     return response

@@ -46,8 +46,8 @@ async def _group(
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
     shared: Collection[ShareKey] = ()
     try:
-        _, group = broker.groups.share_group(asked.group_id)
-        shared = dict.fromkeys(group.shared())  # in their order, and quick to look up
+        group = broker.groups.share.get(asked.group_id)
+        shared = dict.fromkeys(group.share_keys())  # in their order, and quick to look up
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             answer.error_code, answer.error_message = error.code, error.message
@@ -86,7 +86,7 @@ async def _topic(
         index: ShareKey(group_id, topic.topic_id, index) for index in indexes if index in topic.partitions
     }
     asked = {key: ReadSummaryPartitionData(leader_epoch=-1) for key in keys.values() if key in shared}
-    states = await broker.sharing.states.ask_all(SUMMARIZE, asked)
+    states = await broker.sharing.persister.ask_all(SUMMARIZE, asked)
     ends = await end_offsets(broker, name, [key.partition for key in asked])
     for partition in answer.partitions:
         key = keys.get(partition.partition_index)

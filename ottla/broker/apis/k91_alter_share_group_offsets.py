@@ -33,7 +33,7 @@ async def handle(
     broker: Broker, request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> AlterShareGroupOffsetsResponse:
     await broker.sharing.ensure_topic()
-    broker.groups.check_empty(request.group_id, may_be_missing=True)
+    broker.groups.share.check_empty(request.group_id, may_be_missing=True)
     response = AlterShareGroupOffsetsResponse()
     for asked in request.topics:
         topic = broker.image.topics.get(asked.topic_name)
@@ -51,7 +51,7 @@ async def handle(
                 starts[partition.partition_index] = partition.start_offset
         if topic is not None and starts:
             try:
-                await broker.groups.alter_share_offsets(request.group_id, topic.topic_id, topic.name, starts)
+                await broker.groups.share.alter_offsets(request.group_id, topic.topic_id, topic.name, starts)
             except KafkaError as error:
                 for answer in answered.partitions:
                     answer.error_code = answer.error_code or error.code

@@ -29,7 +29,7 @@ _UNKNOWN = "This server does not host this topic-partition."
 async def handle(
     broker: Broker, request: DeleteShareGroupOffsetsRequest, context: RequestContext
 ) -> DeleteShareGroupOffsetsResponse:
-    broker.groups.check_empty(request.group_id)
+    broker.groups.share.check_empty(request.group_id)
     response = DeleteShareGroupOffsetsResponse()
     for asked in request.topics:
         topic = broker.image.topics.get(asked.topic_name)
@@ -40,7 +40,7 @@ async def handle(
             continue
         answer.topic_id = topic.topic_id
         try:
-            await broker.groups.delete_share_offsets(request.group_id, topic.topic_id, topic.name)
+            await broker.groups.share.delete_offsets(request.group_id, topic.topic_id, topic.name)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     return response

@@ -7,39 +7,63 @@ Where it is another broker, a marker that comes meanwhile makes the answer void,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.coordinators.remote_transactions import add_at_coordinator, remote_coordinator
-from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS
+from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
+from ottla.coordinator.runtime.state_log import partition_for
+from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from ottla.protocol.batch_header import BATCH_OVERHEAD
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import ProduceRequest
+from ottla.protocol.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.cluster.partition import Partition
-
-PRODUCE_ADDS_SINCE = 12
-PRODUCE_KNOWS_ABORTABLE_SINCE = 11
-OFFSETS_ADD_SINCE = 5
-OFFSETS_KNOW_ABORTABLE_SINCE = 4
 
 _ATTRIBUTES_LOW = 22
 _TRANSACTIONAL = 0x10
 _PRODUCER = Struct(">qhi").unpack_from  # id, epoch, base sequence
 _PRODUCER_AT = 43
 _TOPIC_IDS = 13
-
-# Old clients do not retry these, and NOT_ENOUGH_REPLICAS they do, without asking for metadata: Kafka's choice.
+_ADD_PARTITIONS_VERSION = 5
 _COORDINATOR_AWAY = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
 
-Refused = dict[tuple[str, int], KafkaError]
+Name = tuple[str, int]
+Refused = dict[Name, KafkaError]
+Codes = dict[Name, ErrorCode]
+
+
+class _Api(NamedTuple):
+    """How an API that writes in transactions has changed with its versions."""
+
+    adds_since: int
+    knows_abortable_since: int
+    # Old clients do not retry the errors of coordinators. This one they do: Kafka's choice.
+    retried: ErrorCode
+
+    def refusal(self, code: ErrorCode, version: int) -> KafkaError:
+        if code is ErrorCode.PRODUCER_FENCED:
+            return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if code is ErrorCode.TRANSACTION_ABORTABLE and version < self.knows_abortable_since:
+            return KafkaError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < self.adds_since:
+            return KafkaError(self.retried)
+        return KafkaError(self.retried if code in _COORDINATOR_AWAY else code)
+
+
+_PRODUCE = _Api(12, 11, ErrorCode.NOT_ENOUGH_REPLICAS)
+_TXN_OFFSET_COMMIT = _Api(5, 4, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def is_transactional(records: memoryview | None) -> bool:
@@ -52,10 +76,9 @@ def is_transactional(records: memoryview | None) -> bool:
 
 def admit_produce(broker: Broker, request: ProduceRequest, version: int) -> Refused | Awaitable[Refused]:
     """Which partitions of a transactional request may not be written to, and why."""
-    transactional_id = request.transactional_id or ""
     refused: Refused = {}
-    asked: dict[tuple[int, int], list[tuple[str, int]]] = {}
-    partitions: dict[tuple[str, int], Partition] = {}
+    asked: dict[ProducerEpoch, dict[Name, Partition]] = {}
+    adds = version >= _PRODUCE.adds_since
     for topic in request.topic_data:
         for data in topic.partition_data:
             if not is_transactional(data.records):
@@ -74,83 +97,31 @@ def admit_produce(broker: Broker, request: ProduceRequest, version: int) -> Refu
             if producers.has_open_transaction(producer_id, epoch):
                 continue
             name = (partition.topic, partition.index)
-            if version >= PRODUCE_ADDS_SINCE and sequence and producer_id not in producers.producers:
+            if adds and sequence and producer_id not in producers.producers:
                 # What came before it is still on its way, or was refused.
                 refused[name] = KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
             else:
-                asked.setdefault((producer_id, epoch), []).append(name)
-                partitions[name] = partition
-    if asked and (version >= PRODUCE_ADDS_SINCE or broker.verify_transactions):
-        coordinator = remote_coordinator(broker, transactional_id)
-        if coordinator is not None:
-            return _ask(broker, coordinator, transactional_id, asked, partitions, refused, version)
-    waiting: list[tuple[Awaitable[None], list[tuple[str, int]]]] = []
-    for (producer_id, epoch), names in asked.items():
-        if version >= PRODUCE_ADDS_SINCE:
-            try:
-                pending = broker.transactions.add_partitions(transactional_id, producer_id, epoch, names, 2)
-                if pending is not None:
-                    waiting.append((pending, names))
-            except KafkaError as error:
-                refused |= dict.fromkeys(names, _for_producer(error.code, version))
-        elif broker.verify_transactions:
-            for name in names:
-                code = broker.transactions.verify_partition(transactional_id, producer_id, epoch, name)
-                if code:
-                    refused[name] = _for_producer(code, version)
-    return _when_added(waiting, refused, version) if waiting else refused
+                asked.setdefault(ProducerEpoch(producer_id, epoch), {})[name] = partition
+    waiting: list[Awaitable[Codes]] = []
+    for producer, partitions in asked.items():
+        codes = _admit(broker, request.transactional_id or "", producer, partitions, adds=adds)
+        if isinstance(codes, dict):
+            _refuse(refused, codes, version)
+        else:
+            waiting.append(codes)
+    return _when_admitted(waiting, refused, version) if waiting else refused
 
 
-async def _when_added(
-    waiting: list[tuple[Awaitable[None], list[tuple[str, int]]]], refused: Refused, version: int
-) -> Refused:
-    for pending, names in waiting:
-        try:
-            await pending
-        except KafkaError as error:
-            refused |= dict.fromkeys(names, _for_producer(error.code, version))
+def _refuse(refused: Refused, codes: Codes, version: int) -> None:
+    for name, code in codes.items():
+        if code:
+            refused[name] = _PRODUCE.refusal(code, version)
+
+
+async def _when_admitted(waiting: list[Awaitable[Codes]], refused: Refused, version: int) -> Refused:
+    for codes in waiting:
+        _refuse(refused, await codes, version)
     return refused
-
-
-async def _ask(
-    broker: Broker,
-    coordinator: int,
-    transactional_id: str,
-    asked: dict[tuple[int, int], list[tuple[str, int]]],
-    partitions: dict[tuple[str, int], Partition],
-    refused: Refused,
-    version: int,
-) -> Refused:
-    """The same at another broker."""
-    before = {name: partition.log.producers.markers for name, partition in partitions.items()}
-    for (producer_id, epoch), names in asked.items():
-        found = await add_at_coordinator(
-            broker,
-            coordinator,
-            transactional_id,
-            producer_id,
-            epoch,
-            names,
-            verify_only=version < PRODUCE_ADDS_SINCE,
-        )
-        for name, code in found.items():
-            if not code and partitions[name].log.producers.markers != before[name]:
-                code = ErrorCode.CONCURRENT_TRANSACTIONS
-            if code:
-                refused[name] = _for_producer(code, version)
-    return refused
-
-
-def _for_producer(code: ErrorCode, version: int) -> KafkaError:
-    if code is ErrorCode.PRODUCER_FENCED:
-        return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
-    if code is ErrorCode.TRANSACTION_ABORTABLE and version < PRODUCE_KNOWS_ABORTABLE_SINCE:
-        return KafkaError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
-    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < PRODUCE_ADDS_SINCE:
-        return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-    if code in _COORDINATOR_AWAY:
-        return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
-    return KafkaError(code)
 
 
 def admit_offsets(
@@ -164,60 +135,111 @@ def admit_offsets(
     """The same for offsets, which are written to a partition of `__consumer_offsets`. A KafkaError refuses."""
     if partition.log.producers.has_open_transaction(producer_id, producer_epoch):
         return None
-    name = (GROUP_METADATA_TOPIC, partition.index)
-    coordinator = remote_coordinator(broker, transactional_id)
-    if coordinator is not None and (version >= OFFSETS_ADD_SINCE or broker.verify_transactions):
-        return _ask_for_offsets(
-            broker, coordinator, partition, name, transactional_id, producer_id, producer_epoch, version
-        )
-    try:
-        if version >= OFFSETS_ADD_SINCE:
-            return broker.transactions.add_partitions(
-                transactional_id, producer_id, producer_epoch, [name], 2
-            )
-        if broker.verify_transactions:
-            code = broker.transactions.verify_partition(transactional_id, producer_id, producer_epoch, name)
-            if code:
-                raise KafkaError(code)
-    except KafkaError as error:
-        raise KafkaError(_for_offsets(error.code, version)) from None
+    codes = _admit(
+        broker,
+        transactional_id,
+        ProducerEpoch(producer_id, producer_epoch),
+        {(GROUP_METADATA_TOPIC, partition.index): partition},
+        adds=version >= _TXN_OFFSET_COMMIT.adds_since,
+    )
+    if not isinstance(codes, dict):
+        return _when_offsets_admitted(codes, version)
+    _raise_refusal(codes, version)
     return None
 
 
-async def _ask_for_offsets(
+async def _when_offsets_admitted(codes: Awaitable[Codes], version: int) -> None:
+    _raise_refusal(await codes, version)
+
+
+def _raise_refusal(codes: Codes, version: int) -> None:
+    for code in codes.values():
+        if code:
+            raise _TXN_OFFSET_COMMIT.refusal(code, version)
+
+
+# Asking the transaction coordinator
+
+
+def _admit(
+    broker: Broker,
+    transactional_id: str,
+    producer: ProducerEpoch,
+    partitions: Mapping[Name, Partition],
+    *,
+    adds: bool,
+) -> Codes | Awaitable[Codes]:
+    """Make partitions part of a transaction, or ask whether they are; an error for each (NONE: they are)."""
+    if not adds and not broker.verify_transactions:
+        return {}
+    coordinator = _remote_coordinator(broker, transactional_id)
+    if coordinator is not None:
+        before = {name: partition.log.producers.markers for name, partition in partitions.items()}
+        return _admit_at(broker, coordinator, transactional_id, producer, partitions, before, adds=adds)
+    if not adds:
+        verify = broker.transactions.verify_partition
+        return {name: verify(transactional_id, *producer, name) for name in partitions}
+    try:
+        pending = broker.transactions.add_partitions(transactional_id, *producer, partitions, 2)
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error.code)
+    return {} if pending is None else _when_added(pending, partitions)
+
+
+async def _when_added(pending: Awaitable[None], partitions: Mapping[Name, Partition]) -> Codes:
+    try:
+        await pending
+    except KafkaError as error:
+        return dict.fromkeys(partitions, error.code)
+    return {}
+
+
+def _remote_coordinator(broker: Broker, transactional_id: str) -> int | None:
+    """The broker that coordinates the id, None if it is this one or nobody knows."""
+    topic = broker.image.topics.get(TRANSACTION_STATE_TOPIC)
+    if topic is None:
+        return None
+    partition = topic.partitions.get(partition_for(transactional_id, len(topic.partitions)))
+    if partition is None or partition.leader in (broker.node_id, -1):
+        return None
+    return partition.leader
+
+
+async def _admit_at(
     broker: Broker,
     coordinator: int,
-    partition: Partition,
-    name: tuple[str, int],
     transactional_id: str,
-    producer_id: int,
-    producer_epoch: int,
-    version: int,
-) -> None:
-    before = partition.log.producers.markers
-    found = await add_at_coordinator(
-        broker,
-        coordinator,
-        transactional_id,
-        producer_id,
-        producer_epoch,
-        [name],
-        verify_only=version < OFFSETS_ADD_SINCE,
+    producer: ProducerEpoch,
+    partitions: Mapping[Name, Partition],
+    markers_before: Mapping[Name, int],
+    *,
+    adds: bool,
+) -> Codes:
+    """The same at another broker."""
+    topics: dict[str, AddPartitionsToTxnTopic] = {}
+    for name, index in partitions:
+        topics.setdefault(name, AddPartitionsToTxnTopic(name=name)).partitions.append(index)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        verify_only=not adds,
+        topics=list(topics.values()),
     )
-    code = found[name]
-    if not code and partition.log.producers.markers != before:
-        code = ErrorCode.CONCURRENT_TRANSACTIONS
-    if code:
-        raise KafkaError(_for_offsets(code, version))
-
-
-def _for_offsets(code: ErrorCode, version: int) -> ErrorCode:
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and version < OFFSETS_KNOW_ABORTABLE_SINCE:
-        return ErrorCode.INVALID_TXN_STATE
-    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version < OFFSETS_ADD_SINCE:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code in _COORDINATOR_AWAY:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return code
+    codes = dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    try:
+        response = await broker.peers.request(
+            coordinator, AddPartitionsToTxnRequest(transactions=[transaction]), _ADD_PARTITIONS_VERSION
+        )
+    except OSError:
+        return codes
+    if response.error_code:
+        return dict.fromkeys(partitions, ErrorCode(response.error_code))
+    for result in response.results_by_transaction:
+        for topic in result.topic_results:
+            for each in topic.results_by_partition:
+                codes[topic.name, each.partition_index] = ErrorCode(each.partition_error_code)
+    for key, partition in partitions.items():
+        if not codes[key] and partition.log.producers.markers != markers_before[key]:
+            codes[key] = ErrorCode.CONCURRENT_TRANSACTIONS
+    return codes

@@ -1,30 +1,33 @@
-"""A broker's life in a cluster: beginning again, taking part, and leaving without anybody noticing."""
+"""A broker's life in a cluster: starting anew, taking part, and leaving without clients noticing.
+
+A broker on its own is a cluster of one: the same objects, with nobody to watch and nobody to hand over to.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Sequence
+import math
+from collections.abc import Collection, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from ottla.broker.lifecycle.failed_disks import FailedDisks
 from ottla.broker.lifecycle.missing_logs import irreplaceable
-from ottla.cluster.background_tasks import end_tasks
+from ottla.cluster.background_tasks import end_tasks, start_task
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.controller import Controller
-from ottla.cluster.controller.failure_detection import FailureDetector, Presence, Target, probe
+from ottla.cluster.controller.failure_detection import FailureDetector, Presence, probe
 from ottla.cluster.controller.partition_states import PartitionStates
 from ottla.cluster.controller.suspicions import Suspicions
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.membership import Membership
+from ottla.cluster.peers import PeerAddress
 from ottla.cluster.replication.follower_confirmation import FollowerConfirmation
-from ottla.log.log_directory import LogDirectory
 from ottla.metadata import nodes
-from ottla.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
+from ottla.metadata.cluster_image import PartitionImage, TopicImage
 from ottla.metadata.nodes import BrokerRegistration, Endpoint
-from ottla.metadata.stores.store import StoreError
-from ottla.metadata.stores.zookeeper import SessionState, ZooKeeperStore
+from ottla.metadata.stores.store import NodeStore, SessionState, StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -34,39 +37,10 @@ logger = logging.getLogger(__name__)
 _SETTLE_SECONDS = 60.0
 _HAND_OVER_SECONDS = 5.0
 _LEASE_CHECK_SECONDS = 0.1
-# By which Kafka's controllers tell brokers what they lead. Nobody does that here, so who serves it is Apache Kafka.
+# Only brokers of Apache Kafka serve this API: Ottla's controller does not send requests to brokers.
 _LEADER_AND_ISR = 4
-# How long a leaving broker still answers, so that clients hear from it where their leaders are now.
+# How long a leaving broker still answers, so that clients learn from it where their leaders are now.
 _FAREWELL_SECONDS = 0.15
-
-
-def remove_strays(directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int) -> None:
-    """Delete logs that are not for this broker: their topic was deleted, or moved, while it was away.
-
-    Only for directories that are known to be this cluster's. Kafka deletes no such logs and makes topics go only when
-    all brokers are there, so what it has left may be somebody's treasure: it is set aside, as Kafka does.
-    """
-    for directory in directories:
-        for (name, index), log in list(directory.logs.items()):
-            topic = image.topics.get(name)
-            partition = None if topic is None else topic.partitions.get(index)
-            if (
-                topic is not None
-                and partition is not None
-                and broker_id in (*partition.replicas, *partition.adding_replicas)
-                and log.topic_id in (nodes.ZERO_UUID, topic.topic_id)
-            ):
-                continue
-            if directory.left_by_kafka and name not in image.deleting:
-                path = directory.set_aside(name, index)
-                logger.warning(
-                    "The log of %s-%d is not this broker's and is set aside as %s", name, index, path
-                )
-                continue
-            logger.warning("The log of %s-%d is deleted: it is not this broker's any more", name, index)
-            directory.delete_log(name, index)
-            for other in directories:
-                other.delete_future(name, index)
 
 
 class ClusterMember:
@@ -75,12 +49,12 @@ class ClusterMember:
     def __init__(
         self,
         broker: Broker,
-        store: ZooKeeperStore,
+        store: NodeStore,
         feed: ImageFeed,
         endpoints: tuple[Endpoint, ...],
         lost: Collection[PartitionKey] = (),
     ) -> None:
-        """`lost` are partitions whose logs were here once and are not any more: they begin anew."""
+        """`lost` are partitions whose logs were here once and are missing now: they start with empty logs."""
         self._broker = broker
         self._store = store
         self._image = broker.image
@@ -95,38 +69,33 @@ class ClusterMember:
             self._registration,
             broker.config.get_int("zookeeper.session.timeout.ms") / 1000,
         )
-        self._suspicions = Suspicions(store, self._id, lambda: self._targets(set(self._image.brokers)))
+        self._suspicions = Suspicions(store, self._id, broker.dialer)
         self._detector = FailureDetector(
+            broker.dialer,
             self._suspicions.is_gone,
             lambda target: self.controller.broker_gone(target.broker_id, target.epoch),
             lambda target: self.controller.broker_back(target.broker_id),
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        # Sessions that have ended, and what was decided without this broker since is not known yet.
+        self._forgetting: dict[bytes, asyncio.Task[None]] = {}  # deleted topics, by topic id
+        # Sessions that have ended, as long as it is not known what was decided without this broker since.
         self._lost_sessions = 0
         self._follower_confirmation = FollowerConfirmation(
             self._id, broker.replicas, broker.leader_fetch_handler
         )
         self._lost = frozenset(lost)
-        self._gone: list[Target] = []  # who is registered and not there, if nobody else would notice
-        self._disks = FailedDisks(
-            broker,
-            store,
-            feed,
-            self.states,
-            self._let_others_lead,
-            lambda: self.controller.live - {self._id},
-            self._in_background,
-        )
-        broker.replicas.surroundings.isr_store = self.states
-        broker.replicas.lease = self.lease
+        self._gone: list[PeerAddress] = []  # registered but not there, if nobody else would notice
+        self._disks = FailedDisks(broker, self, self._tasks)
+        broker.replicas.leader_context.isr_store = self.states
+        if store.lease_until < math.inf:
+            broker.replicas.lease = self.lease
         feed.configs.on_quotas.append(lambda: broker.quotas.set_quotas(broker.image.client_quotas))
         for throttle in (broker.replicas.leader_throttle, broker.replicas.fetchers.throttle):
             throttle.configure()
             feed.configs.on_broker_configs.append(throttle.configure)
         feed.on_topic_deleted.append(self._topic_deleted)
         feed.on_brokers.append(self._peers_changed)
-        # A follower may have caught up before it was registered: it can be let in now.
+        # A follower may have caught up before it was registered: it can join the ISR now.
         feed.on_brokers.append(broker.replicas.check_in_sync)
         feed.on_controller.append(self._peers_changed)
         feed.on_offline.append(broker.replicas.check_in_sync)
@@ -137,16 +106,18 @@ class ClusterMember:
         rack = config.get_optional_str("broker.rack")
         return BrokerRegistration(self._id, self._endpoints, rack, timestamp_ms=self._broker.now_ms())
 
-    # Coming
+    # Starting
 
     async def prepare(self) -> None:
-        """Give up what nobody can vouch for, open the logs, and tell what is offline, before anybody is elected."""
+        """Before this broker is registered: leave the ISRs, open the logs, and publish what is offline."""
         await self.membership.wait_for_id()
         self._gone = await self._begin_again()
+        if not self._broker.config.zookeeper_connect:
+            self._broker.replicas.adopt_found()
         self.feed.start(self._broker.replicas)
-        topics = list(self._image.topics)
+        topics = [*self._image.topics, *self._image.deleting]
         await self.feed.until(lambda: all(map(self.feed.is_settled, topics)), _SETTLE_SECONDS)
-        await self._disks.tell()
+        await self._disks.publish()
 
     async def start(self) -> None:
         await self.membership.register()
@@ -156,50 +127,61 @@ class ClusterMember:
         self.controller.start()
         self._peers_changed()
         for target in self._gone:
-            self._in_background(self._find_out(target))
-        self._in_background(self._watch_lease())
+            start_task(self._tasks, self._find_out(target))
+        if self._broker.replicas.lease is not None:
+            start_task(self._tasks, self._watch_lease())
+        else:
+            # On its own: clients find a controller from the beginning, and deletions that a crash cut off are finished.
+            await self.feed.until(self._is_governed, _SETTLE_SECONDS)
 
-    async def _begin_again(self) -> list[Target]:
-        """Nothing is led in the epoch of a life before: what was not on disk may be lost.
+    def _is_governed(self) -> bool:
+        unfinished = (name for name in self._image.deleting if self.feed.failure(name) is None)
+        return self.controller.is_active and not any(unfinished)
+
+    async def _begin_again(self) -> list[PeerAddress]:
+        """Lead nothing in an epoch from before the restart: records that were not on disk may be lost.
 
         Others lead, and this broker catches up with them; where it was the last in sync it goes on in a new epoch.
-        Returns who is gone though it is registered, if there is nobody else who would have noticed.
+        Returns the brokers that are registered but gone, if no other broker is there to notice.
         """
         peers = await self._peers()
         live = {target.broker_id for target, found in peers.items() if found is Presence.SERVING}
         offline = self._lost | set(self._broker.replicas.offline)
+        directories = self._broker.replicas.log_directories
+        seen = {name: log.epochs.latest for each in directories for name, log in each.logs.items()}
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
-            able = self._image.able(partition, live)
-            if (partition.topic, partition.partition) in offline:
+            key, able = (partition.topic, partition.partition), self._image.able(partition, live)
+            if key in offline:
                 return elections.give_up(partition, self._id, able)
             return elections.without(partition, self._id, able) or elections.lead_again(
-                partition, self._id, able
+                partition, self._id, able, seen_epoch=seen.get(key, -1)
             )
 
         await self.states.change(self._mine(), decide)
         self._disks.keep_offline(irreplaceable(self._lost, self._image, self._broker.config, self._id))
         return [] if live else [target for target, found in peers.items() if found is Presence.GONE]
 
-    async def _find_out(self, target: Target) -> None:
-        """Nobody else has answered either. But it may be this broker that is cut off."""
+    async def _find_out(self, target: PeerAddress) -> None:
+        """No other broker has answered. But it may be this broker that is cut off."""
         try:
             if await self._suspicions.is_gone(target):
                 self.controller.broker_gone(target.broker_id, target.epoch)
         except StoreError as error:
-            logger.warning("Whether broker %d is gone could not be found out: %s", target.broker_id, error)
+            logger.warning("Cannot find out whether broker %d is gone: %s", target.broker_id, error)
 
-    async def _peers(self) -> dict[Target, Presence]:
-        """Who is registered, and whether it is there: a crash of many leaves registrations behind."""
-        targets = self._targets(set(self._image.brokers) - {self._id})
-        answers = await asyncio.gather(*map(probe, targets.values()))
-        for target, (_, apis) in zip(targets.values(), answers, strict=True):
+    async def _peers(self) -> dict[PeerAddress, Presence]:
+        """The other registered brokers, and whether they answer: after a crash registrations stay behind."""
+        dialer = self._broker.dialer
+        targets = dialer.addresses(set(self._image.brokers) - {self._id}).values()
+        answers = await asyncio.gather(*(probe(dialer, target) for target in targets))
+        for target, (_, apis) in zip(targets, answers, strict=True):
             if _LEADER_AND_ISR in apis:
                 raise StoreError(
                     f"Broker {target.broker_id} at {target.host}:{target.port} is Apache Kafka, and the two cannot "
                     "share a cluster: stop all brokers of Kafka before the first of Ottla starts"
                 )
-        return {target: found for target, (found, _) in zip(targets.values(), answers, strict=True)}
+        return {target: found for target, (found, _) in zip(targets, answers, strict=True)}
 
     def _mine(self) -> list[PartitionKey]:
         return [
@@ -211,10 +193,10 @@ class ClusterMember:
     # Taking part
 
     def lease(self) -> float:
-        """Until when this broker leads for certain what it believes to lead.
+        """Until when this broker certainly still leads what it believes to lead.
 
-        That is as long as its session cannot have been given away. While ZooKeeper cannot be reached it is also as
-        long as all who could be elected instead still follow.
+        That is as long as its session cannot have ended. While ZooKeeper is unreachable it is also as long as all
+        brokers that could be elected instead still fetch from this one.
         """
         if self._lost_sessions:
             return 0.0
@@ -224,7 +206,7 @@ class ClusterMember:
         return self._follower_confirmation.until(now)
 
     async def _watch_lease(self) -> None:
-        """New requests are refused when the lease is over; those that wait must not wait until they time out."""
+        """When the lease is over new requests are refused, and those that wait are answered with an error."""
         while True:
             await asyncio.sleep(_LEASE_CHECK_SECONDS)
             if not self._broker.replicas.leads_for_certain:
@@ -235,75 +217,74 @@ class ClusterMember:
             self._lost_sessions += 1
             self.controller.session_lost()
             self.membership.register_again()
-            self._in_background(self._catch_up())
+            start_task(self._tasks, self._catch_up())
         elif state is SessionState.SUSPENDED:
-            logger.warning("ZooKeeper cannot be reached: nothing about the cluster can change")
+            logger.warning(
+                "ZooKeeper is unreachable: until it is back no leader is elected and no topic or ISR changes"
+            )
 
     async def _catch_up(self) -> None:
-        """Lead nothing until it is known what was decided without this broker."""
+        """Lead nothing until the image has what was decided without this broker."""
         self.feed.reload()
         await self.feed.sync()
         self._lost_sessions -= 1
 
     async def read_group_config(self, group_id: str) -> None:
-        """As it is in the store by now: who has set it may ask for what it says before this broker was told of it."""
+        """As it is in the store by now: another broker may have answered before the notification has come here."""
         await self._store.sync()
         await self.feed.configs.read_entity(nodes.group_config_path(group_id).removeprefix("/config/"))
 
     def _peers_changed(self) -> None:
-        """The controller watches everybody, and everybody watches the controller."""
+        """The controller watches all brokers, and all brokers watch the controller."""
         watched = set(self._image.brokers) if self.controller.is_active else {self._image.controller_id}
-        self._detector.watch(self._targets(watched - {self._id}))
-
-    def _targets(self, brokers: set[int]) -> dict[int, Target]:
-        """Where those of them that are registered listen for other brokers."""
-        listener = self._broker.config.inter_broker_listener_name
-        targets = {}
-        for broker_id in brokers & self._image.brokers.keys():
-            broker = self._image.brokers[broker_id]
-            endpoint = broker.endpoints.get(listener)
-            if endpoint is not None:
-                targets[broker_id] = Target(broker_id, broker.epoch, endpoint.host, endpoint.port)
-        return targets
+        self._detector.watch(self._broker.dialer.addresses(watched - {self._id}))
 
     def _topic_deleted(self, topic: TopicImage) -> None:
         self._broker.replicas.forget_offline(topic.name)
-        self._in_background(self._broker.topic_gone(topic))
+        task = start_task(self._tasks, self._broker.topic_gone(topic))
+        self._forgetting[topic.topic_id] = task
+        task.add_done_callback(lambda _: self._forgetting.pop(topic.topic_id))
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def forgotten(self, topic_id: bytes, seconds: float) -> None:
+        """Wait until the coordinators of this broker have forgotten a deleted topic."""
+        task = self._forgetting.get(topic_id)
+        if task is not None:
+            await asyncio.wait([task], timeout=seconds)
 
     # Leaving
 
     async def leave(self) -> None:
-        """Let others lead before this broker stops."""
+        """Controlled shutdown: let others lead before this broker stops."""
         await self._detector.stop()
         await self._suspicions.stop()
         await self._broker.replicas.close()
         try:
             async with asyncio.timeout(_HAND_OVER_SECONDS):
-                if self._broker.config.get_bool("controlled.shutdown.enable"):
-                    await self._let_others_lead(self._mine())
+                if self.others and self._broker.config.get_bool("controlled.shutdown.enable"):
+                    await self.let_others_lead(self._mine())
                     await asyncio.sleep(_FAREWELL_SECONDS)
                 await self.controller.resign()
                 await self.membership.leave()
         except (StoreError, TimeoutError):
             logger.warning(
-                "ZooKeeper cannot be reached: others will lead when this broker's session has ended"
+                "ZooKeeper is unreachable: other brokers will lead when this broker's session has ended"
             )
         await self.controller.stop()
 
-    async def _let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
-        live, returned = self.controller.live - {self._id}, self.controller.returned
+    @property
+    def others(self) -> set[int]:
+        """The other brokers that are live."""
+        return self.controller.live - {self._id}
+
+    async def let_others_lead(self, keys: Sequence[PartitionKey]) -> None:
+        live, returned = self.others, self.controller.returned
         await self.states.change(
             keys,
             lambda each: elections.without(each, self._id, self._image.able(each, live), returned=returned),
         )
 
     async def abandon(self) -> None:
-        """The start failed: take part in nothing any more."""
+        """The start has failed: stop everything that was started."""
         await self._detector.stop()
         await self._suspicions.stop()
         await self.controller.stop()

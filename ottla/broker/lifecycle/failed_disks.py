@@ -1,22 +1,23 @@
-"""What a member of a cluster does about disks that have failed, and about those that are full."""
+"""What a broker does about disks that have failed, and about those that are full."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ottla.cluster.background_tasks import start_task
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.offline_replicas import Unusable, write_unusable
-from ottla.cluster.controller.partition_states import PartitionStates
-from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
+from ottla.cluster.image.image_feed import PartitionKey
 from ottla.metadata.cluster_image import PartitionImage
-from ottla.metadata.stores.store import NodeStore, StoreError
+from ottla.metadata.stores.store import StoreError
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.lifecycle.cluster_member import ClusterMember
 
 logger = logging.getLogger(__name__)
 
@@ -25,58 +26,45 @@ _RETRY_SECONDS = 1.0
 
 
 class FailedDisks:
-    """Lets others lead what this broker cannot reach or cannot write.
+    """Lets other brokers lead what this one cannot read or cannot write.
 
-    Invariant: what is offline here is written down before it is given up, so that nobody gives it back. Owner: the
-    event loop.
+    Invariant: that a replica is offline is in the store before its leadership is given up, so that the controller does
+    not give it back. Owner: the event loop.
     """
 
-    def __init__(
-        self,
-        broker: Broker,
-        store: NodeStore,
-        feed: ImageFeed,
-        states: PartitionStates,
-        let_others_lead: Callable[[Sequence[PartitionKey]], Awaitable[None]],
-        live: Callable[[], set[int]],
-        in_background: Callable[[Coroutine[None, None, None]], None],
-    ) -> None:
+    def __init__(self, broker: Broker, member: ClusterMember, tasks: set[asyncio.Task[None]]) -> None:
         self._id = broker.node_id
         self._image = broker.image
+        self._store = broker.store
         self._replicas = broker.replicas
-        self._store = store
-        self._feed = feed
-        self._states = states
-        self._let_others_lead = let_others_lead
-        self._live = live
-        self._in_background = in_background
+        self._member = member
+        self._tasks = tasks  # those of the member, which ends them
         self._lost: list[PartitionKey] = []  # partitions whose disk has failed, to be led by others
-        self._full: set[PartitionKey] = set()  # those whose disk is full, which others are to write
-        self._given_away: dict[
-            PartitionKey, float
-        ] = {}  # when they were led here last, and the disk was full
+        self._full: set[PartitionKey] = set()  # partitions whose disk is full, to be led by others
+        self._given_away: dict[PartitionKey, float] = {}  # when this broker gave up leading, for a full disk
         broker.replicas.on_offline = self._partition_offline
         broker.replicas.on_full = self._disk_full
 
     # Failed
 
     def keep_offline(self, keys: Iterable[PartitionKey]) -> None:
-        """Partitions that a new disk cannot bring back, and nobody else can."""
+        """Partitions whose only copy was on a disk that is gone."""
         keys = sorted(keys)
         if not keys:
             return
         named = ", ".join(f"{topic}-{index}" for topic, index in keys[:3])
         more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
         logger.error(
-            "Only this broker had all of %s%s, and the logs are gone: the partitions stay offline until they are back. "
-            "To go on without them, set unclean.leader.election.enable=true on the topic and start this broker again.",
+            "The logs of %s%s are missing, and no other broker is in sync: the partitions stay offline until the logs "
+            "are back. To start with empty logs, set unclean.leader.election.enable=true on the topic and restart this "
+            "broker.",
             named,
             more,
         )
         self._replicas.keep_offline(keys)
 
-    async def tell(self) -> None:
-        """Let everybody know what is offline here."""
+    async def publish(self) -> None:
+        """Write to the store what is offline here."""
         topics = self._image.topics
         unusable = Unusable(
             frozenset(str(each.path) for each in self._replicas.log_directories if not each.online),
@@ -85,25 +73,25 @@ class FailedDisks:
             ),
         )
         if await write_unusable(self._store, self._id, unusable):
-            await self._feed.read_offline()
+            await self._member.feed.read_offline()
 
     def _partition_offline(self, topic: str, index: int) -> None:
-        """Its disk has failed: somebody else is to lead it."""
+        """Its disk has failed: another broker should lead it."""
         self._lost.append((topic, index))
         if len(self._lost) == 1:
-            self._in_background(self._give_up())
+            start_task(self._tasks, self._give_up())
 
     async def _give_up(self) -> None:
         def decide(partition: PartitionImage) -> PartitionImage | None:
-            return elections.give_up(partition, self._id, self._image.able(partition, self._live()))
+            return elections.give_up(partition, self._id, self._image.able(partition, self._member.others))
 
         while self._lost:
             keys = list(self._lost)
             try:
-                await self.tell()
-                await self._states.change(keys, decide)
+                await self.publish()
+                await self._member.states.change(keys, decide)
             except StoreError as error:
-                logger.error("What a disk has lost could not be given to others yet: %s", error)
+                logger.error("Cannot hand over the partitions of a failed disk and will try again: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             del self._lost[: len(keys)]
@@ -111,22 +99,22 @@ class FailedDisks:
     # Full
 
     def _disk_full(self, topic: str, index: int) -> None:
-        """Nothing is lost, and there may be room soon. But until then nobody should have to wait for this broker."""
+        """Nothing is lost, and there may be room soon. Until then producers should not have to wait for this broker."""
         key, now = (topic, index), monotonic()
         partition = self._image.partitions.get(key)
         if partition is None or key in self._full:
             return
         if partition.leader == self._id:
             if now < self._given_away.get(key, 0.0) + _FULL_SECONDS:
-                return  # all disks are full: the leadership must not go round and round
+                return  # all disks are full: the leadership must not go round in circles
             self._given_away[key] = now
         self._full.add(key)
-        self._in_background(self._leave_to_others(key))
+        start_task(self._tasks, self._leave_to_others(key))
 
     async def _leave_to_others(self, key: PartitionKey) -> None:
         try:
-            await self._let_others_lead([key])
+            await self._member.let_others_lead([key])
         except StoreError as error:
-            logger.error("What a full disk does not take could not be left to others yet: %s", error)
+            logger.error("Cannot hand over %s-%d, whose disk is full: %s", *key, error)
         finally:
             self._full.discard(key)

@@ -1,4 +1,4 @@
-"""What a broker does without being asked: retention, checkpoints, flushes, expiry."""
+"""Periodic work of a broker: retention, checkpoints, flushes, expiry of producer ids."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from ottla.cluster.partition import Partition
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import KafkaError
@@ -22,15 +23,15 @@ _REMOVE_DELETED_MS = 30_000
 
 
 class Housekeeping:
-    """One task per duty, each on its own interval. What fails for one log or directory is told once and tried again
-    with the next round; the others have their turn all the same. Owner: the event loop.
+    """One task per duty, each on its own interval. What fails for one log or directory is logged once and tried again
+    in the next round; the others have their turn all the same. Owner: the event loop.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
-        self._marks: dict[LogDirectory, dict[tuple[str, int], int]] = {}  # as they are written down
-        self._told: set[str] = set()  # what failed, until it works again
+        self._high_watermarks: dict[LogDirectory, dict[tuple[str, int], int]] = {}  # as they are on disk
+        self._logged: set[str] = set()  # what failed, until it works again
 
     def start(self) -> None:
         config = self._broker.config
@@ -59,33 +60,22 @@ class Housekeeping:
                 try:
                     await duty()
                 except Exception:
-                    # A bug; but a broker without retention or checkpoints would be one more.
+                    # A bug. But without retention and checkpoints things would get worse.
                     logger.exception("Housekeeping failed and will be tried again")
 
         self._tasks.append(asyncio.get_running_loop().create_task(run()))
 
     # Trying
 
-    def _try(self, duty: str, log: PartitionLog, work: Callable[..., Any], *arguments: Any) -> None:
-        """Do it now, for one log."""
+    async def _try(self, duty: str, log: PartitionLog, work: Awaitable[object]) -> None:
         name = f"{duty} of {log.topic}-{log.partition}"
         try:
-            work(*arguments)
+            await work
+            self._logged.discard(name)
         except (OSError, KafkaError) as error:
-            self._failed(name, log, error)
-        else:
-            self._told.discard(name)
-
-    async def _try_in_thread(
-        self, duty: str, log: PartitionLog, work: Callable[..., Any], *arguments: Any
-    ) -> None:
-        name = f"{duty} of {log.topic}-{log.partition}"
-        try:
-            await asyncio.to_thread(work, *arguments)
-        except (OSError, KafkaError) as error:
-            self._failed(name, log, error)
-        else:
-            self._told.discard(name)
+            if not self._broker.replicas.storage_failed(log, error) and name not in self._logged:
+                self._logged.add(name)
+                logger.error("The %s failed and will be tried again: %s", name, error)
 
     async def _try_directory(
         self, directory: LogDirectory, work: Callable[..., Any], *arguments: Any
@@ -99,27 +89,24 @@ class Housekeeping:
             return False
         return True
 
-    def _failed(self, name: str, log: PartitionLog, error: Exception) -> None:
-        if not self._broker.replicas.storage_failed(log, error) and name not in self._told:
-            self._told.add(name)
-            logger.error("The %s failed and will be tried again: %s", name, error)
-
     # Duties
 
     async def _delete_old_segments(self) -> None:
         now_ms = self._broker.now_ms()
         for partition in list(self._broker.replicas.partitions()):
-            log = partition.log
-            self._try("retention", log, log.delete_old_segments, now_ms, partition.high_watermark)
+            await self._try("retention", partition.log, self._delete_old_segments_of(partition, now_ms))
             await asyncio.sleep(0)  # renames are quick, thousands of them are not
 
+    async def _delete_old_segments_of(self, partition: Partition, now_ms: int) -> None:
+        partition.log.delete_old_segments(now_ms, partition.high_watermark)
+
     async def _checkpoint(self) -> None:
-        """Sync what was written since, off the loop, and note from where a recovery would have to begin."""
+        """Sync sealed segments in a thread, and write from which offset a recovery would have to begin."""
         for partition in list(self._broker.replicas.partitions()):
             log = partition.log
             sealed = log.active.base_offset
             if log.recovery_point < sealed:
-                await self._try_in_thread("flush", log, log.flush, sealed)
+                await self._try("flush", log, asyncio.to_thread(log.flush, sealed))
         for directory in self._broker.replicas.log_directories:
             await self._try_directory(directory, directory.checkpoint)
 
@@ -127,10 +114,10 @@ class Housekeeping:
         marks = {(p.topic, p.index): p.high_watermark for p in self._broker.replicas.partitions()}
         for directory in self._broker.replicas.log_directories:
             of_directory = {name: mark for name, mark in marks.items() if name in directory.logs}
-            if of_directory != self._marks.get(directory, {}) and await self._try_directory(
+            if of_directory != self._high_watermarks.get(directory, {}) and await self._try_directory(
                 directory, directory.checkpoint_high_watermarks, of_directory
             ):
-                self._marks[directory] = of_directory
+                self._high_watermarks[directory] = of_directory
 
     async def _check_in_sync(self) -> None:
         self._broker.replicas.check_in_sync()
@@ -146,7 +133,7 @@ class Housekeeping:
         for partition in list(self._broker.replicas.partitions()):
             log = partition.log
             if log.flush_due(now_ms):
-                await self._try_in_thread("flush", log, log.flush)
+                await self._try("flush", log, asyncio.to_thread(log.flush))
 
     async def _remove_deleted(self) -> None:
         now_ms = self._broker.now_ms()
@@ -154,12 +141,12 @@ class Housekeeping:
             await self._try_directory(directory, directory.remove_deleted, now_ms)
 
     async def _after_full_disk(self) -> None:
-        """Notice that there is room again, and make what could not be made without."""
+        """Notice that there is room again, and create the logs that could not be created without it."""
         replicas = self._broker.replicas
         for directory in replicas.log_directories:
             if directory.full and await self._try_directory(directory, directory.probe):
                 replicas.directory_works(directory)
         try:
-            await self._broker.topic_admin.open_unopened()
+            await replicas.open_unopened()
         except KafkaError as error:
-            logger.debug("%s", error)  # it was told when it happened first
+            logger.debug("%s", error)  # it was logged when it happened first

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.log.cleaner.config import CleanerConfig
 from ottla.log.cleaner.log_cleaner import Candidate, LogCleaner
+from ottla.log.config import CleanerConfig
 from ottla.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:

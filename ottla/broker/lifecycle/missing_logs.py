@@ -1,4 +1,4 @@
-"""Logs that should be here when a member of a cluster starts and are not: what may be made in their place."""
+"""Logs that are missing at the start although the metadata assigns them to this broker: what may replace them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ottla.metadata.configs.effective_config import TopicConfig
 def out_of_reach(
     directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int
 ) -> list[PartitionKey]:
-    """Partitions of this broker whose data may be where it cannot be read now.
+    """Partitions of this broker whose log may be in a directory that cannot be read now.
 
-    An empty log in their place might lead, and the others would follow it. As in Kafka, that holds for whatever has
-    no log while a directory is missing: the directory may come back, and with it a second log of the same partition.
+    An empty log in its place might become leader, and the followers would truncate theirs. As in Kafka, that holds for
+    all partitions without a log while a directory is offline: it may come back, with a second log of the partition.
     """
     damaged = {name for directory in directories for name in directory.offline_logs}
     all_online = all(directory.online for directory in directories)
@@ -27,10 +27,10 @@ def out_of_reach(
 def lost_logs(
     directories: Sequence[LogDirectory], image: ClusterImage, broker_id: int, *, disks_changed: bool
 ) -> list[PartitionKey]:
-    """Partitions of this broker that had a log once and have none now: they begin anew, and vouch for nothing.
+    """Partitions of this broker that had a log once and have none now: they start empty, and leave the ISR.
 
-    Where no log was ever made, for want of time, an empty one is all there is to have. That is not so where a
-    directory is new or was taken away, since the log may have been on that disk, nor where it was out of reach before.
+    A partition without a log may also be one that was created just before a crash: then nothing is lost. That cannot be
+    assumed where a directory is new or was removed, since the log may have been there, or where the log was offline.
     """
     unreachable = set(out_of_reach(directories, image, broker_id))
     were_offline = image.offline_replicas.get(broker_id, frozenset())
@@ -45,7 +45,7 @@ def lost_logs(
 def irreplaceable(
     lost: Collection[PartitionKey], image: ClusterImage, config: BrokerConfig, broker_id: int
 ) -> list[PartitionKey]:
-    """Those of the lost ones that nobody else is trusted with, and whose topic does not allow that they are."""
+    """Lost partitions that have no other in-sync replica, and whose topic does not allow unclean elections."""
     found = []
     for key in lost:
         partition = image.partitions.get(key)

@@ -1,4 +1,4 @@
-"""The life of a broker process: configuration, data, metadata, listeners; and the way back."""
+"""The life of a broker process: open the disks, load the metadata, load the logs, register, serve, leave."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import asyncio
 import errno
 import logging
 import resource
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ottla.broker.broker import Broker
 from ottla.broker.configuration import refused_listener
+from ottla.broker.lifecycle.cluster_member import ClusterMember
+from ottla.broker.lifecycle.found_logs import remove_strays, take_over_topics
 from ottla.broker.lifecycle.housekeeping import Housekeeping
 from ottla.broker.lifecycle.log_cleaning import log_cleaner
-from ottla.broker.lifecycle.startup import register, restore_topics
+from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
-from ottla.cluster.image.image_feed import ImageFeed
+from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
 from ottla.cluster.membership import generate_broker_id, join_cluster
+from ottla.cluster.peers import PeerDialer
 from ottla.cluster.producer_ids import ProducerIds
 from ottla.cluster.replicas import Replicas
 from ottla.cluster.topics.topic_admin import TopicAdmin
@@ -29,13 +31,8 @@ from ottla.log.future_log import settle_copies
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.metadata.nodes import Endpoint
 from ottla.metadata.stores.embedded import EmbeddedStore
-from ottla.metadata.stores.store import StoreError
-
-if TYPE_CHECKING:
-    from ottla.broker.lifecycle.cluster_member import ClusterMember
-    from ottla.metadata.stores.zookeeper import ZooKeeperStore
+from ottla.metadata.stores.store import NodeStore, StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +52,7 @@ class Server:
         self.broker: Broker
         self._listeners: list[Listener] = []
         self._directories: list[LogDirectory] = []
-        self._store: EmbeddedStore | ZooKeeperStore | None = None
+        self._store: NodeStore | None = None
         self._feed: ImageFeed | None = None
         self._member: ClusterMember | None = None
         self._housekeeping: Housekeeping | None = None
@@ -106,16 +103,21 @@ class Server:
                 "authorizer.class.name is set, but there is no authorizer yet, and everybody could do everything: "
                 "remove it if that is meant."
             )
+        self._failed = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
-        self._failed = asyncio.get_running_loop().create_future()
-        broker = self.broker = await (self._join() if config.zookeeper_connect else self._be_alone())
+        store = self._store = self._metadata_store()
+        await store.open()
+        feed = await self._load_metadata(store)
+        lost = await self._load_logs(store, feed.image)
+        broker = self.broker = self._make_broker(store, feed, lost)
         limits.ip_rate = broker.quotas.ip_rate
         await broker.start()
-        if broker.member is not None:
-            await broker.member.prepare()
-            self._settle_in(broker)
-            await broker.member.start()
+        await broker.member.prepare()
+        self._claim_new_directories()
+        await broker.member.start()
+        if not config.zookeeper_connect:
+            await broker.coordinators_loaded()  # nobody else could serve clients meanwhile
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
         broker.cleaner = log_cleaner(broker)
@@ -124,95 +126,10 @@ class Server:
         for listener in self._listeners:
             listener.open(broker.dispatcher)
 
-    async def _be_alone(self) -> Broker:
-        """A cluster of one, with its metadata in a file."""
-        config = self.config
-        store = self._store = EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
-        await store.open()
-        image = await ClusterImage.load(store)
-        config.set_dynamic(
-            broker=image.broker_configs.get(config.broker_id), cluster_default=image.broker_configs.get(None)
-        )
-        await asyncio.to_thread(self._load_logs, image)
-        meta = self._directories[0].meta
-        await register(
-            store, image, config, self._endpoints(), meta.cluster_id if meta else None, Broker.now_ms()
-        )
-        self._claim(self._directories, image.cluster_id)
-        replicas = self._replicas(image)
-        await restore_topics(store, image, config, replicas, self._directories)
-        topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id)
-        await topic_admin.resume_deletions()
-        return Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
-
-    async def _join(self) -> Broker:
-        """One broker of a cluster, whose metadata is in ZooKeeper."""
-        # A broker on its own does not wait for what only clusters need.
-        from ottla.broker.lifecycle.cluster_member import ClusterMember, remove_strays
-        from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
-        from ottla.metadata.stores.zookeeper import ZooKeeperStore
-
-        config = self.config
-        assert config.zookeeper_connect is not None
-        session_ms = config.get_int("zookeeper.session.timeout.ms")
-        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
-        store = self._store = ZooKeeperStore(
-            config.zookeeper_connect,
-            session_timeout=session_ms / 1000,
-            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
-        )
-        await store.open()
-        cluster_id = await join_cluster(store)
-        if config.broker_id < 0:
-            config.set_broker_id(await generate_broker_id(store, config))
-        image = ClusterImage(cluster_id)
-        feed = self._feed = ImageFeed(store, image, config, config.broker_id)
-        await store.sync()  # what looks deleted to a server that lags would be taken for deleted
-        await feed.load()
-        known = [directory for directory in self._directories if directory.meta is not None]
-        disks_changed = len(known) < len(self._directories) or any(
-            not each.siblings <= set(self.data_dirs) for each in known
-        )
-        self._claim(known, cluster_id)
-        await asyncio.to_thread(self._load_logs, image)
-        await asyncio.to_thread(remove_strays, known, image, config.broker_id)
-        replicas = self._replicas(image)
-        if lacking := out_of_reach(self._directories, image, config.broker_id):
-            logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
-            replicas.keep_offline(lacking)
-        lost = lost_logs(self._directories, image, config.broker_id, disks_changed=disks_changed)
-        topic_admin = TopicAdmin(store, image, config, replicas, config.broker_id, feed)
-        broker = Broker(config, store, image, replicas, topic_admin, ProducerIds(store, config.broker_id))
-        broker.member = self._member = ClusterMember(broker, store, feed, self._endpoints(), lost)
-        return broker
-
-    def _endpoints(self) -> tuple[Endpoint, ...]:
-        """What clients and other brokers are told to connect to."""
-        return self.config.advertised_listeners({each.name: each.port for each in self._listeners})
-
-    def _claim(self, directories: Iterable[LogDirectory], cluster_id: str) -> None:
-        for directory in directories:
-            try:
-                directory.claim(self.config.broker_id, cluster_id)
-            except OSError as error:
-                self._do_without(directory, f"{directory.path} cannot be written: {error.strerror or error}")
-
-    def _settle_in(self, broker: Broker) -> None:
-        """Claim new directories, now that it is known what was lost with the old ones: a crash cannot hide it."""
-        for directory in self._directories:
-            try:
-                directory.claim(broker.node_id, broker.cluster_id)
-                directory.note_siblings(self.data_dirs)
-            except OSError as error:
-                broker.replicas.directory_failed(directory, error)
-
-    def _replicas(self, image: ClusterImage) -> Replicas:
-        replicas = Replicas(self.config.broker_id, self.config, image, self._directories)
-        replicas.on_all_failed = self._fail
-        return replicas
+    # Disks
 
     def _open_directories(self) -> None:
-        """Take every directory. A disk that fails is done without, unless it holds what cannot be."""
+        """Lock and open every directory. The broker starts without those that fail, if it can."""
         failures: list[UnusableDirectoryError] = []
         for path in self.config.log_dirs:
             try:
@@ -228,31 +145,88 @@ class Server:
             logger.error(_WITHOUT, failure)
 
     def _do_without(self, directory: LogDirectory, reason: str) -> None:
-        """Start without a directory that turns out to be of no use, unless it holds what cannot be done without."""
+        """Start without a directory that has failed, unless it holds the metadata or is the last one."""
         directory.fail(reason)
         is_store = directory is self._directories[0] and not self.config.zookeeper_connect
         if is_store or not any(each.online for each in self._directories):
             raise StartupError(f"{reason}.")
         logger.error(_WITHOUT, reason)
 
-    def _fail(self, sentence: str) -> None:
-        assert self._failed is not None
-        if not self._failed.done():
-            self._failed.set_result(sentence)
-
-    async def failed(self) -> str:
-        """Wait until the broker cannot go on; what to tell the operator."""
-        assert self._failed is not None, "the broker was not started"
-        return await asyncio.shield(self._failed)
-
     def _keep_broker_id(self) -> None:
-        """Who gives no broker.id gets the one that the directory was written with, as in Kafka."""
+        """Without a broker.id the broker has the one that its directories were written with, as in Kafka."""
         known = [each.meta.broker_id for each in self._directories if each.meta is not None]
         broker_id = next((each for each in known if each is not None), None)
         if broker_id is not None and not self.config.is_given("broker.id"):
             self.config.set_broker_id(broker_id)
 
-    def _load_logs(self, image: ClusterImage) -> None:
+    def _claim_new_directories(self) -> None:
+        """Only now that it is known what was lost with the old ones: a crash before this cannot hide it."""
+        for directory in self._directories:
+            try:
+                directory.claim(self.broker.node_id, self.broker.cluster_id)
+                if self.config.zookeeper_connect:
+                    directory.note_siblings(self.data_dirs)
+            except OSError as error:
+                self.broker.replicas.directory_failed(directory, error)
+
+    # Metadata
+
+    def _metadata_store(self) -> NodeStore:
+        """ZooKeeper, or for a broker on its own a file in its first log directory."""
+        config = self.config
+        if config.zookeeper_connect is None:
+            return EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
+        from ottla.metadata.stores.zookeeper import ZooKeeperStore  # a broker on its own does without kazoo
+
+        session_ms = config.get_int("zookeeper.session.timeout.ms")
+        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
+        return ZooKeeperStore(
+            config.zookeeper_connect,
+            session_timeout=session_ms / 1000,
+            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
+        )
+
+    async def _load_metadata(self, store: NodeStore) -> ImageFeed:
+        config = self.config
+        found_id = None
+        if not config.zookeeper_connect:
+            # Never in a cluster: a broker with data that finds an empty ensemble has come to the wrong one.
+            found_id = next(
+                (each.meta.cluster_id for each in self._directories if each.meta is not None), None
+            )
+        cluster_id = await join_cluster(store, found_id)
+        if config.broker_id < 0:
+            config.set_broker_id(await generate_broker_id(store, config))
+        feed = self._feed = ImageFeed(store, ClusterImage(cluster_id), config, config.broker_id)
+        await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
+        await feed.load()
+        return feed
+
+    # Logs
+
+    async def _load_logs(self, store: NodeStore, image: ClusterImage) -> list[PartitionKey]:
+        """Open the logs, and let them agree with the metadata; partitions whose logs were here once and are gone."""
+        broker_id = self.config.broker_id
+        known = [directory for directory in self._directories if directory.meta is not None]
+        in_cluster = self.config.zookeeper_connect is not None
+        # On its own a broker begins with empty logs after a power cut, also if its directory was moved since.
+        disks_changed = in_cluster and (
+            len(known) < len(self._directories)
+            or any(not each.siblings <= set(self.data_dirs) for each in known)
+        )
+        for directory in known:
+            try:
+                directory.claim(broker_id, image.cluster_id)
+            except OSError as error:
+                self._do_without(directory, f"{directory.path} cannot be written: {error.strerror or error}")
+        await asyncio.to_thread(self._open_logs, image)
+        if in_cluster:
+            await asyncio.to_thread(remove_strays, known, image, broker_id)
+        else:
+            await take_over_topics(store, image, self.config, self._directories)
+        return lost_logs(self._directories, image, broker_id, disks_changed=disks_changed)
+
+    def _open_logs(self, image: ClusterImage) -> None:
         def settings(topic: str) -> LogConfig:
             known = image.topics.get(topic)
             return log_config(self.config, known.configs if known else {})
@@ -264,10 +238,36 @@ class Server:
                 self._do_without(directory, f"{directory.path} cannot be read: {error.strerror or error}")
         settle_copies(self._directories)
 
+    def _make_broker(self, store: NodeStore, feed: ImageFeed, lost: list[PartitionKey]) -> Broker:
+        config, image = self.config, feed.image
+        dialer = PeerDialer(config, image)
+        replicas = Replicas(config, image, self._directories, dialer)
+        replicas.on_all_failed = self._fail
+        if lacking := out_of_reach(self._directories, image, config.broker_id):
+            logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
+            replicas.keep_offline(lacking)
+        topic_admin = TopicAdmin(store, image, config, config.broker_id, feed)
+        producer_ids = ProducerIds(store, config.broker_id)
+        broker = Broker(config, store, image, replicas, topic_admin, producer_ids, dialer)
+        endpoints = config.advertised_listeners({each.name: each.port for each in self._listeners})
+        broker.member = self._member = ClusterMember(broker, store, feed, endpoints, lost)
+        return broker
+
+    # The end
+
+    def _fail(self, sentence: str) -> None:
+        assert self._failed is not None
+        if not self._failed.done():
+            self._failed.set_result(sentence)
+
+    async def failed(self) -> str:
+        """Wait until the broker cannot go on; what to tell the operator."""
+        assert self._failed is not None, "the broker was not started"
+        return await asyncio.shield(self._failed)
+
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
-        if self.broker.member is not None:
-            await self.broker.member.leave()
+        await self.broker.member.leave()
         for listener in self._listeners:
             listener.close()
         if self._housekeeping is not None:
@@ -275,8 +275,7 @@ class Server:
         if self.broker.cleaner is not None:
             await self.broker.cleaner.stop()
         self.broker.close()
-        if self.broker.member is not None:
-            await self.broker.member.stop()
+        await self.broker.member.stop()
         await self.broker.replicas.close()
         for directory in self._directories:
             await asyncio.to_thread(directory.close)

@@ -1,4 +1,4 @@
-"""One client's socket: frames in, responses out, in order.
+"""One client's connection: frames in, responses out, in order.
 
 Requests of a connection are handled one after another, as Kafka does: while one waits (a fetch for data, a join for
 its group), what follows stays unread. The same holds while a client is throttled by its quota, and while it does not
@@ -11,26 +11,21 @@ requests that follow be handled meanwhile, and their responses wait for their tu
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
-import os
-import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct as Packer
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ottla.broker.network.pending import PendingResponse
-from ottla.log.files.file_region import FileRegion
-from ottla.log.files.page_cache import is_in_memory, read_now, read_through
+from ottla.broker.network.send_queue import Part, SendQueue
+from ottla.broker.network.wire import Wire
+from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatcher
 
 logger = logging.getLogger(__name__)
-
-# What a response is sent from, in wire order.
-Part: TypeAlias = bytes | memoryview | FileRegion
 
 _LENGTH = Packer(">i").unpack_from
 _NOTHING = memoryview(b"")
@@ -38,67 +33,67 @@ _NOTHING = memoryview(b"")
 RECEIVE_BYTES = 256 * 1024
 # Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
 _READ_AHEAD = 64 * 1024
-# One turn of one connection: then others have theirs.
-_BYTES_PER_TURN = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
 # Responses that are pending, or follow one that is: beyond it nothing more is handled for that client.
 _MAX_PENDING = 2000
-# Below this a read and one joint write are cheaper than a sendfile of its own.
-_SENDFILE_FROM = 32 * 1024
 
 
 class Connection:
-    """A socket and the bytes in flight on it. Owned by the event loop; never used after `close`."""
+    """The requests that arrive on a wire, and the order of their responses.
+
+    Owner: the event loop; never used after `close`.
+    """
 
     __slots__ = (
         "_blocked_by",
         "_busy",
         "_dispatcher",
+        "_fd",
         "_filled",
         "_loop",
         "_max_request_bytes",
         "_muted",
         "_on_close",
-        "_out",
         "_paused",
         "_pending",
-        "_queued",
+        "_responses",
         "_settling",
-        "_socket",
         "_stash",
-        "_warmed",
-        "_warming",
-        "_writing",
+        "_turns",
+        "_wire",
         "active",
         "client_host",
         "client_id",
         "client_id_raw",
         "closed",
         "closing",
-        "fd",
         "idle_since",
         "listener",
+        "principal",
     )
 
     def __init__(
         self,
-        sock: socket.socket,
+        wire: Wire,
         client_host: str,
         listener: str,
         dispatcher: Dispatcher,
         max_request_bytes: int,
         on_close: Callable[[Connection], None],
     ) -> None:
-        self._socket = sock
-        self.fd = sock.fileno()
+        self._wire = wire
+        self._fd = wire.fd
         self.client_host = client_host
         self.listener = listener
+        self.principal = ANONYMOUS
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False
         self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
         self._dispatcher = dispatcher
+        self._turns = dispatcher.turns
+        self._responses = SendQueue(self, wire, dispatcher.turns)
         self._max_request_bytes = max_request_bytes
         self._on_close = on_close
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
@@ -107,31 +102,25 @@ class Connection:
         self._muted: asyncio.TimerHandle | None = None
         # No request is handled: a response blocks, the client is throttled, or it does not read its responses.
         self._busy = False
-        self._queued = 0  # bytes in `_out`
         # Responses that are pending, and those that have to follow them.
         self._pending: deque[PendingResponse | tuple[list[Part], int]] = deque()
         self._settling = False
         self.active = True  # since the listener last looked for idle connections
         self.idle_since = 0.0
-        self._out: deque[Part] = deque()  # still to be sent
-        self._writing = False
-        self._warming = False
-        self._warmed = False
         self._paused = False
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        loop.add_reader(self.fd, self._on_readable)
+        self._responses.open(loop)
+        loop.add_reader(self._fd, self._on_readable)
 
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
-        self._loop.remove_reader(self.fd)
-        if self._writing:
-            self._loop.remove_writer(self.fd)
-        self._socket.close()
-        self._out.clear()
+        self._loop.remove_reader(self._fd)
+        self._responses.close()
+        self._wire.close()
         self._stash = _NOTHING
         if self._muted is not None:
             self._muted.cancel()
@@ -153,16 +142,19 @@ class Connection:
 
     def _on_readable(self) -> None:
         self.active = True
+        self._turns.note(self)
         try:
             if self._filled or self._busy:
                 self._receive_into_stash()
             else:
                 view = self._dispatcher.receive_view
-                received = self._socket.recv_into(view)
+                received = self._wire.receive_into(view)
                 if not received:
                     self.close()
                     return
                 self._take_frames(view, received)
+            if self._wire.has_received and not (self.closed or self._paused):
+                self._loop.call_soon(self._on_readable)
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -174,7 +166,7 @@ class Connection:
                 self._pause()
                 return
             self._keep(self._stash, 0, self._filled)
-        received = self._socket.recv_into(self._stash[self._filled :])
+        received = self._wire.receive_into(self._stash[self._filled :])
         if not received:
             self.close()
             return
@@ -197,7 +189,7 @@ class Connection:
         while end - position >= 4:
             size = _LENGTH(view, position)[0]
             if not 0 <= size <= self._max_request_bytes:
-                self._send()
+                self._responses.send()
                 self._refuse_size(size)
                 return
             stop = position + 4 + size
@@ -207,18 +199,18 @@ class Connection:
             position = stop
             if self.closed:
                 return
-            if self._queued > _MAX_QUEUED:
-                self._send()
+            if self._responses.size > _MAX_QUEUED:
+                self._responses.send()
                 if self.closed:
                     return
-                self._busy = self._busy or self._queued > _MAX_QUEUED
+                self._busy = self._busy or self._responses.size > _MAX_QUEUED
             if len(self._pending) >= _MAX_PENDING:
                 self._busy = True
             if self._busy:
                 break
         if position < end:
             self._keep(view, position, end)
-        self._send()
+        self._responses.send()
 
     def _keep(self, view: memoryview, position: int, end: int) -> None:
         """Stash `view[position:end]`, with room for the rest of the frame that begins there."""
@@ -243,7 +235,7 @@ class Connection:
 
     def _pause(self) -> None:
         self._paused = True
-        self._loop.remove_reader(self.fd)
+        self._loop.remove_reader(self._fd)
 
     def mute(self, seconds: float) -> None:
         """Handle no further request of this client for so long; its responses are still sent."""
@@ -257,21 +249,23 @@ class Connection:
     def _unmute(self) -> None:
         self._muted = None
         self._go_on()
-        self._send()
+        self._responses.send()
 
     def _go_on(self) -> None:
         """Handle what arrived meanwhile, unless something else still stands in the way."""
         if (
             self._blocked_by is not None
             or self._muted is not None
-            or self._queued > _MAX_QUEUED
+            or self._responses.size > _MAX_QUEUED
             or len(self._pending) >= _MAX_PENDING
         ):
             return
         self._busy = False
         if self._paused:
             self._paused = False
-            self._loop.add_reader(self.fd, self._on_readable)
+            self._loop.add_reader(self._fd, self._on_readable)
+            if self._wire.has_received:
+                self._loop.call_soon(self._on_readable)
         if self._filled:
             self._take_stashed_frames()
 
@@ -308,138 +302,29 @@ class Connection:
                 self._dispatcher.finish(head)
             else:
                 pending.popleft()
-                self.queue(*head)
+                self._responses.put(*head)
         if not self.closed:
             if self._busy:
                 self._go_on()
-            self._send()
+            self._responses.send()
 
-    # Sending: `_out` drains in order; at most one of `_writing` (the socket is full) and `_warming` (a region is
-    # not in memory and is being read by a thread) holds it up.
+    # Sending
 
     def write(self, parts: list[Part], size: int) -> None:
-        """Queue one response of so many bytes; `_send` follows at the end of the turn."""
+        """Send one response of so many bytes, at the end of this turn or after those that are pending before it."""
         if self._pending:
             self._pending.append((parts, size))
         else:
-            self.queue(parts, size)
+            self._responses.put(parts, size)
 
     def queue(self, parts: list[Part], size: int) -> None:
-        """Queue a response whose turn it is."""
-        self._out.extend(parts)
-        self._queued += size
+        """Send a response whose turn it is."""
+        self._responses.put(parts, size)
 
-    def _send(self) -> None:
-        if self._writing or self._warming or not self._out or self.closed:
-            return
-        try:
-            drained = self._send_some()
-        except (BlockingIOError, InterruptedError):
-            drained = False
-        except OSError as error:
-            self._cannot_send(error)
-            return
-        if not drained and not self._warming:
-            self._writing = True
-            self._loop.add_writer(self.fd, self._on_writable)
-
-    def _on_writable(self) -> None:
-        self.active = True
-        try:
-            drained = self._send_some()
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self._cannot_send(error)
-            return
-        if drained or self._warming:
-            self._writing = False
-            self._loop.remove_writer(self.fd)
-        if self._busy:
-            self._go_on()
-
-    def _cannot_send(self, error: OSError) -> None:
-        """The client has gone; or the disk has that the response is read from."""
-        head = self._out[0] if self._out else None
-        if error.errno == errno.EIO and isinstance(head, FileRegion) and head.file is not None:
-            self._dispatcher.read_failed(head.file.path, error)
-        self.close()
-
-    def _send_some(self) -> bool:
-        """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
-        out = self._out
-        budget = _BYTES_PER_TURN
-        while out:
-            if budget <= 0:
-                return False
-            head = out[0]
-            if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
-                size = min(head.size, budget)
-                if not self._warmed and not is_in_memory(head.fd, head.position, size):
-                    self._warm(head, size)
-                    return False
-                self._warmed = False
-                sent = os.sendfile(self.fd, head.fd, head.position, size)
-                if not sent:
-                    raise OSError("the segment ended early")
-                if sent == head.size:
-                    out.popleft()
-                else:
-                    out[0] = FileRegion(head.file, head.position + sent, head.size - sent)
-                budget -= sent
-                self._queued -= sent
-                continue
-            batch, more = self._gather()
-            if not batch:
-                assert isinstance(head, FileRegion)
-                self._warm(head, head.size)
-                return False
-            try:
-                sent = self._socket.send(batch, socket.MSG_MORE if more else 0)
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            budget -= sent
-            self._queued -= sent
-            if sent < len(batch):
-                out.appendleft(memoryview(batch)[sent:])
-                return False  # the socket is full
-        return True
-
-    def _gather(self) -> tuple[bytes | bytearray | memoryview, bool]:
-        """Take everything up to the next sendfile off the queue as one piece; and whether something follows.
-
-        Nothing, if the first is a region that is not in memory.
-        """
-        out = self._out
-        pieces: list[bytes | bytearray | memoryview] = []
-        while out:
-            head = out[0]
-            if isinstance(head, FileRegion):
-                if head.size >= _SENDFILE_FROM:
-                    break
-                data = read_now(head.fd, head.position, head.size)
-                if data is None:
-                    if pieces or not self._warmed:
-                        break
-                    data = head.read()
-                self._warmed = False
-                pieces.append(data)
-            else:
-                pieces.append(head)
-            out.popleft()
-        return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(out)
-
-    def _warm(self, region: FileRegion, size: int) -> None:
-        """Let a thread wait for the disk, and go on when it has."""
-        self._warming = True
-        warmed = self._loop.run_in_executor(None, read_through, region.fd, region.position, size)
-        warmed.add_done_callback(self._on_warm)
-
-    def _on_warm(self, read: asyncio.Future[None]) -> None:
-        if not read.cancelled():
-            read.exception()  # what cannot be read is found out when it is sent
-        self._warming = False
-        self._warmed = True  # once is enough, even if memory is so short that it is gone again
-        self._send()
+    def on_sent(self) -> None:
+        """The client has read some of its responses."""
         if self._busy and not self.closed:
             self._go_on()
+
+    def on_read_failed(self, path: str, error: OSError) -> None:
+        self._dispatcher.read_failed(path, error)

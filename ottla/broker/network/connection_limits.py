@@ -1,7 +1,7 @@
-"""How many clients may come, from where and how fast: max.connections and its relatives.
+"""Limits on connections: how many, from which addresses and how fast (max.connections and its relatives).
 
-As in Kafka, an address that has too many connections is turned away at once, while the limits of a listener and of
-the broker let newcomers wait unaccepted until there is room.
+As in Kafka, a connection from an address that has too many is closed at once, while at the limits of a listener or of
+the broker new connections are not accepted until there is room.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ottla.broker.quotas.rate import Rate
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.configs.listeners import own_listener_value
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +26,9 @@ IpRate = Callable[[str], float | None]
 
 
 class ConnectionLimits:
-    """Counts the connections of a broker. Settings are read anew each time, so that changes hold at once.
+    """Counts the connections of a broker. Settings are read each time, so that changes take effect at once.
 
-    Invariant: the counts are those of connections that were admitted and not left. Owner: the event loop.
+    Invariant: the counts are of connections that are open. Owner: the event loop.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -43,23 +44,23 @@ class ConnectionLimits:
         self.ip_rate: IpRate | None = None
         self._read_overrides()
 
-    # Limits that let newcomers wait
+    # Limits at which new connections wait
 
     def has_room(self, listener: str) -> bool:
         return self._total < self._config.get_int("max.connections") and self._by_listener[
             listener
-        ] < self._of_listener("max.connections", listener)
+        ] < self._limit_of_listener("max.connections", listener)
 
     def when_room(self, call: Callable[[], None]) -> None:
-        """Call back when a connection has gone."""
+        """Call back when a connection has been closed."""
         self._waiting.append(call)
 
     def pause(self, listener: str, now: float) -> float:
-        """Count one more arrival; for how many seconds the listener should accept nothing after it."""
+        """Count one new connection; for how many seconds the listener should accept no other after it."""
         pause = 0.0
         for name, limit in (
             ("", self._config.get_int("max.connection.creation.rate")),
-            (listener, self._of_listener("max.connection.creation.rate", listener)),
+            (listener, self._limit_of_listener("max.connection.creation.rate", listener)),
         ):
             if limit < 2**31 - 1:
                 rate = self._rates.get(name) or self._rates.setdefault(name, self._new_rate())
@@ -67,11 +68,12 @@ class ConnectionLimits:
                 pause = max(pause, rate.excess(limit, now))
         return pause
 
-    def _of_listener(self, name: str, listener: str) -> int:
-        value = self._config.values.get(f"listener.name.{listener.lower()}.{name}")
+    def _limit_of_listener(self, name: str, listener: str) -> int:
+        """Unlimited unless set for the listener: the broker's own limit is another one, for all listeners together."""
+        value = own_listener_value(self._config.values, listener, name)
         return value if isinstance(value, int) else 2**31 - 1
 
-    # Limits that turn newcomers away
+    # Limits at which new connections are refused
 
     def refusal(self, ip: str) -> str | None:
         """Why an address may not open one more connection, or None."""
@@ -81,7 +83,7 @@ class ConnectionLimits:
         return None
 
     def throttled(self, ip: str, now: float) -> float:
-        """Count one more arrival from an address; for how many seconds it is to be kept waiting and then refused."""
+        """Count one new connection of an address; for how many seconds to hold it before it is refused, 0 to accept."""
         limit = self.ip_rate(ip) if self.ip_rate is not None else None
         if limit is None:
             return 0.0
@@ -91,7 +93,7 @@ class ConnectionLimits:
         rate.record(1, now)
         wait = rate.excess(limit, now)
         if wait:
-            rate.record(-1, now)  # it does not come in, so it does not count
+            rate.record(-1, now)  # what is refused does not count
         return wait
 
     def _new_rate(self) -> Rate:
@@ -103,7 +105,7 @@ class ConnectionLimits:
             try:
                 self._read_overrides()
             except ConfigError as error:
-                logger.error("%s The limits before stay in force.", error)
+                logger.error("%s The previous limits stay in force.", error)
                 self._overrides_text = self._config.get_str(_OVERRIDES)
         return self._overrides.get(ip, self._config.get_int(_PER_IP))
 

@@ -10,17 +10,20 @@ import asyncio
 import logging
 import pkgutil
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from struct import Struct as Packer
 from struct import error as StructError
 from typing import TYPE_CHECKING
 
 from ottla.broker import apis
-from ottla.broker.network.connection import RECEIVE_BYTES, Connection, Part
+from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
 from ottla.broker.network.pending import PendingResponse
+from ottla.broker.network.send_queue import Part
+from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
+from ottla.broker.requests.error_responses import error_response
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -28,11 +31,13 @@ from ottla.protocol.messages import API_NAMES, request_type, response_type
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.security.principal import KafkaPrincipal
 
 logger = logging.getLogger(__name__)
 
 Answer = Response | PendingResponse | Awaitable[Response | None] | None
 Handler = Callable[["Broker", Request, "RequestContext"], Answer]
+ErrorResponse = Callable[[Request, KafkaError], Response]
 
 _HEADER = Packer(">hhih").unpack_from
 _RESPONSE_HEADER = Packer(">ii").pack
@@ -84,13 +89,13 @@ class RequestContext:
         return self.connection.listener
 
     @property
-    def principal(self) -> str:
-        return "User:ANONYMOUS"
+    def principal(self) -> KafkaPrincipal:
+        return self.connection.principal
 
     @property
     def user(self) -> str:
         """Whose quotas count."""
-        return self.principal.partition(":")[2]
+        return self.connection.principal.name
 
 
 class CloseConnection(Exception):
@@ -100,17 +105,28 @@ class CloseConnection(Exception):
 class Api:
     """One served API: its message classes, the versions it accepts and its handler."""
 
-    __slots__ = ("handler", "key", "max_version", "min_version", "name", "request", "response")
+    __slots__ = (
+        "error_response",
+        "handler",
+        "key",
+        "max_version",
+        "min_version",
+        "name",
+        "request",
+        "response",
+    )
 
-    def __init__(self, key: int, handler: Handler) -> None:
+    def __init__(self, key: int, handler: Handler, error_response: ErrorResponse = error_response) -> None:
         self.key = key
         self.name = API_NAMES[key]
         self.request: type[Request] = request_type(key)
         self.response: type[Response] = response_type(key)
         self.min_version, self.max_version = self.request.versions
         self.handler = handler
+        self.error_response = error_response
 
 
+@cache
 def served_keys() -> dict[int, str]:
     """Key → module name of every API that has a module."""
     names = (module.name for module in pkgutil.iter_modules(apis.__path__))
@@ -127,6 +143,7 @@ class Dispatcher:
         self._apis: dict[int, Api] = {}
         self._versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameBuffers()
+        self.turns = Turns()
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
@@ -145,7 +162,8 @@ class Dispatcher:
         found = self._apis.get(key)
         if found is None and key in self._modules:
             module = import_module(f"{apis.__name__}.{self._modules[key]}")
-            found = self._apis[key] = Api(key, module.handle)
+            own = getattr(module, "error_response", error_response)
+            found = self._apis[key] = Api(key, module.handle, own)
         return found
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
@@ -259,7 +277,7 @@ class Dispatcher:
         return parts, size + len(parts[0])
 
     def _failure(self, error: BaseException, request: Request, context: RequestContext) -> Response:
-        """The response to a request that could not be carried out; CloseConnection where there is none."""
+        """The response to a request that could not be carried out; CloseConnection where none is expected."""
         api = context.api
         if isinstance(error, CloseConnection):
             raise error
@@ -269,13 +287,7 @@ class Dispatcher:
         elif not isinstance(error, KafkaError):
             logger.error("%s v%d failed: %r", api.name, context.version, request, exc_info=error)
             error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        fields = api.response.fields
-        if "error_code" not in fields:
-            raise CloseConnection(f"{api.name}: {error}")
-        answer = api.response(error_code=int(error.code))
-        if "error_message" in fields:
-            answer.error_message = error.message  # type: ignore[attr-defined]
-        return answer
+        return api.error_response(request, error)
 
     def _hang_up(self, connection: Connection, reason: str) -> None:
         logger.info("Closing the connection from %s: %s", connection.client_host, reason)

@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
+from ottla.broker.network.wire import PlainWire
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection_limits import ConnectionLimits
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64
-# IPv4 clients of an IPv6 socket, as everybody else writes them.
+# Stands before the addresses of IPv4 clients of an IPv6 socket.
 _MAPPED = "::ffff:"
-# A client that is turned away while throttled is kept waiting; more of them than this are not.
-_MAX_KEPT_WAITING = 1000
-# How often the idle are looked for: so many times in the time they are allowed.
+# Connections that are held open for a while before they are refused; beyond this many they are refused at once.
+_MAX_HELD = 1000
+# How often idle connections are looked for, within connections.max.idle.ms.
 _LOOKS_PER_IDLE_TIME = 10
 
 
@@ -95,7 +96,7 @@ class Listener:
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
-                # Out of file descriptors, most likely: keep serving those who are here and try again shortly.
+                # Out of file descriptors, most likely: keep serving those that are connected and try again soon.
                 logger.error("Listener %s cannot accept a connection: %s", self.name, error)
                 self._pause()
                 self._loop.call_later(0.5, self._resume)
@@ -118,20 +119,20 @@ class Listener:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection = Connection(
-            accepted, ip, self.name, self._dispatcher, self._max_request_bytes, self._forget
+            PlainWire(accepted), ip, self.name, self._dispatcher, self._max_request_bytes, self._forget
         )
         self.connections.add(connection)
         self._limits.enter(self.name, ip)
         connection.open(loop)
 
     def _refuse_later(self, accepted: socket.socket, wait: float, loop: asyncio.AbstractEventLoop) -> None:
-        """Of a client that reconnects too often, the connection is closed only when its time has passed."""
+        """Hold the connection of a client that reconnects too often, and close it after its throttle time."""
 
         def close() -> None:
             self._refused.pop(accepted, None)
             accepted.close()
 
-        if len(self._refused) >= _MAX_KEPT_WAITING:
+        if len(self._refused) >= _MAX_HELD:
             accepted.close()
         else:
             self._refused[accepted] = loop.call_later(wait, close)
@@ -150,7 +151,7 @@ class Listener:
         self.connections.discard(connection)
         self._limits.leave(self.name, connection.client_host)
 
-    # Idle connections: one look at all of them now and then, and no timer for any
+    # Idle connections: all are checked now and then, so that none needs a timer
 
     def _look_for_idle(self) -> None:
         assert self._loop is not None

@@ -1,7 +1,7 @@
-"""Client quotas in force: who may do how much, and how long who did more has to wait.
+"""Client quotas in force: how much a client may do, and for how long one that did more is throttled.
 
-As in Kafka, a client that goes over its quota is answered, told for how long it is throttled, and not heard for that
-long. What counts against which quota is decided by the most specific entity that has the quota at all.
+As in Kafka, a client over its quota is still answered; the response says for how long it is throttled, and for that
+long none of its requests is handled. Of all entities with a quota that apply to a client, the most specific one counts.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ _PRODUCE = 0
 _FORGET_ABOVE = 1000
 _INT_MAX = 2**31 - 1
 _CLIENT_QUOTAS = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE)
-Who = tuple[str | None, str | None]  # user and client id; None where the quota does not tell them apart
+Who = tuple[
+    str | None, str | None
+]  # user and client id; None where the quota makes no difference between them
 
 
 class RequestCost:
-    """What a request has cost so far, noted only while somebody has a quota."""
+    """What a request has cost so far; recorded only while there are quotas."""
 
     __slots__ = ("seconds", "size", "started")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.started = perf_counter()
-        self.seconds = -1.0  # of the turn in which it began, for one that has to wait
+        self.seconds = -1.0  # until it began to wait, if it has to
 
     def pause(self) -> None:
         self.seconds = perf_counter() - self.started
@@ -60,7 +62,7 @@ M = TypeVar("M", bound=_Meter)
 
 
 class _Limits(Generic[M]):
-    """One kind of quota: the limits of everybody, and a meter of what everybody who has one did lately."""
+    """One kind of quota: the limits by entity, and a meter for each client that has one."""
 
     def __init__(self, key: str, new_meter: Callable[[], M]) -> None:
         self._key = key
@@ -114,7 +116,7 @@ class _Quota(_Limits[Rate]):
         super().__init__(key, lambda: Rate(windows, seconds))
 
     def charge(self, user: str, client_id: str, amount: float) -> float:
-        """Count it, and say for how many seconds the client has to wait."""
+        """Count it; for how many seconds the client is throttled."""
         found = self.find(user, client_id)
         if found is None:
             return 0.0
@@ -125,9 +127,9 @@ class _Quota(_Limits[Rate]):
 
 
 class MutationQuota:
-    """What one request may still change: partitions count when it is decided to create or delete them (KIP-599).
+    """What one request may still change: the partitions that it creates and deletes count (KIP-599).
 
-    A strict one refuses changes while there is a debt; one that is not makes the client wait afterwards.
+    A strict quota refuses changes while the client is over it; any other throttles the client afterwards.
     """
 
     def __init__(self, found: tuple[float, TokenBucket] | None, *, strict: bool) -> None:
@@ -150,7 +152,7 @@ class MutationQuota:
 
 
 class ClientQuotas:
-    """All quotas of a broker. `active` is False while there are none, and then nothing here is called.
+    """All quotas of a broker. While `active` is False there are none, and nothing here is called.
 
     Owner: the event loop.
     """
@@ -169,7 +171,7 @@ class ClientQuotas:
         self._ips: dict[str | None, float] = {}
 
     def set_quotas(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
-        """Take over what the cluster says; what was counted stays counted."""
+        """Apply the quotas of the cluster; what was counted so far stays counted."""
         self._mutation.set_limits(quotas)
         for quota in (self._produce, self._fetch, self._request):
             quota.set_limits(quotas)
@@ -184,17 +186,18 @@ class ClientQuotas:
         """Connections per second that an address may open."""
         return self._ips.get(ip, self._ips.get(None))
 
-    # Fetch: the client is told to come again, and gets nothing until then
+    # Fetch: a throttled client gets an empty response, and has to ask again later
 
     def fetch_bytes(self, context: RequestContext) -> int | None:
-        """The most that one answer may hold for the client ever to get it, None without a limit."""
+        """The largest response that the quota can ever allow this client, None without a quota."""
         found = self._fetch.find(context.user, context.client_id) if self._fetch else None
         return None if found is None else int(found[0] * self._burst_seconds)
 
     def throttle_fetch(self, context: RequestContext, size: int) -> int:
         """Milliseconds that the client has to wait instead of getting `size` bytes now; 0 lets it have them.
 
-        A batch may be larger than all windows together allow: who had nothing lately gets it, or would never get on.
+        A batch may be larger than all windows together allow: a client that got nothing lately gets it nevertheless,
+        or it would never get past it.
         """
         found = self._fetch.find(context.user, context.client_id) if self._fetch else None
         if found is None:

@@ -8,8 +8,8 @@ from collections import deque
 class Rate:
     """A rate per second over at most `windows` windows, the newest of which is still filling.
 
-    Invariant: windows are in order of time, and none began longer ago than `windows` of them take. As long as fewer
-    have passed, the missing ones count as empty: a burst at the very beginning is not taken for the rule. Owner: the
+    Invariant: windows are in order of time, and none began longer ago than `windows` of them take. Windows that have
+    not passed yet count as empty, so that a burst right at the beginning is not measured as a high rate. Owner: the
     event loop; the clock is the caller's.
     """
 
@@ -38,7 +38,7 @@ class Rate:
         return sum(amount for _, amount in samples)
 
     def _elapsed(self, now: float) -> float:
-        """The seconds that the measured windows span, empty ones that did not happen yet included."""
+        """The seconds that the measured windows span, including those that have not passed yet."""
         elapsed = now - self._samples[0][0] if self._samples else 0.0
         missing = self._windows - 1 - int(elapsed / self._length)
         if missing > 0:

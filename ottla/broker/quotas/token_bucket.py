@@ -6,8 +6,8 @@ from __future__ import annotations
 class TokenBucket:
     """Tokens come at the rate of the limit, up to what `windows` windows of `seconds` each would bring.
 
-    Who has any left may spend more than there are, and then waits until the debt is paid: a single large request is
-    never refused for its size. A new bucket is full. Owner: the event loop; the clock is the caller's.
+    A client with any tokens left may spend more than it has, and then waits until the debt is paid, so that no request
+    is refused for its size. A new bucket is full. Owner: the event loop; the clock is the caller's.
     """
 
     __slots__ = ("_at", "_span", "_tokens")

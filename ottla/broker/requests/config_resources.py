@@ -1,15 +1,16 @@
-"""What configurations belong to, as DescribeConfigs and the APIs that alter them name it."""
+"""The resources that have configurations, by the names of DescribeConfigs, and how each kind is altered."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.broker import loggers
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.configs import AlterConfigsResourceResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -26,44 +27,37 @@ class ResourceType(IntEnum):
 Resource = tuple[int, str]  # type and name
 
 
-class Outcome(NamedTuple):
-    """What came of one resource, in the order of the request."""
-
-    resource_type: int
-    resource_name: str
-    error_code: int
-    error_message: str | None
-
-
 async def alter_each(
     broker: Broker,
     wanted: Sequence[tuple[Resource, Alteration]],
     *,
     validate_only: bool,
     incremental: bool,
-) -> list[Outcome]:
+) -> list[AlterConfigsResourceResponse]:
     """Alter every resource on its own: one that is refused does not keep the others back.
 
-    Loggers can be changed one by one only: to replace all levels would be to forget what is not named.
+    Loggers can only be altered incrementally: replacing all levels would reset the loggers that are not named.
     """
     times = Counter(resource for resource, _ in wanted)
-    outcomes = []
+    results = []
     for resource, alteration in wanted:
+        kind, name = resource
+        result = AlterConfigsResourceResponse(resource_type=kind, resource_name=name, error_message=None)
+        results.append(result)
         try:
             if times[resource] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            if resource[0] == ResourceType.BROKER_LOGGER and incremental:
-                _alter_loggers(broker, resource[1], alteration, validate_only)
+            if kind == ResourceType.BROKER_LOGGER and incremental:
+                _alter_loggers(broker, name, alteration, validate_only)
             else:
                 await _alter(broker, resource, alteration, validate_only)
-            outcomes.append(Outcome(*resource, ErrorCode.NONE, None))
         except KafkaError as error:
-            outcomes.append(Outcome(*resource, error.code, error.message))
-    return outcomes
+            result.error_code, result.error_message = error.code, error.message
+    return results
 
 
 async def _alter(broker: Broker, resource: Resource, alteration: Alteration, validate_only: bool) -> None:
-    """Alter one resource; KafkaError with Kafka's words where that is not possible."""
+    """Alter one resource; KafkaError with Kafka's message where that is not possible."""
     kind, name = resource
     match kind:
         case ResourceType.TOPIC:

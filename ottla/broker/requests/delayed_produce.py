@@ -1,4 +1,4 @@
-"""Produce requests with acks=all that are written here and wait for the other replicas."""
+"""Produce requests with acks=all whose batches are written here and have to be fetched by the other replicas."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ottla.broker.network.dispatch import RequestContext
     from ottla.cluster.partition import Partition
 
-# How often the clock is looked at, for all requests that wait.
-_LOOK_EVERY = 0.1
+# How often deadlines are checked, for all requests that wait.
+_CHECK_SECONDS = 0.1
 
 
 class Uncommitted(NamedTuple):
@@ -26,7 +26,10 @@ class Uncommitted(NamedTuple):
 
 
 class DelayedProduces:
-    """Those that wait, and until when. No timer for each: there are thousands per second. Owner: the event loop."""
+    """The requests that wait, with their deadlines. One timer serves all: there are thousands of requests a second.
+
+    Owner: the event loop.
+    """
 
     def __init__(self) -> None:
         self._deadlines: dict[DelayedProduce, float] = {}
@@ -42,18 +45,18 @@ class DelayedProduces:
         delayed = DelayedProduce(context, self, answer, waits)
         self._deadlines[delayed] = self._loop.time() + timeout_ms / 1000
         if self._timer is None:
-            self._timer = self._loop.call_later(_LOOK_EVERY, self._look)
+            self._timer = self._loop.call_later(_CHECK_SECONDS, self._check_deadlines)
         for at, (partition, offset, _) in enumerate(waits):
             if partition.leading is not None:
                 partition.leading.commits.add(offset, delayed, at)
-            else:  # a disk has failed under a later batch of the same request, and took this partition along
+            else:  # the disk failed under a later batch of the same request, and took this partition offline
                 delayed.committed(at, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return delayed
 
     def forget(self, delayed: DelayedProduce) -> None:
         self._deadlines.pop(delayed, None)
 
-    def _look(self) -> None:
+    def _check_deadlines(self) -> None:
         now = self._loop.time()
         late = {each for each, deadline in self._deadlines.items() if deadline <= now}
         for partition in {wait.partition for each in late for wait in each.waits}:
@@ -62,7 +65,9 @@ class DelayedProduces:
         for delayed in late:
             del self._deadlines[delayed]
             delayed.time_out()
-        self._timer = self._loop.call_later(_LOOK_EVERY, self._look) if self._deadlines else None
+        self._timer = None
+        if self._deadlines:
+            self._timer = self._loop.call_later(_CHECK_SECONDS, self._check_deadlines)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -70,7 +75,7 @@ class DelayedProduces:
 
 
 class DelayedProduce(PendingResponse):
-    """One request; it is complete when the last of its batches is committed or has failed."""
+    """One request. It is complete when the last of its batches is committed or has failed."""
 
     __slots__ = ("_all", "_answer", "_left", "waits")
 
@@ -107,11 +112,11 @@ class DelayedProduce(PendingResponse):
 
 
 async def wait_committed(waits: list[Uncommitted], timeout_ms: int) -> None:
-    """The same for a request whose connection waits anyway."""
+    """The same for a request that is handled by a coroutine."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     pending = []
-    # All are asked before any is awaited: a partition that is led elsewhere by then could not tell any more.
+    # Register with all before awaiting any: meanwhile another broker may become the leader of one of them.
     for partition, offset, answer in waits:
         try:
             future = partition.wait_committed(offset)

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what a client has asked for before, so that it need not say it again."""
+"""Fetch sessions (KIP-227): the broker remembers what a client fetches, so that requests name only what changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[str | bytes, int]
 
 
 class FetchTarget:
-    """One partition of a fetch, and what the client was last told of it."""
+    """One partition of a fetch, and what the last response said about it."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -51,7 +51,7 @@ class FetchTarget:
         self.log_start_offset = partition.log_start_offset
 
     def has_news(self, answer: PartitionData) -> bool:
-        """Whether an incremental response must mention this partition; remembers what is then said."""
+        """Whether an incremental response must mention this partition; remembers what it says."""
         news = bool(
             answer.records
             or answer.error_code
@@ -132,7 +132,7 @@ class FetchSessions:
         return FetchPlan(list(session.targets.values()), session, incremental=True)
 
     def close(self, session: FetchSession) -> None:
-        """The client will never hear of it."""
+        """Forget a session whose id the client does not get to know."""
         self._sessions.pop(session.id, None)
 
     def _update(self, session: FetchSession, request: FetchRequest, by_id: bool) -> None:

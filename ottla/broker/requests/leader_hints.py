@@ -1,19 +1,22 @@
-"""Who leads instead, for clients that asked the wrong broker (KIP-951): it saves them a round of metadata."""
+"""Who leads a partition, for clients that asked the wrong broker (KIP-951): it saves them a metadata request."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker, Node
+    from ottla.protocol.codec import Struct
+
+EndpointT = TypeVar("EndpointT", bound="Struct")
 
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class LeaderHints:
-    """The leaders that were named in one response, and where they are."""
+    """The leaders that one response names, and their addresses."""
 
     __slots__ = ("_broker", "_listener", "_nodes")
 
@@ -23,7 +26,7 @@ class LeaderHints:
         self._nodes: dict[int, Node] = {}
 
     def leader(self, topic: str | bytes, index: int, error: int) -> tuple[int, int] | None:
-        """Leader and epoch to tell with this error, if the client would find them."""
+        """Leader and epoch to name with this error; None if the client could not connect to that leader."""
         if error not in _HINTED:
             return None
         image = self._broker.image
@@ -37,6 +40,9 @@ class LeaderHints:
         self._nodes[partition.leader] = node
         return partition.leader, partition.leader_epoch
 
-    @property
-    def nodes(self) -> list[Node]:
-        return list(self._nodes.values())
+    def endpoints(self, of: type[EndpointT]) -> list[EndpointT]:
+        """Where the leaders that were named are, as the response's own NodeEndpoint."""
+        return [
+            of(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in self._nodes.values()
+        ]

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ottla.broker.share.state_access import ShareStates
 from ottla.broker.share.state_handlers import WRITE
+from ottla.broker.share.state_persister import StatePersister
 from ottla.coordinator.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
@@ -44,16 +44,16 @@ logger = logging.getLogger(__name__)
 
 _BATCH_OVERHEAD = 61
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH, ErrorCode.INVALID_REQUEST)
-_TOLD = {
+_MEMBER_ERRORS = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     **dict.fromkeys(_FENCED, ErrorCode.NOT_LEADER_OR_FOLLOWER),
 }
 
 
-def told(error: KafkaError) -> KafkaError:
-    """What a member hears of an error of the share coordinator, which it does not know."""
-    return KafkaError(_TOLD.get(error.code, error.code), error.message)
+def for_member(error: KafkaError) -> KafkaError:
+    """An error of the share coordinator, as members know it: they do not know share coordinators."""
+    return KafkaError(_MEMBER_ERRORS.get(error.code, error.code), error.message)
 
 
 class FreedWaiter(Protocol):
@@ -96,7 +96,7 @@ class LiveSharePartition:
     def __init__(
         self,
         broker: Broker,
-        states: ShareStates,
+        persister: StatePersister,
         key: ShareKey,
         partition: Partition,
         found: share_state.ReadStatePartitionResult,
@@ -106,7 +106,7 @@ class LiveSharePartition:
         self.waiters: set[FreedWaiter] = set()
         self.on_fenced: Callable[[LiveSharePartition], None] | None = None
         self._broker = broker
-        self._states = states
+        self._persister = persister
         self._leader_epoch = partition.leader_epoch
         self._state_epoch = found.state_epoch
         self._timer: asyncio.TimerHandle | None = None
@@ -282,7 +282,7 @@ class LiveSharePartition:
             ],
         )
         try:
-            pending = self._states.ask(WRITE, self.key, asked)
+            pending = self._persister.ask(WRITE, self.key, asked)
         except KafkaError as error:
             self._written(error)
             return
@@ -312,7 +312,7 @@ class LiveSharePartition:
                 write.change.commit()
             else:
                 write.change.roll_back()
-            write.finish(None if error is None else told(error))
+            write.finish(None if error is None else for_member(error))
         if error is not None:
             logger.info("the state of %s was not written: %s", self.key, error)
             if error.code in _FENCED and self.on_fenced is not None:

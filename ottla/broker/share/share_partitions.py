@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.share.live_share_partition import LiveSharePartition, told
-from ottla.broker.share.state_access import ShareStates
+from ottla.broker.share.live_share_partition import LiveSharePartition, for_member
 from ottla.broker.share.state_handlers import READ
+from ottla.broker.share.state_persister import StatePersister
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -25,9 +25,9 @@ class SharePartitions:
     nothing more to write. Owner: the event loop.
     """
 
-    def __init__(self, broker: Broker, states: ShareStates) -> None:
+    def __init__(self, broker: Broker, persister: StatePersister) -> None:
         self._broker = broker
-        self._states = states
+        self._persister = persister
         self._live: dict[ShareKey, LiveSharePartition] = {}
         self._loading: dict[ShareKey, tuple[int, asyncio.Task[LiveSharePartition]]] = {}
         self._ending: dict[ShareKey, list[LiveSharePartition]] = {}
@@ -93,22 +93,22 @@ class SharePartitions:
             await live.written()
         epoch = partition.leader_epoch
         try:
-            found = self._states.ask(READ, key, ReadStatePartitionData(leader_epoch=epoch))
+            found = self._persister.ask(READ, key, ReadStatePartitionData(leader_epoch=epoch))
             if inspect.isawaitable(found):
                 found = await found
         except KafkaError as error:
             if error.code == ErrorCode.INVALID_REQUEST:
                 # The heartbeat that subscribes begins to keep the state; who comes before it waits.
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
-            raise told(error) from error
-        if found.start_offset == UNINITIALIZED and self._broker.member is not None:
+            raise for_member(error) from error
+        if found.start_offset == UNINITIALIZED:
             try:
                 await self._broker.member.read_group_config(key.group_id)
             except StoreError as error:  # to begin in the wrong place could not be made good
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         if partition.leader_epoch != epoch or not partition.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        live = LiveSharePartition(self._broker, self._states, key, partition, found)
+        live = LiveSharePartition(self._broker, self._persister, key, partition, found)
         live.on_fenced = self._fenced
         self._live[key] = live
         return live

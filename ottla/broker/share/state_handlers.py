@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.coordinator.share.share_coordinator import ShareStateStore, ShareUpdate
+from ottla.coordinator.share.share_coordinator import ShareCoordinator, ShareUpdate
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey, ShareState, state_batches
 from ottla.protocol.codec import Request, Response, Struct
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -28,17 +28,17 @@ class StateRpc(NamedTuple):
     topic_result: type[Struct]
     result: type[Struct]
     version: int
-    ask: Callable[[ShareStateStore, ShareKey, Any], Any]
+    ask: Callable[[ShareCoordinator, ShareKey, Any], Any]
 
 
 def _initialize(
-    store: ShareStateStore, key: ShareKey, asked: share_state.InitializeStatePartitionData
+    coordinator: ShareCoordinator, key: ShareKey, asked: share_state.InitializeStatePartitionData
 ) -> Awaitable[None] | None:
-    return store.initialize(key, asked.state_epoch, asked.start_offset)
+    return coordinator.initialize(key, asked.state_epoch, asked.start_offset)
 
 
-def _read(store: ShareStateStore, key: ShareKey, asked: share_state.ReadStatePartitionData) -> Any:
-    found = store.read(key, asked.leader_epoch)
+def _read(coordinator: ShareCoordinator, key: ShareKey, asked: share_state.ReadStatePartitionData) -> Any:
+    found = coordinator.read(key, asked.leader_epoch)
     return _read_result(found) if isinstance(found, ShareState) else _later(found, _read_result)
 
 
@@ -56,7 +56,7 @@ def _read_result(state: ShareState) -> share_state.ReadStatePartitionResult:
 
 
 def _write(
-    store: ShareStateStore, key: ShareKey, asked: share_state.WriteStatePartitionData
+    coordinator: ShareCoordinator, key: ShareKey, asked: share_state.WriteStatePartitionData
 ) -> Awaitable[None] | None:
     try:
         batches = list(state_batches(asked.state_batches))
@@ -65,17 +65,19 @@ def _write(
     update = ShareUpdate(
         asked.state_epoch, asked.leader_epoch, asked.start_offset, asked.delivery_complete_count, batches
     )
-    return store.write(key, update)
+    return coordinator.write(key, update)
 
 
 def _delete(
-    store: ShareStateStore, key: ShareKey, asked: share_state.DeleteStatePartitionData
+    coordinator: ShareCoordinator, key: ShareKey, asked: share_state.DeleteStatePartitionData
 ) -> Awaitable[None] | None:
-    return store.delete(key)
+    return coordinator.delete(key)
 
 
-def _summarize(store: ShareStateStore, key: ShareKey, asked: share_state.ReadSummaryPartitionData) -> Any:
-    found = store.summary(key, asked.leader_epoch)
+def _summarize(
+    coordinator: ShareCoordinator, key: ShareKey, asked: share_state.ReadSummaryPartitionData
+) -> Any:
+    found = coordinator.summary(key, asked.leader_epoch)
     if found is None or isinstance(found, ShareState):
         return _summary_result(found)
     return _later(found, _summary_result)
@@ -145,7 +147,7 @@ SUMMARIZE = StateRpc(
 
 async def serve(broker: Broker, rpc: StateRpc, request: Any) -> Any:
     """Answer another broker. Everything is begun before anything is waited for."""
-    store = broker.sharing.store
+    coordinator = broker.sharing.coordinator
     names: list[tuple[bytes, int]] = []
     answers: list[Any] = []
     for topic in request.topics:
@@ -155,7 +157,7 @@ async def serve(broker: Broker, rpc: StateRpc, request: Any) -> Any:
             try:
                 if not key.group_id or key.topic_id == _NO_TOPIC or key.partition < 0:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                answers.append(rpc.ask(store, key, asked))
+                answers.append(rpc.ask(coordinator, key, asked))
             except KafkaError as error:
                 answers.append(error)
     pending = [each for each in answers if inspect.isawaitable(each)]

@@ -11,15 +11,15 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_topics
-from ottla.cli.options import client_options, confirm_or_exit, json_option, yes_option
+from ottla.cli.options import client_options, confirm_or_exit, count_option, json_option, yes_option
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.offsets import Partition
     from ottla.cli.jobs.rebalance import ClusterNow, Proposal
     from ottla.cli.jobs.rebalance_moves import Progress
+    from ottla.client.admin.offsets import Partition
 
 _SHOWN = 40
-_TELL_EVERY = 5.0  # seconds, where no line can be written over
+_REPORT_EVERY = 5.0  # seconds, where a line cannot be overwritten
 
 
 @click.group(short_help="Spread the load over the brokers of a cluster.")
@@ -59,14 +59,7 @@ def cluster() -> None:
     metavar="PERCENT",
     help="How far the bytes on a broker may be from the mean.",
 )
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="How many partitions move at a time.",
-)
+@count_option("--batch", default=10, show_default=True, help="How many partitions move at a time.")
 @click.option(
     "--throttle",
     type=click.IntRange(min=1),
@@ -123,12 +116,12 @@ def _carry_out(
 ) -> None:
     from ottla.cli.jobs.rebalance_moves import Rebalance, elect_preferred, lift_throttles
 
-    teller = _Teller()
-    run = Rebalance(client, proposal.changes, batch=batch, throttle=throttle, on_progress=teller)
+    reporter = _ProgressReporter()
+    run = Rebalance(client, proposal.changes, batch=batch, throttle=throttle, on_progress=reporter)
     try:
         run.run(now.moving)
     except KeyboardInterrupt:
-        teller.end()
+        reporter.end()
         left = (
             f"{len(run.under_way)} partitions go on moving by themselves"
             if run.under_way
@@ -137,7 +130,7 @@ def _carry_out(
         held = ", throttled as they are" if run.under_way and throttle is not None else ""
         output.note(f"Interrupted. {left}{held}. The same command goes on from there.")
         raise
-    teller.end()
+    reporter.end()
     lifted = lift_throttles(client, sorted({topic for topic, _ in now.partitions}))
     changed = [(change.topic, change.partition) for change in proposal.changes]
     refused = elect_preferred(client, [*changed, *proposal.elections])
@@ -152,7 +145,7 @@ def _carry_out(
         output.done("A throttle that an earlier run had left was lifted.")
 
 
-# -- telling -------------------------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------------------
 
 
 def _show(now: ClusterNow, proposal: Proposal) -> None:
@@ -256,21 +249,21 @@ def _as_json(proposal: Proposal) -> dict[str, object]:
     }
 
 
-class _Teller:
-    """How far it is: one line that is written over on a terminal, else a line when something has changed."""
+class _ProgressReporter:
+    """How far the rebalance is: one line that is overwritten on a terminal, elsewhere a line when it changed."""
 
     def __init__(self) -> None:
         self._last: Progress | None = None
-        self._told = 0.0
+        self._reported_at = 0.0
 
     def __call__(self, progress: Progress) -> None:
         if not progress.partitions and not progress.under_way:
             return
         terminal, now = sys.stderr.isatty(), time.monotonic()
         over = progress.moved == progress.partitions and not progress.under_way
-        if progress == self._last or not (terminal or over or now - self._told >= _TELL_EVERY):
+        if progress == self._last or not (terminal or over or now - self._reported_at >= _REPORT_EVERY):
             return
-        self._last, self._told = progress, now
+        self._last, self._reported_at = progress, now
         text = (
             f"{progress.moved} of {progress.partitions} partitions moved, {progress.under_way} on their way, "
             f"{output.human_bytes(progress.copied)} of {output.human_bytes(progress.bytes)}"

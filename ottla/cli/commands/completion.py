@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER, Client
+from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
 
 # A shell waits for this: better no names than a pause.
 _TIMEOUT = 1.0
@@ -43,50 +47,39 @@ def completion(shell: str) -> None:
 
 
 def complete_topics(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    from ottla.cli.jobs.topics import topic_names
+    from ottla.client.admin.topics import topic_names
 
-    client = _client(context)
-    return [] if client is None else _matching(lambda: topic_names(client), incomplete)
+    return _matching(context, topic_names, incomplete)
 
 
 def complete_groups(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    from ottla.cli.jobs.groups import list_groups
+    from ottla.client.admin.groups import list_consumer_groups
 
-    client = _client(context)
-    return [] if client is None else _matching(lambda: [g.group for g in list_groups(client)], incomplete)
+    def names(cluster: Cluster) -> list[str]:
+        return [listing.group for listing in list_consumer_groups(cluster)]
 
-
-def _matching(names: Callable[[], list[str]], incomplete: str) -> list[str]:
-    from ottla.cli.errors import JobError
-
-    try:
-        return [name for name in names() if name.startswith(incomplete)]
-    except JobError:
-        return []
+    return _matching(context, names, incomplete)
 
 
-def _client(context: click.Context) -> Client | None:
+def complete_configured(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of the kind of thing that the argument before names."""
+    kind = str(context.params.get("kind", "topic"))
+    if kind.startswith("topic"):
+        return complete_topics(context, parameter, incomplete)
+    if kind.startswith("group"):
+        return complete_groups(context, parameter, incomplete)
+    return _matching(context, lambda cluster: [*map(str, cluster.nodes()), "default"], incomplete)
+
+
+def _matching(context: click.Context, names: Callable[[Cluster], list[str]], incomplete: str) -> list[str]:
+    """Nothing if the cluster cannot be asked: an error message would not help who presses Tab."""
     from ottla.cli.errors import JobError
     from ottla.cli.options import make_client
 
     path = context.params.get("command_config")
     server = context.params.get("bootstrap_server") or DEFAULT_BOOTSTRAP_SERVER
     try:
-        return make_client(server, Path(path) if path else None, _TIMEOUT)
+        cluster = make_client(server, Path(path) if path else None, _TIMEOUT).cluster
+        return [name for name in names(cluster) if name.startswith(incomplete)]
     except JobError:
-        return None
-
-
-def complete_configured(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of the kind of thing that the argument before names."""
-    from ottla.cli.jobs.configs import broker_ids
-
-    kind = str(context.params.get("kind", "topic"))
-    if kind.startswith("topic"):
-        return complete_topics(context, parameter, incomplete)
-    if kind.startswith("group"):
-        return complete_groups(context, parameter, incomplete)
-    client = _client(context)
-    if client is None:
         return []
-    return _matching(lambda: [*map(str, broker_ids(client)), "default"], incomplete)

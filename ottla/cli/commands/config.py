@@ -10,17 +10,15 @@ import click
 
 from ottla.cli import output
 from ottla.cli.errors import JobError
-from ottla.cli.options import json_option
+from ottla.cli.options import file_option, json_option
 
 if TYPE_CHECKING:
     from ottla.broker.configuration import Setting
 
-config_file_option = click.option(
+config_file_option = file_option(
     "--config",
     "-c",
     "config_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
     help="Show the values that a broker started with this server.properties has, and where each comes from.",
 )
 

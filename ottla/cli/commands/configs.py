@@ -12,16 +12,11 @@ from ottla.cli.commands.completion import complete_configured
 from ottla.cli.options import client_options, json_option, key_value_pairs
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.configs import Resource
+    from ottla.client.admin.configs import Resource
 
-_KINDS: dict[str, Literal["topic", "broker", "group"]] = {
-    "topic": "topic",
-    "topics": "topic",
-    "broker": "broker",
-    "brokers": "broker",
-    "group": "group",
-    "groups": "group",
-}
+ResourceKind = Literal["topic", "broker", "group"]
+
+_KINDS: tuple[ResourceKind, ...] = ("topic", "broker", "group")
 
 # Kafka's words for where a value comes from → ours.
 _SOURCES = {
@@ -34,30 +29,31 @@ _SOURCES = {
 }
 
 
-class Kind(click.ParamType[Literal["topic", "broker", "group"]]):
+class Kind(click.ParamType[ResourceKind]):
     name = "kind"
 
     def convert(
         self, value: str, parameter: click.Parameter | None, context: click.Context | None
-    ) -> Literal["topic", "broker", "group"]:
-        if value.lower() not in _KINDS:
-            self.fail(f"'{value}' is none of topic, broker, group", parameter, context)
-        return _KINDS[value.lower()]
+    ) -> ResourceKind:
+        for kind in _KINDS:
+            if value.lower() in (kind, f"{kind}s"):
+                return kind
+        self.fail(f"'{value}' is none of {', '.join(_KINDS)}", parameter, context)
 
     def shell_complete(
         self, context: click.Context, parameter: click.Parameter, incomplete: str
     ) -> list[click.shell_completion.CompletionItem]:
         from click.shell_completion import CompletionItem
 
-        return [CompletionItem(kind) for kind in ("topic", "broker", "group") if kind.startswith(incomplete)]
+        return [CompletionItem(kind) for kind in _KINDS if kind.startswith(incomplete)]
 
 
 kind_argument = click.argument("kind", type=Kind(), metavar="{topic|broker|group}")
 name_argument = click.argument("name", metavar="NAME", shell_complete=complete_configured)
 
 
-def _resource(kind: Literal["topic", "broker", "group"], name: str) -> Resource:
-    from ottla.cli.jobs.configs import Resource
+def _resource(kind: ResourceKind, name: str) -> Resource:
+    from ottla.client.admin.configs import Resource
 
     if kind == "broker":
         if name == "default":
@@ -88,16 +84,14 @@ def configs() -> None:
 @click.option("--all", "show_all", is_flag=True, help="Show settings at their defaults too.")
 @json_option()
 @client_options
-def describe(
-    client: Client, kind: Literal["topic", "broker", "group"], name: str, show_all: bool, as_json: bool
-) -> None:
+def describe(client: Client, kind: ResourceKind, name: str, show_all: bool, as_json: bool) -> None:
     """Show settings, where each comes from, and its default.
 
     For brokers, NAME is the broker's id, or `default` for what applies to all of them.
     """
-    from ottla.cli.jobs.configs import describe_configs
+    from ottla.client.admin.configs import describe_configs
 
-    entries = describe_configs(client, _resource(kind, name))
+    entries = describe_configs(client.cluster, _resource(kind, name))
     shown = [entry for entry in entries if show_all or not entry.is_default]
     if as_json:
         output.print_json(shown)
@@ -126,14 +120,12 @@ def describe(
 @name_argument
 @click.argument("settings", nargs=-1, required=True, callback=key_value_pairs, metavar="KEY=VALUE...")
 @client_options
-def set_(
-    client: Client, kind: Literal["topic", "broker", "group"], name: str, settings: dict[str, str]
-) -> None:
+def set_(client: Client, kind: ResourceKind, name: str, settings: dict[str, str]) -> None:
     """Set some settings and leave the others alone."""
-    from ottla.cli.jobs.configs import alter_configs
+    from ottla.client.admin.configs import alter_configs
 
     resource = _resource(kind, name)
-    alter_configs(client, resource, set_=settings)
+    alter_configs(client.cluster, resource, set_=settings)
     listed = ", ".join(f"{key}={value}" for key, value in settings.items())
     output.done(f"{resource}: set {listed}.")
 
@@ -143,12 +135,10 @@ def set_(
 @name_argument
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @client_options
-def delete(
-    client: Client, kind: Literal["topic", "broker", "group"], name: str, keys: tuple[str, ...]
-) -> None:
+def delete(client: Client, kind: ResourceKind, name: str, keys: tuple[str, ...]) -> None:
     """Put settings back to their defaults."""
-    from ottla.cli.jobs.configs import alter_configs
+    from ottla.client.admin.configs import alter_configs
 
     resource = _resource(kind, name)
-    alter_configs(client, resource, delete=keys)
+    alter_configs(client.cluster, resource, delete=keys)
     output.done(f"{resource}: back to the default for {', '.join(keys)}.")

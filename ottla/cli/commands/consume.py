@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +12,8 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
-from ottla.cli.options import client_options, json_option, raw_property_option
+from ottla.cli.options import client_options, count_option, json_option, raw_property_option
+from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.consume import Start
@@ -30,19 +28,13 @@ Renderer = Callable[["ConsumedMessage"], bytes]
 @click.option(
     "--group", "-g", shell_complete=complete_groups, help="Read as a member of this group and commit offsets."
 )
-@click.option(
-    "--partition",
-    "-p",
-    "partitions",
-    type=click.IntRange(min=0),
-    multiple=True,
-    metavar="N",
-    help="Only this partition. May be repeated.",
+@count_option(
+    "--partition", "-p", "partitions", at_least=0, multiple=True, help="Only this partition. May be repeated."
 )
 @click.option("--offset", "-o", metavar="OFFSET", help="earliest, latest, N, or -N for the last N messages.")
 @click.option("--from-timestamp", metavar="TIME", help="Messages at or after 2026-01-31T14:00:00.")
 @click.option("--since", metavar="DURATION", help="Messages of the last 10m, 2h, 1d, …")
-@click.option("--max-messages", "-n", type=click.IntRange(min=1), metavar="N", help="Stop after this many.")
+@count_option("--max-messages", "-n", help="Stop after this many.")
 @click.option("--until-end", "-e", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more messages (the default).")
 @click.option(
@@ -120,15 +112,15 @@ def consume(
     connection = _ConnectionWatch()
     total = 0
     try:
-        with _stop_on_signals() as stopping:
+        with stop_requested() as stopping:
             for batch in consumption.batches():
                 sys.stdout.buffer.write(b"".join(map(render, batch)))
                 sys.stdout.buffer.flush()
                 total += len(batch)
                 if not batch:
                     _check_reader()
-                connection.tell(consumption.connected)
-                if stopping:
+                connection.report(consumption.connected)
+                if stopping.is_set():
                     consumption.stop()
     finally:
         # Also when the reader of our output went away: what was printed is committed.
@@ -137,33 +129,8 @@ def consume(
         output.note(f"Processed a total of {total} messages")
 
 
-@contextlib.contextmanager
-def _stop_on_signals() -> Iterator[list[int]]:
-    """Ctrl-C and SIGTERM are the usual end of following a topic: the list fills, and the loop ends cleanly.
-
-    A second signal does what it does without us.
-    """
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        stopping.append(number)
-        restore()
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    stopping: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield stopping
-    finally:
-        restore()
-
-
 def _check_reader() -> None:
-    """While nothing arrives nothing is written, and `| head` leaving would go unnoticed."""
+    """Nothing is written while nothing arrives: without this we would not notice that `| head` has ended."""
     import select
 
     try:
@@ -179,14 +146,14 @@ class _ConnectionWatch:
     """Says that the broker is gone, and that it is back; librdkafka goes on trying by itself."""
 
     def __init__(self) -> None:
-        self._told = False
+        self._is_lost = False
 
-    def tell(self, connected: bool) -> None:
-        if not connected and not self._told:
+    def report(self, connected: bool) -> None:
+        if not connected and not self._is_lost:
             output.warn("the connection to the broker is lost; trying again until it is back.")
-        elif connected and self._told:
+        elif connected and self._is_lost:
             output.note("The broker is back.")
-        self._told = not connected
+        self._is_lost = not connected
 
 
 def _start(from_beginning: bool, offset: str | None, from_timestamp: str | None, since: str | None) -> Start:

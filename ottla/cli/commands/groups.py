@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,22 +12,31 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, confirm_or_exit, json_option, watch_option, yes_option
+from ottla.cli.options import (
+    Command,
+    client_options,
+    confirm_or_exit,
+    count_option,
+    json_option,
+    watch_option,
+    yes_option,
+)
 
 if TYPE_CHECKING:
-    from ottla.cli.jobs.reset import Target
+    from ottla.client.admin.reset import Target
 
-LAG_COLUMNS = (
-    "GROUP",
-    "TOPIC",
-    "PARTITION",
-    "CURRENT-OFFSET",
-    "LOG-END-OFFSET",
-    "LAG",
-    "CONSUMER-ID",
-    "HOST",
-    "CLIENT-ID",
-)
+
+def topic_selections_option(**settings: Any) -> Callable[[Command], Command]:
+    return click.option(
+        "--topic",
+        "-t",
+        "topic_selections",
+        multiple=True,
+        metavar="TOPIC[:P,P]",
+        shell_complete=complete_topics,
+        help="A topic, or some of its partitions. May be repeated.",
+        **settings,
+    )
 
 
 @click.group(short_help="Consumer groups: lag, members, offsets.")
@@ -46,12 +57,15 @@ def groups() -> None:
 @client_options
 def list_(client: Client, states: tuple[str, ...], as_json: bool) -> None:
     """List consumer groups with their states."""
-    from ottla.cli.jobs.groups import list_groups
+    from ottla.client.admin.groups import list_consumer_groups
 
     wanted = {state.lower() for state in states}
-    listings = [group for group in list_groups(client) if not wanted or group.state.lower() in wanted]
+    listings = [
+        group for group in list_consumer_groups(client.cluster) if not wanted or group.state.lower() in wanted
+    ]
     if as_json:
-        output.print_json(listings)
+        names = ("group", "state", "type", "simple")
+        output.print_json([{name: getattr(group, name) for name in names} for group in listings])
     elif listings:
         rows = [(group.group, group.state, group.type) for group in listings]
         output.print_table(("GROUP", "STATE", "TYPE"), rows, ("cyan", None, None))
@@ -76,17 +90,18 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
       ottla groups describe billing --watch
       ottla groups describe --json
     """
-    from ottla.cli.jobs.groups import describe_group, group_lag, list_groups
+    from ottla.client.admin.groups import PartitionLag, describe_group, group_lag, list_consumer_groups
 
     if members and state:
         raise click.UsageError("Choose one of --members and --state.")
-    wanted = list(names) or [group.group for group in list_groups(client)]
-    described = [describe_group(client, name) for name in dict.fromkeys(wanted)]
+    wanted = list(names) or [group.group for group in list_consumer_groups(client.cluster)]
+    described = [describe_group(client.cluster, name) for name in dict.fromkeys(wanted)]
     if as_json:
-        import dataclasses
-
         output.print_json(
-            [{**dataclasses.asdict(group), "offsets": group_lag(client, group)} for group in described]
+            [
+                {**dataclasses.asdict(group), "offsets": group_lag(client.cluster, group)}
+                for group in described
+            ]
         )
         return
     if not described:
@@ -120,6 +135,8 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
             ],
         )
     else:
+        # All but the leader epoch.
+        columns = [each.name.replace("_", "-").upper() for each in dataclasses.fields(PartitionLag)][:-1]
         for i, group in enumerate(described):
             if i:
                 click.echo()
@@ -128,21 +145,8 @@ def describe(client: Client, names: tuple[str, ...], members: bool, state: bool,
             elif group.state != "Stable":
                 output.note(f"Consumer group '{group.group}' is rebalancing (state {group.state}).")
             output.print_table(
-                LAG_COLUMNS,
-                [
-                    (
-                        row.group,
-                        row.topic,
-                        row.partition,
-                        row.current_offset,
-                        row.log_end_offset,
-                        row.lag,
-                        row.consumer_id,
-                        row.host,
-                        row.client_id,
-                    )
-                    for row in group_lag(client, group)
-                ],
+                columns,
+                [dataclasses.astuple(row)[:-1] for row in group_lag(client.cluster, group)],
                 ("cyan", None, None, None, None, "bold", "dim", "dim", "dim"),
             )
 
@@ -162,30 +166,22 @@ def _assignment(partitions: list[tuple[str, int]]) -> str | None:
 @client_options
 def delete(client: Client, names: tuple[str, ...], yes: bool) -> None:
     """Delete groups and their offsets. They must have no active members."""
-    from ottla.cli.jobs.groups import delete_groups
+    from ottla.client.admin.groups import delete_groups
 
     listed = ", ".join(dict.fromkeys(names))
     confirm_or_exit(f"Delete {listed} with all committed offsets?", yes)
-    delete_groups(client, list(dict.fromkeys(names)))
+    delete_groups(client.cluster, list(dict.fromkeys(names)))
     output.done(f"Deleted {'group' if len(names) == 1 else 'groups'} {listed}.")
 
 
 @groups.command("reset-offsets")
 @click.argument("group", metavar="GROUP", shell_complete=complete_groups)
-@click.option(
-    "--topic",
-    "-t",
-    "topic_selections",
-    multiple=True,
-    metavar="TOPIC[:P,P]",
-    shell_complete=complete_topics,
-    help="A topic, or some of its partitions. May be repeated.",
-)
+@topic_selections_option()
 @click.option("--all-topics", is_flag=True, help="Every partition the group has committed offsets for.")
 @click.option("--to-earliest", is_flag=True, help="The beginning of each partition.")
 @click.option("--to-latest", is_flag=True, help="The end of each partition.")
 @click.option("--to-current", is_flag=True, help="What is committed now.")
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="This offset.")
+@count_option("--to-offset", at_least=0, help="This offset.")
 @click.option("--shift-by", type=int, metavar="N", help="N messages on (or back, if negative).")
 @click.option("--to-datetime", metavar="TIME", help="First message at or after 2026-01-31T14:00:00.")
 @click.option("--by-duration", metavar="DURATION", help="First message of the last 10m, 2h, P1DT2H, …")
@@ -213,16 +209,16 @@ def reset_offsets(
       ottla groups reset-offsets billing --topic orders:0,1 --shift-by -10 --execute
       ottla groups reset-offsets billing --all-topics --by-duration 1h --execute
     """
-    from ottla.cli.jobs.reset import execute_reset, plan_reset
+    from ottla.client.admin.reset import execute_reset, plan_reset
 
     if execute and dry_run:
         raise click.UsageError("Choose one of --execute and --dry-run.")
     if bool(topic_selections) == all_topics:
         raise click.UsageError("Say which offsets: --topic TOPIC (may be repeated) or --all-topics.")
     target = _target(target_options)
-    changes = plan_reset(client, group, target, topics=topic_selections, all_topics=all_topics)
+    changes = plan_reset(client.cluster, group, target, topics=topic_selections, all_topics=all_topics)
     if execute:
-        execute_reset(client, changes)
+        execute_reset(client.cluster, changes)
     for change in changes:
         if change.clamped_from is not None:
             end = (
@@ -247,8 +243,8 @@ def reset_offsets(
 def _target(options: dict[str, object]) -> Target:
     import time
 
-    from ottla.cli.jobs.reset import Target
     from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+    from ottla.client.admin.reset import Target
 
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     if len(given) != 1:
@@ -277,16 +273,7 @@ def _target(options: dict[str, object]) -> Target:
 
 @groups.command("delete-offsets")
 @click.argument("group", metavar="GROUP", shell_complete=complete_groups)
-@click.option(
-    "--topic",
-    "-t",
-    "topic_selections",
-    multiple=True,
-    required=True,
-    metavar="TOPIC[:P,P]",
-    shell_complete=complete_topics,
-    help="A topic, or some of its partitions. May be repeated.",
-)
+@topic_selections_option(required=True)
 @yes_option
 @client_options
 def delete_offsets(client: Client, group: str, topic_selections: tuple[str, ...], yes: bool) -> None:
@@ -297,15 +284,15 @@ def delete_offsets(client: Client, group: str, topic_selections: tuple[str, ...]
       ottla groups delete-offsets billing --topic orders
       ottla groups delete-offsets billing --topic orders:0,1 --yes
     """
-    from ottla.cli.jobs import groups as jobs
-    from ottla.cli.jobs.reset import select_partitions
+    from ottla.client.admin import groups as admin
+    from ottla.client.admin.reset import select_partitions
 
-    jobs.describe_group(client, group)
-    committed = jobs.committed_offsets(client, group)
-    chosen = [key for key in select_partitions(client, topic_selections) if key in committed]
+    admin.describe_group(client.cluster, group)
+    committed = admin.committed_offsets(client.cluster, group)
+    chosen = [key for key in select_partitions(client.cluster, topic_selections) if key in committed]
     if not chosen:
         raise JobError(f"Consumer group '{group}' has no committed offsets there.")
     confirm_or_exit(f"Delete {len(chosen)} committed offsets of {group}?", yes)
-    jobs.delete_offsets(client, group, chosen)
+    admin.delete_offsets(client.cluster, group, chosen)
     listed = ", ".join(f"{topic}-{partition}" for topic, partition in chosen)
     output.done(f"Deleted the offsets of group {group} for {listed}.")

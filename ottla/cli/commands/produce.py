@@ -14,7 +14,7 @@ from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_topics
 from ottla.cli.errors import JobError
-from ottla.cli.options import client_options, json_option, raw_property_option
+from ottla.cli.options import client_options, count_option, json_option, raw_property_option, seconds_option
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.produce import LineFormat, ProduceSummary, Production
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 @click.option("--null-marker", metavar="TEXT", help="A key or value that reads like this is null.")
 @click.option("--header", "-H", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
 @click.option("--json-lines", is_flag=True, help="Lines are JSON as `ottla consume --json` writes it.")
-@click.option(
-    "--partition", "-p", type=click.IntRange(min=0), metavar="N", help="Send to this partition only."
-)
+@count_option("--partition", "-p", at_least=0, help="Send to this partition only.")
 @click.option(
     "--compression",
     "-z",
@@ -51,14 +49,7 @@ if TYPE_CHECKING:
     help="Never store a message twice, even if a connection breaks; takes half a second to set up. "
     "[default: with --file and --acks all]",
 )
-@click.option(
-    "--delivery-timeout",
-    type=click.FloatRange(min=0.1),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="When to give up on a message.",
-)
+@seconds_option("--delivery-timeout", default=30.0, help="When to give up on a message.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary and no progress bar.")
 @raw_property_option
 @json_option("Print the summary as JSON.")

@@ -11,11 +11,13 @@ from ottla.cli.errors import JobError
 from ottla.cli.options import (
     client_options,
     confirm_or_exit,
+    count_option,
     json_option,
-    key_value_pairs,
+    pairs_option,
     watch_option,
     yes_option,
 )
+from ottla.protocol.errors import ErrorCode
 
 
 @click.group(short_help="List, describe, create, alter and delete topics.")
@@ -36,9 +38,9 @@ def topics() -> None:
 @client_options
 def list_(client: Client, internal: bool, as_json: bool) -> None:
     """List topics with their partition counts."""
-    from ottla.cli.jobs.topics import list_topics
+    from ottla.client.admin.topics import list_topics
 
-    listings = list_topics(client, include_internal=internal)
+    listings = list_topics(client.cluster, include_internal=internal)
     if as_json:
         output.print_json(listings)
     elif listings:
@@ -62,11 +64,11 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
       ottla topics describe orders --watch
       ottla topics describe --json orders payments
     """
-    from ottla.cli.jobs.topics import describe_topics, topic_names
+    from ottla.client.admin.topics import describe_topics, topic_names
 
-    wanted = list(names) or topic_names(client, include_internal=internal)
+    wanted = list(names) or topic_names(client.cluster, include_internal=internal)
     described = describe_topics(
-        client, wanted, with_offsets=True, with_sizes=True, with_configs=True, skip_missing=not names
+        client.cluster, wanted, with_offsets=True, with_sizes=True, with_configs=True, skip_missing=not names
     )
     if as_json:
         output.print_json(described)
@@ -110,27 +112,12 @@ def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bo
 
 @topics.command()
 @click.argument("name", metavar="TOPIC")
-@click.option(
-    "--partitions",
-    "-p",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Default: the broker's num.partitions.",
-)
-@click.option(
-    "--replication-factor",
-    "-r",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Default: the broker's default.replication.factor.",
-)
-@click.option(
+@count_option("--partitions", "-p", help="Default: the broker's num.partitions.")
+@count_option("--replication-factor", "-r", help="Default: the broker's default.replication.factor.")
+@pairs_option(
     "--config",
     "-c",
     "settings",
-    multiple=True,
-    callback=key_value_pairs,
-    metavar="KEY=VALUE",
     help="A setting of the topic, such as cleanup.policy=compact. May be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic is there already.")
@@ -151,14 +138,18 @@ def create(
       ottla topics create orders --partitions 6 --config retention.ms=3600000
       ottla topics create users --config cleanup.policy=compact --if-not-exists
     """
-    from ottla.cli.jobs.topics import create_topic
+    from ottla.client.admin.topics import create_topic
 
     try:
         create_topic(
-            client, name, partitions=partitions, replication_factor=replication_factor, configs=settings
+            client.cluster,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=settings,
         )
     except JobError as error:
-        if not (if_not_exists and error.code == "TOPIC_ALREADY_EXISTS"):
+        if not (if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
             raise
         output.note(f"Topic '{name}' exists already: nothing to do.")
         return
@@ -182,37 +173,27 @@ def delete(client: Client, names: tuple[str, ...], if_exists: bool, yes: bool) -
       ottla topics delete orders
       ottla topics delete --yes orders payments
     """
-    from ottla.cli.jobs.topics import delete_topics, describe_topics, topic_names
+    from ottla.client.admin.topics import delete_topics, describe_topics, topic_names
 
     wanted = list(dict.fromkeys(names))
     if if_exists:
-        there = set(topic_names(client, include_internal=True))
+        there = set(topic_names(client.cluster, include_internal=True))
         wanted = [name for name in wanted if name in there]
         if not wanted:
             output.note("Nothing to delete.")
             return
     else:
-        describe_topics(client, wanted)  # all exist, or nothing is deleted
+        describe_topics(client.cluster, wanted)  # all exist, or nothing is deleted
     listed = ", ".join(wanted)
     confirm_or_exit(f"Delete {listed} with all messages?", yes)
-    delete_topics(client, wanted)
+    delete_topics(client.cluster, wanted)
     output.done(f"Deleted {'topic' if len(wanted) == 1 else 'topics'} {listed}.")
 
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option(
-    "--partitions", "-p", type=click.IntRange(min=1), metavar="N", help="The new number of partitions."
-)
-@click.option(
-    "--config",
-    "-c",
-    "settings",
-    multiple=True,
-    callback=key_value_pairs,
-    metavar="KEY=VALUE",
-    help="Set a setting. May be repeated.",
-)
+@count_option("--partitions", "-p", help="The new number of partitions.")
+@pairs_option("--config", "-c", "settings", help="Set a setting. May be repeated.")
 @click.option("--delete-config", multiple=True, metavar="KEY", help="Back to the default. May be repeated.")
 @client_options
 def alter(
@@ -229,27 +210,25 @@ def alter(
       ottla topics alter orders --partitions 12
       ottla topics alter orders --config retention.ms=60000 --delete-config segment.ms
     """
-    from ottla.cli.jobs.configs import Resource, alter_configs
-    from ottla.cli.jobs.topics import add_partitions, describe_topics
+    from ottla.client.admin.configs import Resource, alter_configs
+    from ottla.client.admin.topics import add_partitions, describe_topics
 
     if partitions is None and not settings and not delete_config:
         raise click.UsageError("Say what to change: --partitions, --config or --delete-config.")
-    described = describe_topics(client, [name])[0]
+    described = describe_topics(client.cluster, [name])[0]
     if settings or delete_config:
-        alter_configs(client, Resource("topic", name), set_=settings, delete=delete_config)
+        alter_configs(client.cluster, Resource("topic", name), set_=settings, delete=delete_config)
         output.done(f"Changed the settings of topic {name}.")
     if partitions is not None:
-        add_partitions(client, name, partitions)
+        add_partitions(client.cluster, name, partitions)
         output.done(f"Topic {name} now has {partitions} partitions (it had {len(described.partitions)}).")
         output.note("Messages with a key may go to another partition from now on.")
 
 
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
-@click.option("--partition", "-p", type=click.IntRange(min=0), metavar="N", help="Only this partition.")
-@click.option(
-    "--before-offset", type=click.IntRange(min=0), metavar="N", help="Keep this offset and what follows it."
-)
+@count_option("--partition", "-p", at_least=0, help="Only this partition.")
+@count_option("--before-offset", at_least=0, help="Keep this offset and what follows it.")
 @yes_option
 @json_option()
 @client_options
@@ -263,15 +242,18 @@ def trim(
       ottla topics trim orders
       ottla topics trim orders --partition 0 --before-offset 1000
     """
-    from ottla.cli.jobs.topics import delete_records, partitions_of
+    from ottla.client.admin.offsets import delete_records
+    from ottla.client.admin.topics import partitions_of
 
-    chosen = [key for key in partitions_of(client, [name]) if partition is None or key[1] == partition]
+    chosen = [
+        key for key in partitions_of(client.cluster, [name]) if partition is None or key[1] == partition
+    ]
     if not chosen:
         raise JobError(f"Topic '{name}' has no partition {partition}.")
     what = "all messages" if before_offset is None else f"the messages before offset {before_offset}"
     where = f"topic {name}" if partition is None else f"partition {partition} of topic {name}"
     confirm_or_exit(f"Delete {what} of {where}?", yes)
-    starts = delete_records(client, dict.fromkeys(chosen, before_offset))
+    starts = delete_records(client.cluster, dict.fromkeys(chosen, before_offset))
     if as_json:
         output.print_json(
             [

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.jobs.messages import ConsumedMessage
-from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_at
-from ottla.cli.jobs.topics import describe_topics, partitions_of
+from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets, offsets_at
+from ottla.client.admin.topics import describe_topics, partitions_of
+from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -55,7 +56,7 @@ class Consumption:
         self._stopped = False
         self._suspect = False
         self._fatal: KafkaError | None = None
-        describe_topics(client, topics)
+        describe_topics(client.cluster, topics)
         self._topics = list(dict.fromkeys(topics))
         self._consumer: Consumer = client.consumer(self._config())
         if options.group is None:
@@ -68,7 +69,7 @@ class Consumption:
     def _config(self) -> dict[str, Any]:
         options = self.options
         return {
-            # The client insists on a group; without one of ours nothing is ever committed to this name.
+            # librdkafka requires a group id; nothing is committed to this one.
             "group.id": options.group or "ottla-consume",
             "enable.auto.commit": options.group is not None,
             "enable.auto.offset.store": False,
@@ -86,7 +87,7 @@ class Consumption:
     def _assign(self) -> None:
         from confluent_kafka import TopicPartition
 
-        chosen = partitions_of(self._client, self._topics)
+        chosen = partitions_of(self._client.cluster, self._topics)
         if self.options.partitions:
             wanted = set(self.options.partitions)
             missing = wanted - {number for _, number in chosen}
@@ -95,7 +96,7 @@ class Consumption:
             chosen = [key for key in chosen if key[1] in wanted]
         starts = self._start_offsets(chosen)
         if self.options.until_end:
-            self._ends = latest_offsets(self._client, chosen)
+            self._ends = latest_offsets(self._client.cluster, chosen)
             self._left = {key for key in chosen if starts[key] < self._ends[key]}
         self._consumer.assign(
             [TopicPartition(topic, number, starts[topic, number]) for topic, number in chosen]
@@ -105,13 +106,13 @@ class Consumption:
     def _start_offsets(self, chosen: list[Partition]) -> dict[Partition, int]:
         start = self.options.start
         if start.kind == "timestamp":
-            return offsets_at(self._client, chosen, start.value)
+            return offsets_at(self._client.cluster, chosen, start.value)
         if start.kind == "latest":
-            return latest_offsets(self._client, chosen)
-        earliest = earliest_offsets(self._client, chosen)
+            return latest_offsets(self._client.cluster, chosen)
+        earliest = earliest_offsets(self._client.cluster, chosen)
         if start.kind == "earliest":
             return earliest
-        latest = latest_offsets(self._client, chosen)
+        latest = latest_offsets(self._client.cluster, chosen)
         if start.kind == "tail":
             return {key: max(earliest[key], latest[key] - start.value) for key in chosen}
         starts = dict.fromkeys(chosen, start.value)
@@ -124,7 +125,7 @@ class Consumption:
                 raise JobError(
                     f"Offset {start.value} is not in partition {key[1]} of topic '{key[0]}', "
                     f"which holds {earliest[key]} to {latest[key]}.",
-                    "OFFSET_OUT_OF_RANGE",
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
                 )
         return starts
 
@@ -143,7 +144,7 @@ class Consumption:
             committed = consumer.committed(partitions, timeout=self._client.timeout)
             new = [(each.topic, each.partition) for each in committed if each.offset < 0]
             starts = (earliest_offsets if self.options.start.kind == "earliest" else latest_offsets)(
-                self._client, new
+                self._client.cluster, new
             )
             if starts:
                 consumer.commit(
@@ -151,7 +152,7 @@ class Consumption:
                     asynchronous=False,
                 )
         except (KafkaException, JobError):
-            return  # a leader or the coordinator moves just now: the client finds its way, and commits what we take
+            return  # a leader or the coordinator is moving: librdkafka finds it, and commits what we take
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._left -= {(partition.topic, partition.partition) for partition in partitions}
@@ -201,7 +202,7 @@ class Consumption:
         return True
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
-        """None for what is not a message, or lies behind the end that was seen at the beginning."""
+        """None for what is not a message, or came after the end as it was when we began."""
         topic, number, offset = message.topic(), message.partition(), message.offset()
         error = message.error()
         if error is not None:
@@ -246,7 +247,7 @@ class Consumption:
 
 
 def consumed(message: Message[Any, Any], delivery_count: int | None = None) -> ConsumedMessage:
-    """The client library's message, which is no error, as ours."""
+    """A message of librdkafka (not an error) as one of ours."""
     from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE
 
     kind, timestamp = message.timestamp()
@@ -260,7 +261,7 @@ def consumed(message: Message[Any, Any], delivery_count: int | None = None) -> C
         message.key(),
         message.value(),
         [(name, _header_bytes(value)) for name, value in _header_pairs(message.headers())],
-        # Members of share groups are not told, whatever the library says.
+        # ShareFetch does not carry leader epochs; what the library reports there means nothing.
         message.leader_epoch() if delivery_count is None else None,
         delivery_count,
     )

@@ -1,4 +1,4 @@
-"""Dead letters: what could not be read, from where it came, and back to there.
+"""Dead letters: records that a pipeline could not read. List them, and send them back to where they came from.
 
 Which ones have been sent back is in the offsets of a consumer group: all before the committed offset of a partition,
 and beyond it those that the commit's metadata lists, because not all need be sent back at once.
@@ -11,17 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.errors import JobError
 from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage, OutgoingMessage
-from ottla.cli.jobs.offsets import Partition, earliest_offsets
 from ottla.cli.jobs.produce import ProduceOptions, Production
-from ottla.cli.jobs.topics import partitions_of
+from ottla.client.admin.groups import CommittedOffset, committed
+from ottla.client.admin.offsets import Partition, earliest_offsets
+from ottla.client.admin.topics import partitions_of
+from ottla.client.cluster import TopicPartition
 from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, PREFIX, REASON, TIMESTAMP, TOPIC
+from ottla.client.offsets import commit_offsets
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
-
     from ottla.cli.client import Client
 
 #: Brokers keep no more with an offset, by default (offset.metadata.max.bytes).
@@ -55,14 +56,9 @@ def group_of(topic: str) -> str:
 
 def list_dead_letters(client: Client, topic: str, reason: re.Pattern[str] | None) -> list[DeadLetter]:
     progress = Progress(client, topic)
-    try:
-        letters = [
-            _letter(message, progress.is_done(message))
-            for batch in _batches(client, topic)
-            for message in batch
-        ]
-    finally:
-        progress.close()
+    letters = [
+        _letter(message, progress.is_done(message)) for batch in _batches(client, topic) for message in batch
+    ]
     letters.sort(key=lambda letter: (letter.partition, letter.offset))
     return [letter for letter in letters if reason is None or reason.search(letter.reason or "")]
 
@@ -70,31 +66,28 @@ def list_dead_letters(client: Client, topic: str, reason: re.Pattern[str] | None
 def replay(
     client: Client, topic: str, to: str | None, reason: re.Pattern[str] | None, *, dry_run: bool
 ) -> ReplaySummary:
-    """Send every dead letter back that has not been before. One may be sent twice if this is interrupted."""
+    """Send back every dead letter that was not sent back before. If this is interrupted, some may be sent twice."""
     summary = ReplaySummary()
     progress = Progress(client, topic)
     productions: dict[str, Production] = {}
-    try:
-        for batch in _batches(client, topic):
-            wanted, passed = _choose(batch, progress, to, reason, summary)
-            progress.add([*(message for _, message in wanted), *passed])
-            summary.replayed += len(wanted)
-            if dry_run:
-                continue
-            for target, message in wanted:
-                if target not in productions:
-                    productions[target] = Production(client, target, ProduceOptions(idempotent=True))
-                productions[target].send(_revived(message))
-            for production in productions.values():
-                production.flush()
-                if production.summary.failed:
-                    raise JobError(
-                        f"Not every record was taken back by '{production.topic}': "
-                        f"{production.summary.first_error} Those not taken will be sent again next time."
-                    )
-            progress.commit()
-    finally:
-        progress.close()
+    for batch in _batches(client, topic):
+        wanted, passed = _choose(batch, progress, to, reason, summary)
+        progress.add([*(message for _, message in wanted), *passed])
+        summary.replayed += len(wanted)
+        if dry_run:
+            continue
+        for target, message in wanted:
+            if target not in productions:
+                productions[target] = Production(client, target, ProduceOptions(idempotent=True))
+            productions[target].send(_revived(message))
+        for production in productions.values():
+            production.flush()
+            if production.summary.failed:
+                raise JobError(
+                    f"Not every record was taken back by '{production.topic}': "
+                    f"{production.summary.first_error} Those not taken will be sent again next time."
+                )
+        progress.commit()
     return summary
 
 
@@ -105,7 +98,7 @@ def _choose(
     reason: re.Pattern[str] | None,
     summary: ReplaySummary,
 ) -> tuple[list[tuple[str, ConsumedMessage]], list[ConsumedMessage]]:
-    """What is sent and where to, and what is no dead letter and passed over for good."""
+    """What to send and where to; and what is not a dead letter, to be skipped from now on."""
     wanted, passed = [], []
     for message in batch:
         if progress.is_done(message):
@@ -123,7 +116,7 @@ def _choose(
 
 
 def _batches(client: Client, topic: str) -> Iterator[list[ConsumedMessage]]:
-    """All that is there now; what is sent back and fails again is for the next time."""
+    """Up to the present end of the topic: what fails again after being sent back is for the next run."""
     consumption = Consumption(client, [topic], ConsumeOptions(start=Start("earliest"), until_end=True))
     try:
         yield from consumption.batches()
@@ -169,30 +162,20 @@ class Progress:
     """Which offsets of a dead-letter topic are done."""
 
     def __init__(self, client: Client, topic: str) -> None:
-        from confluent_kafka import KafkaException, TopicPartition
-
-        chosen = partitions_of(client, [topic])
-        first = earliest_offsets(client, chosen)
+        self._cluster = client.cluster
         self._group = group_of(topic)
-        self._consumer: Consumer = client.consumer({"group.id": self._group, "enable.auto.commit": False})
-        try:
-            found = self._consumer.committed(
-                [TopicPartition(topic, number) for _, number in chosen], timeout=client.timeout
-            )
-        except KafkaException as error:
-            raise from_kafka(error.args[0], f"Group '{self._group}'") from None
+        positions = committed(self._cluster, self._group)
         self._done: dict[Partition, list[range]] = {}
-        for each in found:
-            key = (topic, each.partition)
-            before = max(each.offset, first[key])
-            self._done[key] = merge([range(before), *parse_ranges(each.metadata or "")])
+        for key, first in earliest_offsets(self._cluster, partitions_of(self._cluster, [topic])).items():
+            position = positions.get(key, CommittedOffset(0, None, ""))
+            self._done[key] = merge([range(max(position.offset, first)), *parse_ranges(position.metadata)])
         self._changed: set[Partition] = set()
 
     def is_done(self, message: ConsumedMessage) -> bool:
         return any(message.offset in each for each in self._done[message.topic, message.partition])
 
     def add(self, messages: Iterable[ConsumedMessage]) -> None:
-        """Count these as done, if that can be remembered."""
+        """Mark these as done; JobError if there are more gaps than the metadata can hold."""
         for message in messages:
             key = (message.topic, message.partition)
             self._done[key] = merge([*self._done[key], range(message.offset, message.offset + 1)])
@@ -205,24 +188,15 @@ class Progress:
                 )
 
     def commit(self) -> None:
-        from confluent_kafka import KafkaException, TopicPartition
-
-        offsets = []
-        for topic, number in sorted(self._changed):
-            first, *others = self._done[topic, number]
-            start = first.stop if first.start == 0 else 0
-            metadata = format_ranges(others if first.start == 0 else [first, *others])
-            offsets.append(TopicPartition(topic, number, start, metadata))
+        offsets, metadata = {}, {}
+        for key in sorted(self._changed):
+            first, *others = self._done[key]
+            partition = TopicPartition(*key)
+            offsets[partition] = first.stop if first.start == 0 else 0
+            metadata[partition] = format_ranges(others if first.start == 0 else [first, *others])
         self._changed.clear()
-        if not offsets:
-            return
-        try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
-        except KafkaException as error:
-            raise from_kafka(error.args[0], f"Group '{self._group}'") from None
-
-    def close(self) -> None:
-        self._consumer.close()
+        if offsets:
+            commit_offsets(self._cluster, self._group, offsets, metadata=metadata)
 
 
 # Ranges of offsets, in order and apart from each other
@@ -239,7 +213,7 @@ def merge(ranges: Iterable[range]) -> list[range]:
 
 
 def parse_ranges(text: str) -> list[range]:
-    """ "3-5,9" is 3, 4, 5 and 9. Metadata that is not ours says nothing."""
+    """ "3-5,9" is 3, 4, 5 and 9. Other metadata is ignored."""
     found = []
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")

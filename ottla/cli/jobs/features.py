@@ -1,15 +1,8 @@
-"""The features of a cluster, and the levels that Kafka's releases give them."""
+"""The levels of features that Kafka's releases have, and what they are called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from ottla.cli.errors import JobError, in_kafkas_words
-
-if TYPE_CHECKING:
-    from ottla.cli.wire import Connection
+from ottla.cli.errors import JobError
 
 METADATA_VERSION = "metadata.version"
 # Levels of metadata.version from 7 on, by the names that Kafka 4.3 knows; the last is for releases to come.
@@ -30,60 +23,6 @@ _LEVELS = {
     "streams.version": {1: "4.2-IV1"},
 }
 _DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    name: str
-    min_level: int
-    max_level: int
-    finalized: int
-
-
-def describe_features(connection: Connection) -> tuple[list[Feature], int | None]:
-    """By name, with the epoch in which they were finalized."""
-    from ottla import __version__
-    from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
-
-    answer = connection.request(
-        ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__),
-        ApiVersionsResponse,
-    )
-    finalized = {each.name: int(each.max_version_level) for each in answer.finalized_features}
-    features = [
-        Feature(each.name, each.min_version, each.max_version, finalized.get(each.name, 0))
-        for each in sorted(answer.supported_features, key=lambda each: str(each.name))
-    ]
-    return features, answer.finalized_features_epoch if answer.finalized_features_epoch >= 0 else None
-
-
-def update_features(
-    connection: Connection, levels: Mapping[str, int], kind: int, *, validate_only: bool
-) -> dict[str, JobError | None]:
-    """What came of each. `kind`: 1 to upgrade, 2 or 3 for a safe or an unsafe downgrade."""
-    from ottla.protocol.messages.cluster import (
-        FeatureUpdateKey,
-        UpdateFeaturesRequest,
-        UpdateFeaturesResponse,
-    )
-
-    updates = [
-        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind, allow_downgrade=kind != 1)
-        for name, level in levels.items()
-    ]
-    answer = connection.request(
-        UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only), UpdateFeaturesResponse
-    )
-    if answer.error_code:
-        return dict.fromkeys(levels, in_kafkas_words(answer.error_code, answer.error_message))
-    results: dict[str, JobError | None] = dict.fromkeys(levels)
-    for each in answer.results:
-        if each.error_code:
-            results[each.feature] = in_kafkas_words(each.error_code, each.error_message)
-    return results
-
-
-# -- Kafka's releases --------------------------------------------------------------------------------------
 
 
 def level_name(feature: str, level: int) -> str:

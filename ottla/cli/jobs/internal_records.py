@@ -7,107 +7,25 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ottla.protocol.codec import (
-    Data,
-    MalformedMessage,
-    Struct,
-    array,
-    binary,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-    uuid,
-)
-from ottla.protocol.group_records import GROUPS, SHARE_STATES
+from ottla.protocol.codec import Data, MalformedMessage, Struct
+from ottla.protocol.internal_records import GROUPS, SHARE_STATES, TRANSACTIONS
 from ottla.protocol.messages.consumer_groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 if TYPE_CHECKING:
     from ottla.cli.jobs.messages import ConsumedMessage
 
 
-class OffsetCommitKey(Data, versions="0-1"):
-    group: str = string()
-    topic: str = string()
-    partition: int = int32()
-
-
-class OffsetCommitValue(Data, versions="0-4", flexible="4+"):
-    offset: int = int64()
-    leader_epoch: int = int32("3+", default=-1)
-    metadata: str = string()
-    commit_timestamp: int = int64()
-    expire_timestamp: int = int64("1", default=-1)
-    topic_id: bytes = uuid("4+", tag=0)
-
-
-class GroupMetadataKey(Data, versions="2"):
-    group: str = string("2+")
-
-
-class MemberMetadata(Struct):
-    member_id: str = string()
-    group_instance_id: str | None = string("3+", nullable="3+", default=None)
-    client_id: str = string()
-    client_host: str = string()
-    rebalance_timeout: int = int32("1+")
-    session_timeout: int = int32()
-    subscription: bytes = binary()
-    assignment: bytes = binary()
-
-
-class GroupMetadataValue(Data, versions="0-4", flexible="4+"):
-    protocol_type: str = string()
-    generation: int = int32()
-    protocol: str | None = string(nullable="0+")
-    leader: str | None = string(nullable="0+")
-    current_state_timestamp: int = int64("2+", default=-1)
-    members: list[MemberMetadata] = array(MemberMetadata)
-
-
-class TransactionLogKey(Data, versions="0"):
-    transactional_id: str = string()
-
-
-class PartitionsSchema(Struct):
-    topic: str = string()
-    partition_ids: list[int] = array(int32)
-
-
-class TransactionLogValue(Data, versions="0-1", flexible="1+"):
-    producer_id: int = int64()
-    previous_producer_id: int = int64("1+", tag=0, default=-1)
-    next_producer_id: int = int64("1+", tag=1, default=-1)
-    producer_epoch: int = int16()
-    next_producer_epoch: int = int16("1+", tag=3, default=-1)
-    transaction_timeout_ms: int = int32()
-    transaction_status: int = int8()
-    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
-    transaction_last_update_timestamp_ms: int = int64()
-    transaction_start_timestamp_ms: int = int64()
-    client_transaction_version: int = int16("1+", tag=2)
-
-
-_OFFSETS_TOPIC: dict[int, tuple[type[Data], type[Data]]] = {
-    0: (OffsetCommitKey, OffsetCommitValue),
-    1: (OffsetCommitKey, OffsetCommitValue),
-    2: (GroupMetadataKey, GroupMetadataValue),
-    **GROUPS,
-}
-_TRANSACTION_TOPIC: dict[int, tuple[type[Data], type[Data]]] = {0: (TransactionLogKey, TransactionLogValue)}
-
 Nested = Callable[[str, bytes], Any]
 
 
 def decode_offsets(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
     """Key and value as `kafka-dump-log --offsets-decoder` prints them."""
-    return _decode(_OFFSETS_TOPIC, key, value)
+    return _decode(GROUPS, key, value)
 
 
 def decode_transactions(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
     """Key and value as `kafka-dump-log --transaction-log-decoder` prints them."""
-    return _decode(_TRANSACTION_TOPIC, key, value)
+    return _decode(TRANSACTIONS, key, value)
 
 
 def decode_share_states(key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
@@ -137,9 +55,9 @@ def _decode(
 
 # What each formatter of `kafka-console-consumer` prints: a topic's records, and of which kinds.
 _FORMATTERS: dict[str, tuple[dict[int, tuple[type[Data], type[Data]]], tuple[int, ...]]] = {
-    "Offsets": (_OFFSETS_TOPIC, (0, 1)),
-    "GroupMetadata": (_OFFSETS_TOPIC, (2,)),
-    "TransactionLog": (_TRANSACTION_TOPIC, (0,)),
+    "Offsets": (GROUPS, (0, 1)),
+    "GroupMetadata": (GROUPS, (2,)),
+    "TransactionLog": (TRANSACTIONS, (0,)),
     "ShareGroupState": (SHARE_STATES, tuple(SHARE_STATES)),
 }
 

@@ -1,4 +1,4 @@
-"""Producing: messages from lines, delivered or accounted for."""
+"""Producing: messages from lines, with a count of those that were not delivered."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Production:
             # Without idempotence only this keeps the order when a request has to be sent again.
             "max.in.flight.requests.per.connection": 5 if options.idempotent else 1,
             "compression.type": options.compression,
-            # Java's partitioner: the same key goes to the same partition whoever produces it.
+            # Java's partitioner, so that a key goes to the same partition as from a Java producer.
             "partitioner": "murmur2_random",
             "message.timeout.ms": round(options.timeout * 1000),
             # How long a topic that was just created may stay unknown to its brokers.

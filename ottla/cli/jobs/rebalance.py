@@ -1,4 +1,4 @@
-"""What brokers carry, and a plan that evens it out: asked and planned here, carried out in `rebalance_moves`."""
+"""The load of brokers, and a plan that evens it out. `rebalance_moves` carries the plan out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError, TopicNotFound
-from ottla.cli.jobs.offsets import Partition
+from ottla.client.admin.offsets import Partition
 
 if TYPE_CHECKING:
     from ottla.cli.client import Client
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PartitionNow:
-    """`replicas` are those it is to have, if it is being moved already."""
+    """If it is being moved already, `replicas` are those it will have."""
 
     replicas: tuple[int, ...]
     leader: int | None
@@ -26,7 +26,7 @@ class PartitionNow:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNow:
-    racks: dict[int, str | None]  # of the brokers that are there
+    racks: dict[int, str | None]  # of the brokers that are up
     partitions: dict[Partition, PartitionNow]
 
     @property
@@ -67,11 +67,11 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Proposal:
     changes: list[Change]
-    elections: list[Partition]  # led by another broker than the preferred one, which changes do not explain
+    elections: list[Partition]  # not led by the preferred replica, and not changed otherwise
     before: dict[int, Load]
     after: dict[int, Load]
-    left_alone: list[Partition]  # because nobody leads them
-    fixed: list[Partition]  # because a broker that has a replica is away
+    left_alone: list[Partition]  # because they have no leader
+    fixed: list[Partition]  # because a broker with a replica is down
 
     @property
     def moves(self) -> list[Change]:
@@ -88,19 +88,19 @@ class Proposal:
 
 def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
     """The cluster as it is, or these topics of it."""
-    from ottla.cli.jobs.log_dirs import describe_log_dirs
-    from ottla.cli.jobs.reassign import list_reassignments
+    from ottla.client.admin.log_dirs import describe_log_dirs
+    from ottla.client.admin.reassignments import list_reassignments
 
-    ongoing = list_reassignments(client)
+    ongoing = list_reassignments(client.cluster)
     while True:
-        answer = client.brokers.metadata(list(topics) or None)
-        before, ongoing = ongoing, list_reassignments(client)
+        answer = client.cluster.metadata(list(topics) or None)
+        before, ongoing = ongoing, list_reassignments(client.cluster)
         if ongoing.keys() == before.keys():
-            break  # else a move has begun or ended between the questions, and the answers do not fit together
-    nodes = client.brokers.nodes()
+            break  # else a move began or ended in between, and the two answers do not fit together
+    nodes = client.cluster.nodes()
     sizes: dict[tuple[Partition, int], int] = {}
     for broker in nodes:
-        for directory in describe_log_dirs(client, broker):
+        for directory in describe_log_dirs(client.cluster, broker):
             for replica in directory.replicas:
                 if not replica.is_future:
                     sizes[(replica.topic, replica.partition), broker] = replica.size

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.cli.errors import BrokerUnreachable, JobError
-from ottla.cli.jobs.configs import ConfigEntry, Resource, describe_many
-from ottla.cli.jobs.leader_election import elect_leaders
-from ottla.cli.jobs.offsets import Partition
-from ottla.cli.jobs.reassign import (
+from ottla.client.admin.configs import ConfigEntry, Resource, describe_many
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.reassignments import (
+    elect_leaders,
+    keeps_replication_factor,
+    list_reassignments,
+    reassign,
+)
+from ottla.client.admin.throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
@@ -19,9 +24,7 @@ from ottla.cli.jobs.reassign import (
     Move,
     clear_broker_throttles,
     clear_topic_throttles,
-    list_reassignments,
     moves_of,
-    reassign,
     set_throttle,
 )
 
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PREFERRED = 0
-_ALTER_REASSIGNMENTS, _KEEPS_FACTOR = 45, 1  # its key, and the version from which on it can
 _POLL = 0.3
 _PATIENCE = 60.0  # with a cluster that does not answer while a controller is replaced
 _REORDERED_AT_ONCE = 500
@@ -48,7 +50,7 @@ class Progress:
 
 
 class Rebalance:
-    """One run. What has begun goes on when it is interrupted: the brokers carry it out, this only asks and looks."""
+    """One run. If it is interrupted, moves that have begun go on: the brokers do them, this only starts and watches."""
 
     def __init__(
         self,
@@ -71,26 +73,26 @@ class Rebalance:
 
     def run(self, already_moving: Iterable[Partition] = ()) -> None:
         """Until all has moved. What moves already counts as begun."""
-        ongoing = list_reassignments(self._client)
+        ongoing = list_reassignments(self._client.cluster)
         self.under_way = {name for name in already_moving if name in ongoing}
         if self._throttle is not None and (self._moves or self.under_way):
             wanted = {_name(change): list(change.wanted) for change in self._moves}
             current = {_name(change): list(change.replicas) for change in self._moves}
-            there = set(self._client.brokers.nodes())
+            there = set(self._client.cluster.nodes())
             moves = {
                 name: Move(move.sources & there, move.destinations & there)
                 for name, move in moves_of(ongoing, wanted, current).items()
             }
-            set_throttle(self._client, moves, self._throttle)
+            set_throttle(self._client.cluster, moves, self._throttle)
         waiting = list(reversed(self._moves))
         while waiting or self.under_way:
             while waiting and len(self.under_way) < self._batch:
                 some = [waiting.pop() for _ in range(min(len(waiting), self._batch - len(self.under_way)))]
                 self._begin(some)
-            self._tell()
+            self._report()
             time.sleep(_POLL)
-            self.under_way &= set(self._patiently(lambda: list_reassignments(self._client)))
-        self._tell()
+            self.under_way &= set(self._patiently(lambda: list_reassignments(self._client.cluster)))
+        self._report()
         for first in range(0, len(self._reordered), _REORDERED_AT_ONCE):
             self._begin(self._reordered[first : first + _REORDERED_AT_ONCE])
         if self._refused:
@@ -106,11 +108,12 @@ class Rebalance:
         self.under_way |= {_name(change) for change in begun if change.added}
 
     def _reassign(self, wanted: dict[Partition, list[int] | None]) -> dict[Partition, str]:
-        """Whoever can is to hold on to the replication factor: the plan may rest on what a broker had not heard yet."""
-        _, newest = self._client.brokers.controller().versions.get(_ALTER_REASSIGNMENTS, (0, 0))
-        return reassign(self._client, wanted, may_change_replication_factor=newest < _KEEPS_FACTOR)
+        """Without a change of the replication factor, where the controller can refuse one: the plan may be based on
+        metadata that was out of date."""
+        cluster = self._client.cluster
+        return reassign(cluster, wanted, may_change_replication_factor=not keeps_replication_factor(cluster))
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         moved = [change for change in self._begun if change.added and _name(change) not in self.under_way]
         under_way = {_name(change): change for change in self._begun if _name(change) in self.under_way}
         copied = sum(change.bytes_to_copy for change in moved) + self._copied_of(under_way)
@@ -120,16 +123,16 @@ class Rebalance:
         )
 
     def _copied_of(self, under_way: dict[Partition, Change]) -> int:
-        """What has come of those that are on their way."""
-        from ottla.cli.jobs.log_dirs import describe_log_dirs
+        """How many bytes of the partitions under way have arrived."""
+        from ottla.client.admin.log_dirs import describe_log_dirs
 
         copied = 0
         for broker in {broker for change in under_way.values() for broker in change.added}:
             topics = {change.topic for change in under_way.values() if broker in change.added}
             try:
-                directories = describe_log_dirs(self._client, broker, sorted(topics))
+                directories = describe_log_dirs(self._client.cluster, broker, sorted(topics))
             except JobError:
-                continue  # it is away, or does not tell: the rest is shown all the same
+                continue  # the broker is down or too old: show the rest
             for replica in (each for directory in directories for each in directory.replicas):
                 change = under_way.get((replica.topic, replica.partition))
                 if change is not None and broker in change.added:
@@ -145,7 +148,7 @@ class Rebalance:
                 if time.monotonic() > deadline:
                     raise
             time.sleep(_POLL)
-            self._client.brokers.forget()
+            self._client.cluster.forget_nodes()
 
 
 def _name(change: Change) -> Partition:
@@ -153,28 +156,28 @@ def _name(change: Change) -> Partition:
 
 
 def elect_preferred(client: Client, partitions: Sequence[Partition]) -> list[Partition]:
-    """Let the preferred replicas lead; those of which that did not come."""
+    """Elect the preferred replicas. Returns the partitions where that failed."""
     if not partitions:
         return []
-    outcome = elect_leaders(client, _PREFERRED, partitions)
+    outcome = elect_leaders(client.cluster, _PREFERRED, partitions)
     return [name for name, (error, _) in outcome.items() if error not in ("NONE", "ELECTION_NOT_NEEDED")]
 
 
 def lift_throttles(client: Client, topics: Sequence[str]) -> bool:
-    """Those of this run, and of one that was interrupted: brokers have a rate, and topics name replicas for it."""
-    brokers = [Resource("broker", str(broker)) for broker in client.brokers.nodes()]
-    rates = describe_many(client, brokers).values()
+    """The throttles of this run and of an interrupted one: rates of brokers, and the replicas that topics name."""
+    brokers = [Resource("broker", str(broker)) for broker in client.cluster.nodes()]
+    rates = describe_many(client.cluster, brokers).values()
     if not topics or not any(_has(entries, (LEADER_RATE, FOLLOWER_RATE)) for entries in rates):
         return False
-    described = describe_many(client, [Resource("topic", topic) for topic in topics])
+    described = describe_many(client.cluster, [Resource("topic", topic) for topic in topics])
     held_back = [
         resource.name
         for resource, entries in described.items()
         if _has(entries, (LEADER_REPLICAS, FOLLOWER_REPLICAS))
     ]
     if held_back:
-        clear_broker_throttles(client, client.brokers.nodes())
-        clear_topic_throttles(client, held_back)
+        clear_broker_throttles(client.cluster, client.cluster.nodes())
+        clear_topic_throttles(client.cluster, held_back)
     return bool(held_back)
 
 

@@ -22,8 +22,8 @@ _COMMIT_SECONDS = 20.0
 
 
 class ShareMember:
-    """Every message that `poll` returned has to meet its fate before the next; what has not when the member closes is
-    handed out to another."""
+    """Every message that `poll` returned must be decided on before the next poll. Those that are not when the member
+    closes are delivered to another member."""
 
     def __init__(self, client: Client, group: str, topic: str, properties: Mapping[str, str]) -> None:
         self._topic = topic
@@ -39,7 +39,7 @@ class ShareMember:
         ]
 
     def decide(self, message: ConsumedMessage, fate: Fate) -> None:
-        """The broker is told with the next poll, or when the member closes."""
+        """The acknowledgement is sent with the next poll, or when the member closes."""
         from confluent_kafka import AcknowledgeType
 
         self._consumer.acknowledge_offset(
@@ -47,7 +47,7 @@ class ShareMember:
         )
 
     def close(self) -> None:
-        """Tell the broker what has been decided, and leave the group."""
+        """Send the acknowledgements, and leave the group."""
         from confluent_kafka import KafkaException
 
         try:

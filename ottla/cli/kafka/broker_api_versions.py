@@ -41,10 +41,10 @@ def main(argv: list[str]) -> None:
     args = parser.options(argv)
     tool.required(args, "bootstrap-server")
     client = tool.connect(args)
-    for node in client.brokers.nodes().values():
+    for node in client.cluster.nodes().values():
         rack = "null" if node.rack is None else node.rack
         print(f"{node.host}:{node.port} (id: {node.id} rack: {rack} isFenced: false) -> (")
-        print(",\n".join(_lines(client.brokers.node(node.id).versions)))
+        print(",\n".join(_lines(client.cluster.node(node.id).versions)))
         print(")")
 
 

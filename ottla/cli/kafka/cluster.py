@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.cli.client import Client
-from ottla.cli.errors import from_code
 from ottla.cli.kafka import tool
+from ottla.client.errors import refusal
 from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
@@ -19,7 +19,7 @@ def main(argv: list[str]) -> None:
     args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
     client = tool.connect(args)
     if args.command == "cluster-id":
-        print(f"Cluster ID: {client.brokers.metadata([]).cluster_id}")
+        print(f"Cluster ID: {client.cluster.metadata([]).cluster_id}")
     elif args.command == "unregister":
         _unregister(client, args.id)
     else:
@@ -43,19 +43,19 @@ def _parser() -> tool.Parser:
 
 
 def _unregister(client: Client, broker: int) -> None:
-    connection = client.brokers.controller()
+    connection = client.cluster.controller()
     if UnregisterBrokerRequest.api_key not in connection.versions:
         print("The target cluster does not support the broker unregistration API.")
         return
     answer = connection.request(UnregisterBrokerRequest(broker_id=broker), UnregisterBrokerResponse)
     if answer.error_code:
-        raise from_code(answer.error_code, answer.error_message, f"Broker {broker}")
+        raise refusal(answer.error_code, answer.error_message, f"Broker {broker}")
     print(f"Broker {broker} is no longer registered.")
 
 
 def _list_endpoints(client: Client) -> None:
     rows = [
         (node.id, node.host, node.port, "null" if node.rack is None else node.rack, "unfenced", "broker")
-        for node in client.brokers.nodes().values()
+        for node in client.cluster.nodes().values()
     ]
     tool.print_table("ID 10, HOST 4+, PORT 10, RACK 10+, STATE 10, ENDPOINT_TYPE 15", rows)

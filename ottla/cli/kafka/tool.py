@@ -291,7 +291,7 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -
     except UsageError as error:
         return _say(str(error), sys.stderr)
     except JobError as error:
-        said = error.said or error.message
+        said = error.broker_message or error.message
         return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
     except KeyboardInterrupt:
         return 130

@@ -8,8 +8,10 @@ import sys
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.configs import ConfigEntry, Resource, describe_many
-from ottla.cli.jobs.topics import (
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.java_order import hash_map_order
+from ottla.client.admin.configs import ConfigEntry, Resource, describe_many
+from ottla.client.admin.topics import (
     PartitionDescription,
     TopicDescription,
     add_partitions,
@@ -18,8 +20,7 @@ from ottla.cli.jobs.topics import (
     describe_topics,
     topic_names,
 )
-from ottla.cli.kafka import tool
-from ottla.cli.kafka.java_order import hash_map_order
+from ottla.protocol.errors import ErrorCode
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")
 _COLLISION = (
@@ -148,7 +149,7 @@ def _create(client: Client, args: argparse.Namespace) -> None:
         print(_COLLISION)
     try:
         create_topic(
-            client,
+            client.cluster,
             args.topic,
             partitions=args.partitions,
             replication_factor=args.replication_factor,
@@ -156,7 +157,7 @@ def _create(client: Client, args: argparse.Namespace) -> None:
             assignment=assignment,
         )
     except JobError as error:
-        if error.code == "TOPIC_ALREADY_EXISTS" and args.if_not_exists:
+        if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and args.if_not_exists:
             return
         raise
     print(f"Created topic {args.topic}.")
@@ -196,7 +197,7 @@ def _assignment(text: str) -> list[list[int]]:
 
 def _names(client: Client, args: argparse.Namespace) -> list[str]:
     """Topics that match --topic, which is a regular expression."""
-    names = topic_names(client, include_internal=not args.exclude_internal)
+    names = topic_names(client.cluster, include_internal=not args.exclude_internal)
     if not args.topic:
         return names
     pattern = args.topic.strip("\"'")
@@ -221,33 +222,33 @@ def _existing(client: Client, args: argparse.Namespace) -> list[str]:
 def _alter(client: Client, args: argparse.Namespace) -> None:
     names = _existing(client, args)
     assignment = _assignment(args.replica_assignment) if args.replica_assignment else None
-    for topic in describe_topics(client, names, skip_missing=True):
+    for topic in describe_topics(client.cluster, names, skip_missing=True):
         # The assignment includes the partitions that exist already.
         added = None if assignment is None else assignment[len(topic.partitions) :]
-        add_partitions(client, topic.name, args.partitions, added)
+        add_partitions(client.cluster, topic.name, args.partitions, added)
 
 
 def _delete(client: Client, args: argparse.Namespace) -> None:
     names = _existing(client, args)
     if names:
-        delete_topics(client, names)
+        delete_topics(client.cluster, names)
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
     if args.topic_id is not None and _checked_id(args.topic_id) != _NO_ID:
         described = [
             topic
-            for topic in describe_topics(client, _names(client, args), skip_missing=True)
+            for topic in describe_topics(client.cluster, _names(client, args), skip_missing=True)
             if topic.topic_id == args.topic_id
         ]
         if not described and not args.if_exists:
             raise JobError(f"TopicId '{args.topic_id}' does not exist as expected")
     else:
         limit = args.partition_size_limit_per_response
-        described = describe_topics(client, _existing(client, args), skip_missing=True, at_once=limit)
+        described = describe_topics(client.cluster, _existing(client, args), skip_missing=True, at_once=limit)
     resources = {topic.name: Resource("topic", topic.name) for topic in described}
-    configs = describe_many(client, list(resources.values()), synonyms=False)
-    live = set(client.brokers.nodes())
+    configs = describe_many(client.cluster, list(resources.values()), synonyms=False)
+    live = set(client.cluster.nodes())
     filtered = any(getattr(args, name) for name in _FILTERS)
     for topic in described:
         entries = configs[resources[topic.name]]

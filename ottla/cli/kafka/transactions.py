@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 from ottla.cli.client import Client
 from ottla.cli.errors import BrokerUnreachable, JobError
-from ottla.cli.jobs.offsets import Partition
-from ottla.cli.jobs.transactions import (
+from ottla.cli.kafka import tool
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.transactions import (
     abort_transaction,
     describe_producers,
     describe_transaction,
@@ -18,7 +19,6 @@ from ottla.cli.jobs.transactions import (
     force_terminate,
     list_transactions,
 )
-from ottla.cli.kafka import tool
 
 _MINUTE_MS = 60_000
 
@@ -96,7 +96,7 @@ def _failing_to(action: str) -> Iterator[None]:
 def _list(client: Client, args: argparse.Namespace) -> None:
     with _failing_to("list transactions"):
         found = list_transactions(
-            client,
+            client.cluster,
             duration_ms=args.duration_filter,
             pattern=args.transactional_id_pattern,
         )
@@ -109,7 +109,7 @@ def _list(client: Client, args: argparse.Namespace) -> None:
 def _describe(client: Client, args: argparse.Namespace) -> None:
     name = args.transactional_id
     with _failing_to(f"describe transaction state of transactional-id `{name}`"):
-        found = describe_transaction(client, name)
+        found = describe_transaction(client.cluster, name)
         if found is None:
             raise JobError(
                 f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found."
@@ -128,7 +128,7 @@ def _describe_producers(client: Client, args: argparse.Namespace) -> None:
     partition = (args.topic, args.partition)
     where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
     with _failing_to(f"describe producers for partition {args.topic}-{args.partition} on {where}"):
-        producers = describe_producers(client, [partition], args.broker_id)[partition]
+        producers = describe_producers(client.cluster, [partition], args.broker_id)[partition]
     _table(
         ("ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp",
          "CurrentTransactionStartOffset"),
@@ -143,7 +143,7 @@ def _abort(client: Client, args: argparse.Namespace) -> None:
     producer, epoch, coordinator = args.producer_id, args.producer_epoch, args.coordinator_epoch
     if args.start_offset is not None:
         with _failing_to(f"validate producer state for partition {name}"):
-            producers = describe_producers(client, [partition])[partition]
+            producers = describe_producers(client.cluster, [partition])[partition]
         open_there = [each for each in producers if each.transaction_start == args.start_offset]
         if not open_there:
             raise JobError(
@@ -157,12 +157,12 @@ def _abort(client: Client, args: argparse.Namespace) -> None:
         f"abort transaction AbortTransactionSpec(topicPartition={name}, producerId={producer}, "
         f"producerEpoch={epoch}, coordinatorEpoch={coordinator})"
     ):
-        abort_transaction(client, partition, producer, epoch, coordinator)
+        abort_transaction(client.cluster, partition, producer, epoch, coordinator)
 
 
 def _find_hanging(client: Client, args: argparse.Namespace) -> None:
     found = find_hanging(
-        client,
+        client.cluster,
         _partitions(client, args),
         broker=args.broker_id,
         longer_than_ms=args.max_transaction_timeout * _MINUTE_MS,
@@ -180,7 +180,7 @@ def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
     """Where `find-hanging` looks."""
     if args.partition is not None:
         return [(args.topic, args.partition)]
-    topics = client.brokers.metadata(None if args.topic is None else [args.topic]).topics
+    topics = client.cluster.metadata(None if args.topic is None else [args.topic]).topics
     if args.topic is not None and any(topic.error_code for topic in topics):
         raise JobError("Failed to describe 1 topics: This server does not host this topic-partition.")
     return [
@@ -193,7 +193,7 @@ def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
 
 def _force_terminate(client: Client, args: argparse.Namespace) -> None:
     with _failing_to(f"force terminate transactionalId `{args.transactionalId}`"):
-        force_terminate(client, args.transactionalId)
+        force_terminate(client.cluster, args.transactionalId)
 
 
 _COMMANDS: dict[str, Callable[[Client, argparse.Namespace], None]] = {

@@ -1,4 +1,7 @@
-"""The broker that is elected to elect: it gives partitions their leaders, and ends moves and deletions."""
+"""The controller: elects the leaders of partitions, and finishes reassignments and deletions.
+
+The rules are in `elections` and `reassignment.reassignments`; `PartitionStates` and `Reassigner` write the decisions.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from contextlib import suppress
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.partition_states import Decide, Deposed, PartitionStates
-from ottla.cluster.controller.tool_requests import ToolWrites
+from ottla.cluster.controller.tool_requests import ToolRequests
 from ottla.cluster.image.change_notifications import CHANGES, notification, sequence_of
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
-from ottla.cluster.reassignment.reassigner import ReplicaMoves
+from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
-from ottla.cluster.topics.topic_deletion import remove_topic_nodes
+from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage
 from ottla.metadata.configs.broker_config import BrokerConfig
@@ -48,8 +51,8 @@ _MAX_CHANGES = 5000
 class Controller:
     """Every broker has one; one of them is active.
 
-    Invariant: while active, every write goes through a check of the controller epoch that this one was elected with, so
-    that a controller that was replaced without noticing changes nothing. Owner: the event loop.
+    Invariant: while it is active, every write checks the controller epoch that it was elected with. One that was
+    replaced without noticing changes nothing. Owner: the event loop.
     """
 
     def __init__(
@@ -65,16 +68,14 @@ class Controller:
         self._image = image
         self._feed = feed
         self._states = states
-        self.moves = ReplicaMoves(store, image, feed)
+        self.reassigner = Reassigner(store, image, feed)
         self._config = config
         self._broker_id = broker_id
         self._guard: Check | None = None  # held while active
-        self._gone: dict[
-            int, int
-        ] = {}  # brokers whose process is gone: id → the epoch it was registered with
+        self._gone: dict[int, int] = {}  # brokers whose process is gone → the epoch of their registration
         self._unregister_at: dict[int, float] = {}
         self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
-        # When brokers were seen to register, by id and epoch. Those that were there before this one are not here.
+        # When brokers were seen to register, by id and epoch; without those that were there before this one.
         self._came: dict[tuple[int, int], float] = {}
         self._known = {(each.broker_id, each.epoch) for each in image.brokers.values()}
         self._suspects: set[PartitionKey] = set()
@@ -83,8 +84,8 @@ class Controller:
         self._tasks: list[asyncio.Task[None]] = []
         self._seen: dict[str, float] = {}  # notifications, and since when they are known
         may_delete = config.get_bool("delete.topic.enable")
-        self._tools = ToolWrites(
-            store, image, feed, states, self.moves, self._wake.set, may_delete=may_delete
+        self._tools = ToolRequests(
+            store, image, feed, states, self.reassigner, self._wake.set, may_delete=may_delete
         )
         feed.on_brokers.append(self._brokers_changed)
         feed.on_offline.append(self._look_again)
@@ -104,7 +105,7 @@ class Controller:
         self._wake.set()
 
     async def resign(self) -> None:
-        """Let another one be elected at once, and be none again."""
+        """Let another broker be elected at once, and never run again."""
         await self.stop()
         guard, self._guard = self._guard, None
         if guard is not None:
@@ -130,14 +131,14 @@ class Controller:
 
     @property
     def returned(self) -> set[int]:
-        """The brokers that came a short while ago: clients may not have noticed."""
+        """The brokers that registered a short while ago: clients may not have noticed."""
         since = time.monotonic() - _RETURNED_SECONDS
         return {broker_id for (broker_id, _), came in self._came.items() if came > since}
 
-    # What happens
+    # Events
 
     def broker_gone(self, broker_id: int, epoch: int) -> None:
-        """The process of a broker is gone, though its session may last."""
+        """The process of a broker is gone, though its session may not have ended yet."""
         self._gone[broker_id] = epoch
         loop = asyncio.get_running_loop()
         self._unregister_at[broker_id] = loop.time() + _UNREGISTER_SECONDS
@@ -151,7 +152,7 @@ class Controller:
             self._brokers_changed()
 
     def session_lost(self) -> None:
-        """Whatever was held is gone with the session."""
+        """The controller's node is gone with the session."""
         self._step_down("the session was lost")
         self._wake.set()
 
@@ -179,7 +180,7 @@ class Controller:
 
     def _step_down(self, reason: str) -> None:
         if self._guard is not None:
-            logger.warning("This broker is not the controller any more: %s", reason)
+            logger.warning("This broker is no longer the controller: %s", reason)
         self._guard = None
         self._tools.end()
 
@@ -197,13 +198,13 @@ class Controller:
                 if self.is_active:
                     await self._govern()
             except Deposed:
-                self._step_down("another one was elected")
+                self._step_down("another broker was elected")
                 self._feed.reload()
             except StoreError as error:
-                logger.warning("The controller could not write and tries again: %s", error)
+                logger.warning("The controller cannot write its decisions and will try again: %s", error)
                 await self._try_again()
             except Exception:
-                logger.exception("The controller failed and tries again")
+                logger.exception("The controller failed and will try again")
                 await self._try_again()
 
     async def _try_again(self) -> None:
@@ -212,7 +213,7 @@ class Controller:
         self._wake.set()
 
     async def _check_seat(self) -> None:
-        """The image may be from before the election. But an operator may have asked for another one."""
+        """The image may be from before the election. But an operator may have deleted the node, for a new election."""
         [current] = await self._store.get_many([nodes.CONTROLLER])
         if current is None:
             self._step_down("its node is gone")
@@ -221,21 +222,18 @@ class Controller:
             self._controller_changed()
 
     async def _campaign(self) -> None:
-        """Become the controller, if there is none or if the one there is is gone."""
+        """Become the controller, if there is none or if the process of the current one is gone."""
         stale = self._image.controller_id in (NO_CONTROLLER, self._broker_id)
         fallen = self._fallen == (self._image.controller_id, self._image.controller_epoch)
         if not stale and not fallen:
             return
         current, epoch_node = await self._store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
-        if epoch_node is None:
-            with suppress(NodeExists):
-                await self._store.create(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(0))
-            epoch_node = await self._store.get(nodes.CONTROLLER_EPOCH)
-        epoch = nodes.decode_controller_epoch(epoch_node.data)
+        epoch = 0 if epoch_node is None else nodes.decode_controller_epoch(epoch_node.data)
+        next_epoch = nodes.encode_controller_epoch(epoch + 1)
         operations: list[Operation] = []
         if current is not None:
-            # Its own node, from a life before this one, or that of a broker that is gone. Whoever was elected in
-            # between has raised the epoch, which lets this fail as a whole.
+            # The node is this broker's own, from before its restart, or that of a broker that is gone. If another one
+            # was elected in between, it has raised the epoch, and this fails as a whole.
             holder = nodes.decode_controller(current.data)
             if holder != self._broker_id and self._fallen != (holder, epoch):
                 return
@@ -243,19 +241,21 @@ class Controller:
         now_ms = int(time.time() * 1000)
         operations += [
             Create(nodes.CONTROLLER, nodes.encode_controller(self._broker_id, now_ms), ephemeral=True),
-            Set(nodes.CONTROLLER_EPOCH, nodes.encode_controller_epoch(epoch + 1), epoch_node.version),
+            Create(nodes.CONTROLLER_EPOCH, next_epoch)
+            if epoch_node is None
+            else Set(nodes.CONTROLLER_EPOCH, next_epoch, epoch_node.version),
         ]
         try:
             await self._store.multi(operations)
         except (NodeExists, BadVersion, NoNode):
-            return  # another one was faster; the feed tells who
+            return  # another broker was faster; the feed brings its id
         self._fallen = None
-        self._guard = Check(nodes.CONTROLLER_EPOCH, epoch_node.version + 1)
+        self._guard = Check(nodes.CONTROLLER_EPOCH, 0 if epoch_node is None else epoch_node.version + 1)
         self._image.set_controller(self._broker_id, epoch + 1)
         self._look_at_all = True
         self._tools.begin()
         logger.info("This broker is the controller now, in epoch %d", epoch + 1)
-        # What the one before has written last must be known before anything is decided.
+        # The last writes of the previous controller must be known before anything is decided.
         await self._feed.sync()
 
     # Governing
@@ -278,7 +278,7 @@ class Controller:
         if keys:
             await self._states.change(keys, adjust, guard=guard)
         if moving:
-            await self.moves.finish(moving, live, guard)
+            await self.reassigner.finish(moving, live, guard)
         await self._unregister(guard)
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)
@@ -286,7 +286,7 @@ class Controller:
 
     def _adjusting(self, live: set[int], returned: set[int]) -> Decide:
         """What a partition's state should be with these brokers; None where it is that already."""
-        unclean: dict[str, bool] = {}  # by topic: thousands of partitions have one configuration
+        unclean: dict[str, bool] = {}  # by topic: thousands of partitions share one configuration
 
         def adjust(partition: PartitionImage) -> PartitionImage | None:
             replicas, able = partition.replicas, self._image.able(partition, live)
@@ -299,7 +299,7 @@ class Controller:
             if name not in unclean:
                 config = TopicConfig(self._config, topic.configs)
                 unclean[name] = config.get_bool("unclean.leader.election.enable")
-            # One of the ISR was there a moment ago, and may be back with all its data in another. A disk is not.
+            # A broker that was there a moment ago may be back soon, with all its data. A failed disk will not.
             there = self._image.able(partition, self._image.brokers)
             lose = unclean[name] and not any(each in there for each in partition.isr)
             return elections.adjust(partition, able, unclean=lose, returned=returned)
@@ -307,10 +307,10 @@ class Controller:
         return adjust
 
     async def _unregister(self, guard: Check) -> None:
-        """Let everybody know of a broker that is gone, and not only when its session ends.
+        """Delete the registrations of brokers that are gone before their sessions end.
 
-        Not at once: clients that hear of a new leader and of the end of the old one in the same breath get confused,
-        librdkafka for a second.
+        Not at once: clients that see a new leader appear and the old broker disappear in the same response get
+        confused, librdkafka for a second.
         """
         now = asyncio.get_running_loop().time()
         for broker_id, epoch in list(self._gone.items()):
@@ -329,7 +329,13 @@ class Controller:
                 raise Deposed from None
 
     async def _finish_deletion(self, name: str, guard: Check) -> None:
-        """Every broker deletes what it holds when it sees the mark; one that is away does so when it returns."""
+        """Every broker deletes its logs when it sees the mark; one that is away does so when it returns.
+
+        The nodes go after the logs of this broker: a broker on its own would take a log without nodes for a topic to
+        take over.
+        """
+        if not self._feed.is_settled(name) or self._feed.failure(name) is not None:
+            return  # the feed calls again when that changes
         if await self._store.exists(nodes.delete_topic_path(name)) is None:
             return
         logger.info("Topic %s is deleted", name)
@@ -338,12 +344,12 @@ class Controller:
         except BadVersion:
             raise Deposed from None
         except NoNode:
-            self._wake.set()  # somebody was at it as well: look again
+            self._wake.set()  # another broker has changed the topic meanwhile: look again
 
     # From time to time
 
     async def _rebalance(self) -> None:
-        """Give leaderships back to preferred replicas."""
+        """Let preferred replicas lead again (auto.leader.rebalance.enable)."""
         while True:
             await asyncio.sleep(self._config.get_int("leader.imbalance.check.interval.seconds"))
             guard = self._guard
@@ -355,9 +361,9 @@ class Controller:
             try:
                 await self._states.change(keys, self._prefer, guard=guard)
             except Deposed:
-                self._step_down("another one was elected")
+                self._step_down("another broker was elected")
             except StoreError as error:
-                logger.warning("Leaders could not be given back: %s", error)
+                logger.warning("Cannot let preferred replicas lead again and will try later: %s", error)
 
     def _prefer(self, partition: PartitionImage) -> PartitionImage | None:
         return elections.prefer(partition, self._image.able(partition, self.live))
@@ -373,10 +379,10 @@ class Controller:
                 await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
                 await self._purge_changes(nodes.LOG_DIR_EVENT_NOTIFICATION, 0, keep_last=False)
             except StoreError as error:
-                logger.warning("Old notifications could not be removed: %s", error)
+                logger.warning("Cannot remove old notifications and will try later: %s", error)
 
     async def _purge_changes(self, parent: str, keep_seconds: float, *, keep_last: bool = True) -> None:
-        """Remove notifications that everybody has read, but for the last where a gap is noticed by it."""
+        """Remove notifications that all brokers have read. The last one stays where gaps are noticed by its number."""
         now = time.monotonic()
         names = sorted(await self._store.children(parent), key=sequence_of)
         if keep_last:

@@ -1,10 +1,13 @@
-"""Who leads a partition next, as Kafka 3.9 decides it. Pure: an image goes in, the next one or None comes out.
+"""The rules of leader elections, as Kafka 3.9 has them. Pure: an image goes in, the next one or None comes out.
+
+`PartitionStates.change` writes what is decided here. Callers are the controller (`adjust`, `prefer`), a broker that
+starts or leaves (`ClusterMember`) or whose disk fails (`FailedDisks`), ElectLeaders, and reassignments.
 
 The state that comes out has the partition epoch of the one that went in: the write is conditional on it. A new leader
 gets a new leader epoch. Taking a replica out of the ISR does not change the leader's epoch: clients need not notice.
 
-In one thing Kafka decides otherwise: where several could lead, one that has just come back (`returned`) does not.
-Clients that found it gone wait before they connect to it again, librdkafka up to ten seconds.
+There is one difference to Kafka: where several could lead, one that has just come back (`returned`) does not. Clients
+that found it gone wait before they connect to it again, librdkafka up to ten seconds.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ def adjust(
     unclean: bool = False,
     returned: Collection[int] = (),
 ) -> PartitionImage | None:
-    """What brokers that came and went mean for the partition: the controller's election.
+    """The controller's election after brokers came or went.
 
-    A leader that is there stays, and the others that are gone leave the ISR. Else the first replica leads that is in
-    the ISR and alive; with `unclean`, one that is merely alive. With nobody left there is no leader, and the ISR
-    stays, since only its members can bring the data back.
+    A live leader stays, and replicas that are gone leave the ISR. Otherwise the first live replica in the ISR leads;
+    with `unclean`, the first live replica. If there is none, there is no leader, and the ISR stays as it is, since only
+    its members can bring the data back.
     """
     if partition.partition_epoch == NO_STATE:
         return _first_state(partition, live)
@@ -40,9 +43,9 @@ def adjust(
 def without(
     partition: PartitionImage, broker: int, live: Collection[int], *, returned: Collection[int] = ()
 ) -> PartitionImage | None:
-    """What it takes for a broker to go, or to begin again after it has been away: it leads nothing, and is in no ISR.
+    """A broker leaves, or starts again after it was away: it leads nothing, and is in no ISR.
 
-    Where it is the last in sync nothing changes: that is up to the controller when it is gone.
+    Where it is the last in sync nothing changes: the controller decides when it is gone.
     """
     others = tuple(replica for replica in partition.isr if replica != broker)
     if partition.leader == broker:
@@ -53,10 +56,10 @@ def without(
 
 
 def give_up(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
-    """A broker cannot use its log: it leaves the ISR and leads no more, also where those who can are away.
+    """A broker cannot use its log: it leaves the ISR and leads no more, even if the other replicas are away.
 
-    Where it is the last in sync it stays in the ISR, because nobody else can be trusted with what it has. Nobody leads
-    until it can.
+    Where it is the last in sync it stays in the ISR, because nobody else has all that is committed. Nobody leads until
+    it can.
     """
     others = tuple(replica for replica in partition.isr if replica != broker)
     if others == partition.isr:
@@ -69,16 +72,26 @@ def give_up(partition: PartitionImage, broker: int, live: Collection[int]) -> Pa
     return _lead(partition, NO_LEADER if leader is None else leader, others)
 
 
-def lead_again(partition: PartitionImage, broker: int, live: Collection[int]) -> PartitionImage | None:
-    """A leader that has been away and finds nobody else in sync goes on, in a new epoch."""
-    if partition.leader != broker or broker not in partition.isr:
+def lead_again(
+    partition: PartitionImage, broker: int, live: Collection[int], *, seen_epoch: int = -1
+) -> PartitionImage | None:
+    """A leader that has been away and finds nobody else in sync goes on, in a new epoch.
+
+    So does the only replica of a partition without a leader. `seen_epoch` is the newest epoch in its log: a store that
+    was restored from a backup may have forgotten it.
+    """
+    was_leader = partition.leader == broker
+    if partition.leader == NO_LEADER and partition.replicas == (broker,):
+        was_leader = True
+    if not was_leader or broker not in partition.isr:
         return None
     isr = tuple(replica for replica in partition.isr if replica == broker or replica in live)
-    return _lead(partition, broker, isr)
+    epoch = max(partition.leader_epoch, seen_epoch)
+    return _lead(partition._replace(leader_epoch=epoch), broker, isr)
 
 
 def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """The preferred replica leads, if it can."""
+    """Preferred leader election: the first replica leads, if it can."""
     preferred = partition.replicas[0]
     if partition.leader == preferred or preferred not in live or preferred not in partition.isr:
         return None
@@ -86,7 +99,7 @@ def prefer(partition: PartitionImage, live: Collection[int]) -> PartitionImage |
 
 
 def elect_unclean(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """Asked for by an operator: only where there is no leader."""
+    """An unclean election that an operator asks for: only where there is no leader."""
     if partition.leader in live:
         return None
     elected = _elect(partition, live, unclean=True)
@@ -104,7 +117,7 @@ def reassign(
 
 
 def confine(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """Who is no replica any more leaves the ISR, and leads no longer; None if that leaves nobody in sync."""
+    """Only replicas are in the ISR and lead; None if that leaves nobody in sync."""
     isr = tuple(replica for replica in partition.isr if replica in partition.replicas)
     if partition.isr and not isr:
         return None
@@ -117,7 +130,7 @@ def confine(partition: PartitionImage, live: Collection[int]) -> PartitionImage 
 def imbalanced(
     partitions: Iterable[PartitionImage], live: Collection[int], percentage: int
 ) -> list[tuple[str, int]]:
-    """The partitions to give back, of brokers that lead too few of those they should lead."""
+    """Partitions whose preferred replica should lead again, of brokers that lead too few of theirs."""
     preferring: dict[int, list[PartitionImage]] = {}
     for partition in partitions:
         preferring.setdefault(partition.replicas[0], []).append(partition)

@@ -1,8 +1,8 @@
-"""Noticing that a broker's process is gone, long before its session ends.
+"""Notices that a broker's process is gone, long before its session ends.
 
-An idle connection is kept to each broker that is watched. When a process dies its system closes the connection at once,
-and refuses the next one: nobody listens any more. A broker that is busy or paused refuses nothing, and one that was
-never reached proves nothing by being out of reach. A network can refuse as well, so others are asked for what they see.
+An idle connection is kept to each broker that is watched. When a process dies, its system closes the connection at once
+and refuses the next one. A broker that is busy or paused refuses nothing, and one that was never reached proves nothing
+by being unreachable. A network can refuse as well, so other brokers are asked for what they see (`suspicions`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from ottla.cluster.background_tasks import end_tasks
-from ottla.cluster.peer import PeerConnection
+from ottla.cluster.peers import PeerAddress, PeerDialer
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
 
@@ -28,17 +28,10 @@ _PROBE_SECONDS = 1.0
 _STABLE_SECONDS = 1.0  # a connection that lasted so long was a good one
 
 
-class Target(NamedTuple):
-    broker_id: int
-    epoch: int
-    host: str
-    port: int
-
-
 class Presence(enum.Enum):
     SERVING = "serving"
     SILENT = "silent"  # still starting, busy, paused, or out of reach
-    GONE = "gone"  # nobody listens there
+    GONE = "gone"  # connections are refused
 
 
 class Probed(NamedTuple):
@@ -46,12 +39,12 @@ class Probed(NamedTuple):
     apis: frozenset[int] = frozenset()  # the keys of what it serves
 
 
-async def probe(target: Target, seconds: float = _PROBE_SECONDS) -> Probed:
+async def probe(dialer: PeerDialer, target: PeerAddress, seconds: float = _PROBE_SECONDS) -> Probed:
     """Whether a broker answers there. One that is still starting has its port, but says nothing yet."""
     for attempt in range(_REFUSALS):
         if attempt:
             await asyncio.sleep(_BETWEEN_REFUSALS)
-        peer = PeerConnection(target.host, target.port, "probe", connect_timeout=seconds)
+        peer = dialer.connection(target, "probe", connect_timeout=seconds)
         try:
             async with asyncio.timeout(seconds):
                 answer: ApiVersionsResponse = await peer.request(ApiVersionsRequest(), 0)
@@ -66,21 +59,23 @@ async def probe(target: Target, seconds: float = _PROBE_SECONDS) -> Probed:
 
 
 class FailureDetector:
-    """Watches brokers and tells who is gone, and who came back. Owner: the event loop."""
+    """Watches brokers, and reports which are gone and which came back. Owner: the event loop."""
 
     def __init__(
         self,
-        is_gone: Callable[[Target], Awaitable[bool]],
-        on_gone: Callable[[Target], None],
-        on_back: Callable[[Target], None],
+        dialer: PeerDialer,
+        is_gone: Callable[[PeerAddress], Awaitable[bool]],
+        on_gone: Callable[[PeerAddress], None],
+        on_back: Callable[[PeerAddress], None],
     ) -> None:
-        """`is_gone` is asked about one that refuses; StoreError if it cannot tell yet."""
+        """`is_gone` is asked about a broker that refuses connections; StoreError if that is not known yet."""
+        self._dialer = dialer
         self._is_gone = is_gone
         self._on_gone = on_gone
         self._on_back = on_back
-        self._watching: dict[Target, asyncio.Task[None]] = {}
+        self._watching: dict[PeerAddress, asyncio.Task[None]] = {}
 
-    def watch(self, targets: Mapping[int, Target]) -> None:
+    def watch(self, targets: Mapping[int, PeerAddress]) -> None:
         """Watch these and no others."""
         wanted = set(targets.values())
         for target in [each for each in self._watching if each not in wanted]:
@@ -94,14 +89,14 @@ class FailureDetector:
         self._watching.clear()
         await end_tasks(tasks)
 
-    async def _watch(self, target: Target) -> None:
+    async def _watch(self, target: PeerAddress) -> None:
         reached = gone = False
         refused = 0
         pause = _BETWEEN_REFUSALS
         while True:
+            peer = self._dialer.connection(target, "watch", connect_timeout=_CONNECT_SECONDS)
             try:
-                async with asyncio.timeout(_CONNECT_SECONDS):
-                    reader, writer = await asyncio.open_connection(target.host, target.port)
+                await peer.connect()
             except ConnectionRefusedError:
                 refused += 1
                 if reached and not gone:
@@ -109,7 +104,7 @@ class FailureDetector:
                         reached = gone = await self._find_out(target)
                     await asyncio.sleep(_BETWEEN_REFUSALS)
                     continue
-            except (OSError, TimeoutError):
+            except OSError:
                 refused = 0
             else:
                 reached, refused = True, 0
@@ -118,12 +113,9 @@ class FailureDetector:
                     self._on_back(target)
                 began = asyncio.get_running_loop().time()
                 try:
-                    while await reader.read(4096):
-                        pass
-                except OSError:
-                    pass
+                    await peer.wait_lost()
                 finally:
-                    writer.close()
+                    peer.close()
                 if asyncio.get_running_loop().time() - began > _STABLE_SECONDS:
                     pause = _BETWEEN_REFUSALS
                 else:
@@ -133,8 +125,8 @@ class FailureDetector:
                 continue
             await asyncio.sleep(_BETWEEN_ATTEMPTS)
 
-    async def _find_out(self, target: Target) -> bool:
-        """Whether one that refuses this broker is gone; if so, it is told."""
+    async def _find_out(self, target: PeerAddress) -> bool:
+        """Whether a broker that refuses connections is gone; if so, it is reported."""
         while True:
             try:
                 gone = await self._is_gone(target)
@@ -142,8 +134,10 @@ class FailureDetector:
             except StoreError:
                 await asyncio.sleep(_BETWEEN_ATTEMPTS)
         if gone:
-            logger.warning("Broker %d is gone: nobody listens there", target.broker_id)
+            logger.warning("Broker %d is gone: its port refuses connections", target.broker_id)
             self._on_gone(target)
         else:
-            logger.warning("Broker %d cannot be reached, but others reach it", target.broker_id)
+            logger.warning(
+                "Broker %d refuses this broker's connections, but others reach it", target.broker_id
+            )
         return gone

@@ -1,8 +1,8 @@
-"""Replicas that are out of reach though their broker is there, because a log directory has failed (KIP-112).
+"""Replicas that are offline though their broker is not, because a log directory has failed (KIP-112).
 
-Kafka's brokers ring under /log_dir_event_notification, and the controller asks them what they cannot use any more. Here
-they write it down before they ring, and everybody reads it. What is written outlives the broker: when it starts again
-it knows what it had, and a disk that is empty then is not mistaken for one that always was.
+Kafka's brokers notify under /log_dir_event_notification, and the controller asks them what is offline. Here a broker
+writes it to /ottla/offline before it notifies, and all brokers read it. The node outlives the broker: when it starts
+again it knows what it had, and a disk that was replaced by an empty one is not mistaken for one that always was empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.metadata import nodes
-from ottla.metadata.stores.store import Create, Delete, NodeExists, NodeStore, NoNode, Operation, Set
+from ottla.metadata.stores.store import (
+    Create,
+    Delete,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    Set,
+    children_if_any,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +50,7 @@ def encode_unusable(unusable: Unusable) -> bytes:
 
 
 def decode_unusable(broker_id: int, data: bytes) -> Unusable | None:
-    """None of what another version may have written: then it is not known."""
+    """None if it cannot be read, perhaps because another version wrote it."""
     try:
         fields = json.loads(data)
         return Unusable(
@@ -53,16 +62,13 @@ def decode_unusable(broker_id: int, data: bytes) -> Unusable | None:
             ),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        logger.warning("The node %s/%d cannot be understood and is ignored: %s", OFFLINE, broker_id, error)
+        logger.warning("Ignoring the node %s/%d, which cannot be read: %s", OFFLINE, broker_id, error)
         return None
 
 
 async def read_offline_replicas(store: NodeStore) -> Mapping[int, frozenset[Replica]]:
-    """What each broker has written down, of those that have."""
-    try:
-        brokers = [int(name) for name in await store.children(OFFLINE) if name.isdecimal()]
-    except NoNode:
-        return {}
+    """By broker, for those that have written any."""
+    brokers = [int(name) for name in await children_if_any(store, OFFLINE) if name.isdecimal()]
     found = await store.get_many([f"{OFFLINE}/{broker_id}" for broker_id in brokers])
     return {
         broker_id: unusable.replicas
@@ -72,7 +78,7 @@ async def read_offline_replicas(store: NodeStore) -> Mapping[int, frozenset[Repl
 
 
 async def write_unusable(store: NodeStore, broker_id: int, unusable: Unusable) -> bool:
-    """Write down what this broker cannot use, and ring; whether that was news. Nobody else writes its node."""
+    """Write what is offline on this broker and notify; False if nothing has changed. Nobody else writes its node."""
     path = f"{OFFLINE}/{broker_id}"
     while True:
         [known] = await store.get_many([path])

@@ -1,4 +1,4 @@
-"""Writing the states of partitions: conditional on what they were, told to every broker in the same step."""
+"""Writes the states of partitions: conditional on what they were, with the notification of all brokers in one step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.cluster.controller.elections import NO_STATE
-from ottla.cluster.image.change_notifications import ChangedPartition, changed_partition, notification
+from ottla.cluster.image.change_notifications import ChangedPartition, notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, PartitionImage
@@ -34,11 +34,11 @@ Decide = Callable[[PartitionImage], PartitionImage | None]
 
 
 class Deposed(Exception):
-    """The guard did not hold: somebody else is the controller."""
+    """The guard did not hold: another broker is the controller."""
 
 
 class PartitionStates:
-    """Anybody may write a state, since every write names the version it is based on.
+    """Any broker may write a state, since every write names the version it is based on.
 
     Invariant: what was written is in the image when the coroutine returns. Owner: the event loop.
     """
@@ -53,9 +53,9 @@ class PartitionStates:
     async def change(
         self, keys: Iterable[PartitionKey], decide: Decide, *, guard: Check | None = None
     ) -> list[PartitionKey]:
-        """Let each partition have the state that `decide` makes of the one it has; those that were written.
+        """Give each partition the state that `decide` makes of its current one; the partitions that were written.
 
-        Who loses a race reads the state again and decides again.
+        If another broker was faster, the state is read again and decided again. For the rules see `elections`.
         """
         written: list[PartitionKey] = []
         todo = list(keys)
@@ -81,10 +81,10 @@ class PartitionStates:
     async def alter(
         self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
     ) -> int:
-        """The ISR as its leader wants it; the new partition epoch.
+        """Write the ISR that a leader has decided on; the new partition epoch.
 
-        What is asked for while a write is under way shares the next one: when a broker comes back, thousands of leaders
-        let it in at once.
+        Requests that come while a write is under way share the next one: when a broker comes back, thousands of leaders
+        expand their ISR at once.
         """
         partition = self._image.partitions.get((topic, index))
         path = nodes.partition_state_path(topic, index)
@@ -107,16 +107,16 @@ class PartitionStates:
                 del self._alterations[:_PER_MULTI]
                 try:
                     await self._alter_all(some)
-                except (BadVersion, NoNode):  # one of them: who, is found out one by one
+                except (BadVersion, NoNode):  # one of them is outdated: each is tried on its own
                     for each in some:
                         await self._alter_one(*each)
         finally:
-            # Whatever has happened: a leader that gets no answer could never alter its ISR again.
+            # In any case: a leader that gets no answer could never alter its ISR again.
             self._altering = None
             left = some + self._alterations
             self._alterations.clear()
             for _, written in left:
-                _fail(written, StoreError("The writing of partition states has ended before its time."))
+                _fail(written, StoreError("The writing of partition states was ended."))
 
     async def _alter_all(self, some: Sequence[tuple[PartitionImage, asyncio.Future[int]]]) -> None:
         try:
@@ -139,10 +139,7 @@ class PartitionStates:
                 await self._refresh([(partition.topic, partition.partition)])
             except StoreError as failure:
                 logger.warning(
-                    "The state of %s-%d could not be read again: %s",
-                    partition.topic,
-                    partition.partition,
-                    failure,
+                    "Cannot read the state of %s-%d again: %s", partition.topic, partition.partition, failure
                 )
             finally:
                 _fail(written, error)
@@ -160,12 +157,8 @@ class PartitionStates:
         if not wanted:
             return
         first = [nodes.partition_path(p.topic, p.partition) for p in wanted if p.partition_epoch == NO_STATE]
-        operations: list[Operation] = []
-        changed = []
-        for partition in wanted:
-            operations.append(self._operation(partition))
-            changed.append(self._told(partition))
-        operations.append(notification(changed))
+        changed = [self._changed(partition) for partition in wanted]
+        operations = [*map(_write_of, changed), notification(changed)]
         guards: list[Operation] = [guard] if guard is not None else []
         try:
             # Most partitions without a state lack the node above it as well.
@@ -177,23 +170,14 @@ class PartitionStates:
             await self._store.multi([*guards, *operations])
         self._feed.learn(changed)
 
-    def _operation(self, partition: PartitionImage) -> Operation:
-        state = PartitionState(
-            partition.leader, partition.leader_epoch, partition.isr, self._image.controller_epoch
-        )
-        path = nodes.partition_state_path(partition.topic, partition.partition)
-        data = nodes.encode_partition_state(state)
-        if partition.partition_epoch == NO_STATE:
-            return Create(path, data)
-        return Set(path, data, partition.partition_epoch)
-
-    def _told(self, partition: PartitionImage) -> ChangedPartition:
+    def _changed(self, partition: PartitionImage) -> ChangedPartition:
         topic = self._image.topics.get(partition.topic)
         if topic is None:
             raise NoNode(nodes.topic_path(partition.topic))
-        topic_id = topic.topic_id
-        return changed_partition(
-            partition, topic_id, self._image.controller_epoch, partition.partition_epoch + 1
+        epoch = self._image.controller_epoch
+        state = PartitionState(partition.leader, partition.leader_epoch, partition.isr, epoch)
+        return ChangedPartition(
+            partition.topic, topic.topic_id, partition.partition, state, partition.partition_epoch + 1
         )
 
     async def _refresh(self, keys: Sequence[PartitionKey]) -> None:
@@ -206,21 +190,16 @@ class PartitionStates:
                 odd.add(name)
                 continue
             state = nodes.decode_partition_state(name, index, node.data)
-            learned.append(
-                ChangedPartition(
-                    name,
-                    topic.topic_id,
-                    index,
-                    state.leader,
-                    state.leader_epoch,
-                    state.isr,
-                    state.controller_epoch,
-                    node.version,
-                )
-            )
+            learned.append(ChangedPartition(name, topic.topic_id, index, state, node.version))
         self._feed.learn(learned)
         if odd:
             await self._feed.read_topics(sorted(odd))
+
+
+def _write_of(changed: ChangedPartition) -> Operation:
+    path = nodes.partition_state_path(changed.topic, changed.partition)
+    data, before = nodes.encode_partition_state(changed.state), changed.partition_epoch - 1
+    return Create(path, data) if before == NO_STATE else Set(path, data, before)
 
 
 def _fail(written: asyncio.Future[int], error: StoreError) -> None:

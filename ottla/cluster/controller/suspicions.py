@@ -1,33 +1,34 @@
 """A second opinion, before a broker that refuses connections is taken for dead.
 
-Who is refused may be the one that is cut off. So it says in the store whom it suspects. The others try the suspect over
-links of their own, and those that are refused say so as well: once most brokers do, it is certain. Those that get
-through say that it lives, as it does itself. That counts if there is no such majority; of a dead one nobody says it.
+The broker that is refused may be the one that is cut off. So it writes into the store whom it suspects. The others try
+the suspect over their own links, and write down if they are refused too: once most brokers have, the suspect is gone.
+Those that get through write that it lives, as it does itself. That decides if there is no such majority.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.cluster.background_tasks import end_tasks
-from ottla.cluster.controller.failure_detection import Presence, Target, probe
+from ottla.cluster.background_tasks import end_tasks, start_task
+from ottla.cluster.controller.failure_detection import Presence, probe
+from ottla.cluster.peers import PeerAddress, PeerDialer
 from ottla.metadata.stores.store import CancelWatch, NodeExists, NodeStore, StoreError
 
 SUSPECTS = "/ottla/suspects"
 
 _ANSWER_SECONDS = 1.5
-_PATIENCE = 4  # times as long, if others are there who have not said what they see: they are busy
-_KEPT_SECONDS = 4.0  # what was said counts for so long
+_PATIENCE = 4  # times as long, if brokers that live have not answered: they are busy
+_KEPT_SECONDS = 4.0  # how long an answer counts
 
 
 class Said(NamedTuple):
-    """A node's name has it all: that one broker finds another gone or, with the suspect as both, that it lives."""
+    """The name of a node: `broker_id` finds the suspect gone or, if both are the same, the suspect lives."""
 
     suspect: int
-    epoch: int  # a broker that begins a new life is another one
+    epoch: int  # of the suspect's registration: after a restart it is another broker
     broker_id: int
 
     @property
@@ -38,13 +39,10 @@ class Said(NamedTuple):
 class Suspicions:
     """Asks about others, and answers when others ask. Owner: the event loop."""
 
-    def __init__(
-        self, store: NodeStore, broker_id: int, registered: Callable[[], Mapping[int, Target]]
-    ) -> None:
-        """`registered` tells of all brokers, this one too, where they listen for others."""
+    def __init__(self, store: NodeStore, broker_id: int, dialer: PeerDialer) -> None:
         self._store = store
         self._broker_id = broker_id
-        self._registered = registered
+        self._dialer = dialer
         self._tried: set[tuple[int, int]] = set()  # suspects that others have asked about, and their epochs
         self._waiting: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -61,7 +59,7 @@ class Suspicions:
 
     # Asking
 
-    async def is_gone(self, target: Target, seconds: float = _ANSWER_SECONDS) -> bool:
+    async def is_gone(self, target: PeerAddress, seconds: float = _ANSWER_SECONDS) -> bool:
         """Whether a broker that refuses this one is gone. StoreError if the others cannot be asked."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
@@ -72,7 +70,7 @@ class Suspicions:
             await self._say(target, self._broker_id)
             while True:
                 changed.clear()
-                brokers = self._registered().keys()
+                brokers = self._dialer.addresses().keys()
                 voices = {each.broker_id for each in await self._read() if _is_about(each, target)}
                 refused = (voices & brokers | {self._broker_id}) - {target.broker_id}
                 if 2 * len(refused) > len(brokers):
@@ -90,18 +88,18 @@ class Suspicions:
 
     async def _answers(self, brokers: Iterable[int]) -> bool:
         """Whether any of these brokers is there."""
-        registered = self._registered()
-        probed = await asyncio.gather(*(probe(registered[each]) for each in brokers if each in registered))
+        addresses = self._dialer.addresses(brokers).values()
+        probed = await asyncio.gather(*(probe(self._dialer, each) for each in addresses))
         return any(each.presence is Presence.SERVING for each in probed)
 
     async def _read(self) -> list[Said]:
         return [Said(*map(int, name.split("-"))) for name in await self._store.children(SUSPECTS)]
 
-    async def _say(self, target: Target, voice: int) -> None:
+    async def _say(self, target: PeerAddress, voice: int) -> None:
         said = Said(target.broker_id, target.epoch, voice)
         with suppress(NodeExists):
             await self._store.create(said.path, ephemeral=True)
-        self._in_background(self._take_back(said))
+        start_task(self._tasks, self._take_back(said))
 
     async def _take_back(self, said: Said) -> None:
         await asyncio.sleep(_KEPT_SECONDS)
@@ -115,7 +113,7 @@ class Suspicions:
             return
         for waiting in self._waiting:
             waiting.set()
-        self._in_background(self._answer())
+        start_task(self._tasks, self._answer())
 
     async def _answer(self) -> None:
         with suppress(StoreError):
@@ -125,27 +123,21 @@ class Suspicions:
             asked = suspects - self._tried - mine
             self._tried = (self._tried & suspects) | asked
             for target in self._asked_about(asked):
-                self._in_background(self._try(target))
+                start_task(self._tasks, self._try(target))
 
-    def _asked_about(self, asked: Iterable[tuple[int, int]]) -> list[Target]:
-        registered = self._registered()
-        found = [(registered.get(suspect), epoch) for suspect, epoch in asked]
+    def _asked_about(self, asked: Iterable[tuple[int, int]]) -> list[PeerAddress]:
+        found = [(self._dialer.address(suspect), epoch) for suspect, epoch in asked]
         return [target for target, epoch in found if target is not None and target.epoch == epoch]
 
-    async def _try(self, target: Target) -> None:
+    async def _try(self, target: PeerAddress) -> None:
         with suppress(StoreError):
             if target.broker_id == self._broker_id:
                 presence = Presence.SERVING
             else:
-                presence = (await probe(target)).presence
+                presence = (await probe(self._dialer, target)).presence
             if presence is not Presence.SILENT:
                 await self._say(target, self._broker_id if presence is Presence.GONE else target.broker_id)
 
-    def _in_background(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
-
-def _is_about(said: Said, target: Target) -> bool:
+def _is_about(said: Said, target: PeerAddress) -> bool:
     return (said.suspect, said.epoch) == (target.broker_id, target.epoch)

@@ -1,7 +1,7 @@
-"""What tools write into ZooKeeper for the controller: new topics, more partitions, moves, preferred elections.
+"""What tools write into ZooKeeper for the controller: new topics, more partitions, reassignments, preferred elections.
 
-Kafka's own tools did so until 2.8 (`--zookeeper`), and others still do. Ottla's brokers write the same nodes, but tell
-each other of it; here is found what nobody has told.
+Kafka's own tools did so until 2.8 (`--zookeeper`), and others still do. Ottla's brokers write the same nodes together
+with a notification; here are found those that came without one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.cluster.controller.partition_states import Deposed, PartitionStates
 from ottla.cluster.image.change_notifications import notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment import reassignments
-from ottla.cluster.reassignment.reassigner import ReplicaMoves
+from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.stores.store import (
@@ -37,11 +37,11 @@ _ASKED_FOR = (nodes.TOPICS, nodes.REASSIGN_PARTITIONS, nodes.PREFERRED_REPLICA_E
 _PER_ROUND = 100  # topics that are looked at before the controller turns to other things
 
 
-class ToolWrites:
-    """The part of a controller that serves them.
+class ToolRequests:
+    """The part of a controller that serves tools.
 
-    Invariant: a topic is taken for a tool's only if the image lacks it although all that was told is in it. What was
-    asked for is taken out of the node where it was asked for when it is done, or cannot be. Owner: the event loop.
+    Invariant: a topic counts as written by a tool only if the image lacks it although all notifications are in it. A
+    request is removed from its node when it is done, or refused. Owner: the event loop.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ToolWrites:
         image: ClusterImage,
         feed: ImageFeed,
         states: PartitionStates,
-        moves: ReplicaMoves,
+        reassigner: Reassigner,
         wake: Callable[[], None],
         *,
         may_delete: bool,
@@ -59,7 +59,7 @@ class ToolWrites:
         self._image = image
         self._feed = feed
         self._states = states
-        self._moves = moves
+        self._reassigner = reassigner
         self._wake = wake
         # Topics that are marked are deleted by the controller itself, where topics may be.
         self._asked_for = _ASKED_FOR if may_delete else (*_ASKED_FOR, nodes.DELETE_TOPICS)
@@ -70,7 +70,7 @@ class ToolWrites:
         self._begun: dict[PartitionKey, tuple[int, ...]] = {}  # moves that were asked for, and go on
 
     def begin(self) -> None:
-        """This broker is the controller now: whatever was asked for before is for it."""
+        """This broker is the controller now: requests that are there already are for it."""
         self.end()
         for path in self._asked_for:
             of_children = path in (nodes.TOPICS, nodes.DELETE_TOPICS)
@@ -91,7 +91,7 @@ class ToolWrites:
         self._wake()
 
     async def carry_out(self, live: Collection[int], guard: Check) -> None:
-        """Do what was asked for. Deposed if somebody else is the controller."""
+        """Serve the requests. Deposed if another broker is the controller."""
         try:
             if nodes.TOPICS in self._due:
                 self._due.discard(nodes.TOPICS)
@@ -113,7 +113,7 @@ class ToolWrites:
                 raise
             if error.path == guard.path:
                 raise Deposed from None
-            self._wake()  # somebody was at it as well: look again
+            self._wake()  # another broker or tool has changed it meanwhile: look again
 
     # Topics
 
@@ -137,33 +137,33 @@ class ToolWrites:
         names = sorted(self._altered)
         self._altered.clear()
         try:
-            await self._take_untold(names, guard)
+            await self._take_unnotified(names, guard)
         except StoreError:
             self._altered.update(names)
             raise
 
-    async def _take_untold(self, names: Sequence[str], guard: Check) -> None:
+    async def _take_unnotified(self, names: Sequence[str], guard: Check) -> None:
         found = await self._store.get_many([nodes.topic_path(name) for name in names])
-        untold = [
+        unnotified = [
             (name, node)
             for name, node in zip(names, found, strict=True)
-            if node is not None and self._is_untold(name, node)
+            if node is not None and self._is_unnotified(name, node)
         ]
-        if not untold:
+        if not unnotified:
             return
         await self._feed.sync()
-        for name, node in untold:
-            if self._is_untold(name, node):
+        for name, node in unnotified:
+            if self._is_unnotified(name, node):
                 await self._take_topic(name, node, guard)
 
-    def _is_untold(self, name: str, node: Node) -> bool:
+    def _is_unnotified(self, name: str, node: Node) -> bool:
         if name in self._image.deleting:
             return False
         topic = self._image.topics.get(name)
         return topic is None or topic.version < node.version or self._lacks_id(name)
 
     def _lacks_id(self, name: str) -> bool:
-        """A topic that was never used, and that a tool has made without an id."""
+        """A topic that was never used, and that a tool has created without an id."""
         topic = self._image.topics.get(name)
         return topic is None or (
             topic.topic_id == nodes.ZERO_UUID
@@ -175,7 +175,7 @@ class ToolWrites:
         try:
             topic = nodes.decode_topic(name, node.data)
         except nodes.BadNode as error:
-            logger.error("A tool has written what cannot be used: %s", error)
+            logger.error("Ignoring a topic that a tool has written: %s", error)
             return
         as_read: Operation = Check(path, node.version)
         if topic.topic_id is None and self._lacks_id(name):
@@ -183,12 +183,12 @@ class ToolWrites:
             as_read = Set(path, nodes.encode_topic(topic), node.version)
         known = name in self._image.topics
         await self._store.multi([guard, as_read, notification(topics=[name])])
-        logger.info("Topic %s was %s by a tool", name, "changed" if known else "made")
+        logger.info("Topic %s was %s by a tool", name, "changed" if known else "created")
         await self._feed.read_topics([name])
 
     async def _refuse_deletions(self, guard: Check) -> None:
         for name in await self._store.children(nodes.DELETE_TOPICS):
-            logger.warning("Topic %s is not deleted as a tool has asked for: delete.topic.enable=false", name)
+            logger.warning("A tool has asked to delete topic %s: refused, as delete.topic.enable=false", name)
             await self._store.multi([guard, Delete(nodes.delete_topic_path(name))])
 
     # Moves
@@ -209,8 +209,8 @@ class ToolWrites:
         [node] = await self._store.get_many([path])
         asked = {} if node is None else _asked_for(path, node)
         new = {key: replicas for key, replicas in asked.items() if self._begun.get(key) != replicas}
-        for (name, index), error in (await self._moves.alter(new, live)).items():
-            logger.warning("%s-%d is not moved as a tool has asked for: %s", name, index, error)
+        for (name, index), error in (await self._reassigner.alter(new, live)).items():
+            logger.warning("A tool has asked to reassign %s-%d: refused: %s", name, index, error)
         left = {key: replicas for key, replicas in asked.items() if self._is_moving(key, replicas)}
         self._begun = left
         if node is None or left == asked != {}:
@@ -238,7 +238,9 @@ def _asked_for(path: str, node: Node) -> dict[PartitionKey, tuple[int, ...]]:
             for each in json.loads(node.data)["partitions"]
         }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        logger.error("A tool has written what cannot be used: %s %r", path, error)
+        logger.error(
+            "Ignoring the node %s, which a tool has written and which cannot be read: %r", path, error
+        )
         return {}
 
 

@@ -1,7 +1,7 @@
-"""Notifications under /ottla/changes: how brokers learn what was written to partition states and topics.
+"""Notifications under /ottla/changes: how brokers learn of new partition states and topics.
 
-Kafka's controller tells every broker by request; here each broker follows the store. A change carries the new states
-themselves, so that following costs one read however many partitions moved.
+Kafka's controller sends requests to every broker; here each broker follows the store. A notification carries the new
+states themselves, so that following costs one read however many partitions have changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.metadata import nodes
-from ottla.metadata.cluster_image import PartitionImage
+from ottla.metadata.nodes import PartitionState
 from ottla.metadata.stores.store import Create
 
 CHANGES = "/ottla/changes"
@@ -25,17 +25,14 @@ class ChangedPartition(NamedTuple):
     topic: str
     topic_id: bytes  # a topic may be deleted and created again, with versions that begin anew
     partition: int
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    controller_epoch: int
+    state: PartitionState
     partition_epoch: int
 
 
 class Change(NamedTuple):
-    """`topics` are to be read again: they were created, deleted, or have other partitions or replicas.
+    """What to take over, and what to read again.
 
-    `configs` as well, such as groups/g.
+    `topics` were created, deleted, or have other partitions or replicas; `configs` are entities such as groups/g.
     """
 
     partitions: tuple[ChangedPartition, ...] = ()
@@ -43,28 +40,13 @@ class Change(NamedTuple):
     configs: tuple[str, ...] = ()
 
 
-def changed_partition(
-    partition: PartitionImage, topic_id: bytes, controller_epoch: int, partition_epoch: int
-) -> ChangedPartition:
-    return ChangedPartition(
-        partition.topic,
-        topic_id,
-        partition.partition,
-        partition.leader,
-        partition.leader_epoch,
-        partition.isr,
-        controller_epoch,
-        partition_epoch,
-    )
-
-
 def notification(partitions: Iterable[ChangedPartition] = (), topics: Iterable[str] = ()) -> Create:
-    """The operation that tells everybody, for the multi that makes the change."""
+    """The operation that notifies all brokers, for the multi that makes the change."""
     return Create(_PREFIX, encode_change(Change(tuple(partitions), tuple(topics))), sequential=True)
 
 
 def config_notification(config_path: str) -> Create:
-    """The same for a config, as Kafka does it. Kafka 3.9 has no configs of groups, and would stumble over theirs."""
+    """The same for a config, in Kafka's format. Kafka 3.9 does not know configs of groups, and must not see theirs."""
     entity = config_path.removeprefix("/config/")
     if entity.startswith("groups/"):
         return Create(_PREFIX, encode_change(Change(configs=(entity,))), sequential=True)
@@ -74,7 +56,7 @@ def config_notification(config_path: str) -> Create:
 
 
 def sequence_of(name: str) -> int:
-    """The number of a sequential node; -1 of what is none."""
+    """The number of a sequential node; -1 for any other node."""
     digits = name[-_DIGITS:]
     return int(digits) if len(digits) == _DIGITS and digits.isdecimal() else -1
 
@@ -87,10 +69,10 @@ def encode_change(change: Change) -> bytes:
                 "topic": each.topic,
                 "topic_id": nodes.encode_uuid(each.topic_id),
                 "partition": each.partition,
-                "leader": each.leader,
-                "leader_epoch": each.leader_epoch,
-                "isr": each.isr,
-                "controller_epoch": each.controller_epoch,
+                "leader": each.state.leader,
+                "leader_epoch": each.state.leader_epoch,
+                "isr": each.state.isr,
+                "controller_epoch": each.state.controller_epoch,
                 "partition_epoch": each.partition_epoch,
             }
             for each in change.partitions
@@ -111,10 +93,12 @@ def decode_change(data: bytes) -> Change:
                     str(each["topic"]),
                     nodes.decode_uuid(each["topic_id"]),
                     int(each["partition"]),
-                    int(each["leader"]),
-                    int(each["leader_epoch"]),
-                    tuple(map(int, each["isr"])),
-                    int(each["controller_epoch"]),
+                    PartitionState(
+                        int(each["leader"]),
+                        int(each["leader_epoch"]),
+                        tuple(map(int, each["isr"])),
+                        int(each["controller_epoch"]),
+                    ),
                     int(each["partition_epoch"]),
                 )
                 for each in fields.get("partitions", ())

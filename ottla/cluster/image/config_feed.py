@@ -1,4 +1,4 @@
-"""Configurations that other brokers have changed, told under /config/changes in Kafka's format."""
+"""Keeps the configurations of the image up to date, by the notifications under /config/changes in Kafka's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.metadata import nodes
 from ottla.metadata.client_quotas import load_client_quotas
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.stores.store import NodeStore, NoNode
+from ottla.metadata.stores.store import NodeStore, NoNode, children_if_any
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +30,13 @@ class ConfigFeed:
         self.on_broker_configs: list[Callable[[], None]] = []
 
     async def skip_changes(self) -> None:
-        """Everything is read anew: what was told so far is known by then."""
-        self._last = max(map(sequence_of, await self._children()), default=self._last)
+        """Everything is about to be read: the notifications that are there bring nothing new."""
+        self._last = max(
+            map(sequence_of, await children_if_any(self._store, nodes.CONFIG_CHANGES)), default=self._last
+        )
 
     async def read_changes(self, gap: type[Exception]) -> None:
-        names = await self._children()
+        names = await children_if_any(self._store, nodes.CONFIG_CHANGES)
         new = sorted((sequence_of(name), name) for name in names if sequence_of(name) > self._last)
         if new and new[0][0] != self._last + 1:
             raise gap
@@ -45,14 +47,10 @@ class ConfigFeed:
             try:
                 await self.read_entity(_entity(json.loads(node.data)))
             except (ValueError, KeyError, TypeError) as error:
-                logger.error("A change of a configuration cannot be understood: %s", error)
+                logger.error(
+                    "Ignoring a notification of a changed configuration, which cannot be read: %s", error
+                )
             self._last = sequence
-
-    async def _children(self) -> list[str]:
-        try:
-            return await self._store.children(nodes.CONFIG_CHANGES)
-        except NoNode:
-            return []
 
     async def read_entity(self, entity: str) -> None:
         kind, _, name = entity.partition("/")
@@ -79,7 +77,7 @@ class ConfigFeed:
                 self._image.set_client_metrics(nodes.name_of_config(name), configs)
 
     def take(self, fresh: ClusterImage) -> None:
-        """What a whole image says of configurations, those of topics excepted."""
+        """Take over all configurations of an image that was just read, except those of topics."""
         self._image.group_configs = fresh.group_configs
         self._image.client_metrics = fresh.client_metrics
         if fresh.broker_configs != self._image.broker_configs:
@@ -107,7 +105,7 @@ class ConfigFeed:
 
 
 def _entity(change: dict[str, object]) -> str:
-    """Tools from before Kafka 0.10.1 name it in two parts, and some do to this day."""
+    """Tools from before Kafka 0.10.1 write it in two parts, and some still do."""
     if "entity_path" in change:
         return str(change["entity_path"])
     return f"{change['entity_type']}/{change['entity_name']}"

@@ -35,7 +35,8 @@ class ImageApplier:
     """Carries out what the image says, topic by topic.
 
     Invariant: there is at most one task per topic, and it looks at the newest image. What was changed before `start` is
-    carried out then. What fails is tried again after a pause, which nobody waits for. Owner: the event loop.
+    carried out then, and topics that are marked for deletion are deleted. What fails is tried again after a pause,
+    which nobody waits for. Owner: the event loop.
     """
 
     def __init__(self, image: ClusterImage, broker_id: int, on_settled: Callable[[], None]) -> None:
@@ -46,12 +47,16 @@ class ImageApplier:
         self._dirty: dict[str, set[int]] = {}
         self._applying: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, set[int]] = {}  # to be tried again
+        self._errors: dict[str, Exception] = {}  # of the last attempt, where it failed
         self._pauses: dict[str, float] = {}  # before the next attempt
         self._undeleted: set[str] = set()  # not held any more, but their logs may be there
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def start(self, replicas: LocalReplicas) -> None:
         self._replicas = replicas
+        for name in self._image.deleting:
+            self._undeleted.add(name)
+            self._dirty.setdefault(name, set())
         for name in list(self._dirty):
             self._carry_out(name)
 
@@ -63,11 +68,17 @@ class ImageApplier:
     def changed(self, name: str, indexes: Iterable[int]) -> None:
         """These partitions of a topic are new, or different, or gone."""
         self._dirty.setdefault(name, set()).update(indexes)
+        self._errors.pop(name, None)
         if self._replicas is not None:
             self._carry_out(name)
 
     def is_settled(self, topic: str) -> bool:
+        """Whether the replicas are what the image says, or the attempt has failed."""
         return topic not in self._dirty and topic not in self._applying
+
+    def failure(self, topic: str) -> Exception | None:
+        """Why the replicas are not what the image says."""
+        return self._errors.get(topic)
 
     def _carry_out(self, name: str) -> None:
         if name not in self._applying:
@@ -83,9 +94,11 @@ class ImageApplier:
                     self._pauses.pop(name, None)
                     continue
                 except (KafkaError, LogDirectoryError, OSError) as error:
-                    logger.error("Topic %s is not here what it should be: %s", name, error)
-                except Exception:
-                    logger.exception("Topic %s is not here what it should be", name)
+                    logger.error("Cannot apply the new state of topic %s and will try again: %s", name, error)
+                    self._errors[name] = error
+                except Exception as error:
+                    logger.exception("Cannot apply the new state of topic %s and will try again", name)
+                    self._errors[name] = error
                 self._try_again(name, indexes)
         finally:
             del self._applying[name]

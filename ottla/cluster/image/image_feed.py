@@ -1,11 +1,11 @@
-"""The image of a cluster follows the store, and the replicas of this broker follow the image."""
+"""Keeps the image of the cluster up to date with the store, and lets the replicas of this broker follow the image."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ottla.cluster.background_tasks import end_tasks
@@ -23,7 +23,7 @@ from ottla.metadata.cluster_image import (
     read_topics,
 )
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.stores.store import CancelWatch, NodeStore, NoNode, StoreError, Watcher
+from ottla.metadata.stores.store import CancelWatch, NodeStore, StoreError, Watcher, children_if_any
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +33,14 @@ PartitionKey = tuple[str, int]
 
 
 class Gap(Exception):
-    """There were notifications that nobody can read any more."""
+    """Notifications were removed before they were read here."""
 
 
 class _Kind(enum.IntEnum):
     """What is to be read again, in the order in which it is read."""
 
     EVERYTHING = 0
-    OFFLINE = 1  # before the brokers: whoever comes back has said before what it cannot use
+    OFFLINE = 1  # before the brokers: a broker writes which of its replicas are offline, and then registers
     BROKERS = 2
     CONTROLLER = 3
     DELETIONS = 4
@@ -62,42 +62,51 @@ _WATCHED = (
 class ImageFeed:
     """Keeps one image up to date.
 
-    Invariant: a partition's state is replaced only by one of a higher partition epoch, unless the topic is another of
-    the same name. What the image says is carried out by the replicas, topic by topic: whatever came last counts, what
-    came between may be left out. After a gap the whole image is read again. Owner: the event loop.
+    Invariant: a partition's state is replaced only by one of a higher partition epoch, unless the topic was deleted and
+    created again. The replicas follow the image topic by topic: they may skip states, but never miss the last one.
+    After a gap the whole image is read again. Owner: the event loop.
     """
 
     def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig, broker_id: int) -> None:
         self._store = store
-        self._image = image
+        self.image = self._image = image
         self._may_delete = config.get_bool("delete.topic.enable")
         self.configs = ConfigFeed(store, image, config)
-        # Told after the image has changed.
+        # Called after the image has changed.
         self.on_brokers: list[Callable[[], None]] = []
         self.on_offline: list[Callable[[], None]] = []
         self.on_controller: list[Callable[[], None]] = []
         self.on_partitions: list[Callable[[Iterable[PartitionKey]], None]] = []
         self.on_deletions: list[Callable[[], None]] = []
         self.on_topic_deleted: list[Callable[[TopicImage], None]] = []
+        self._readers: dict[_Kind, Callable[[], Awaitable[None]]] = {
+            _Kind.EVERYTHING: self._read_everything,
+            _Kind.OFFLINE: self.read_offline,
+            _Kind.BROKERS: self._read_brokers,
+            _Kind.CONTROLLER: self._read_controller,
+            _Kind.DELETIONS: self._read_deletions,
+            _Kind.CHANGES: self._read_changes,
+            _Kind.CONFIGS: lambda: self.configs.read_changes(Gap),
+        }
         self._last_change = -1
         self._pending: set[_Kind] = set()
         self._wake = asyncio.Event()
         self._rounds: list[asyncio.Future[None]] = []
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        self._applier = ImageApplier(image, broker_id, self._check_waiting)
+        self._applier = ImageApplier(image, broker_id, self._settled)
         self._watches: list[CancelWatch] = []
         self._following: asyncio.Task[None] | None = None
 
     # Life
 
     async def load(self) -> None:
-        """Read everything. From here on nothing is missed, though it is followed only after `start`."""
+        """Read everything. From here on no change is missed; changes are applied after `start`."""
         for path, children, kind in _WATCHED:
             self._watches.append(self._store.watch(path, self._marker(kind), children=children))
         await self._read_everything()
 
     def start(self, replicas: LocalReplicas) -> None:
-        """Carry out what the image says, and follow the store."""
+        """Let the replicas follow the image, and the image follow the store."""
         self.configs.replicas = replicas
         self._applier.start(replicas)
         self._following = asyncio.get_running_loop().create_task(self._follow())
@@ -112,11 +121,11 @@ class ImageFeed:
             future.cancel()
 
     def reload(self) -> None:
-        """Something may have been missed."""
+        """Read everything again: something may have been missed."""
         self._mark(_Kind.EVERYTHING)
 
     async def sync(self) -> None:
-        """Wait until everything that the store says now is in the image."""
+        """Wait until the image has everything that is in the store now."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._rounds.append(done)
         self._pending.update(set(_Kind) - {_Kind.EVERYTHING})
@@ -124,7 +133,7 @@ class ImageFeed:
         await done
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until the image, and what is carried out of it, meets a condition; whether it did."""
+        """Wait until image and replicas meet a condition; whether they did."""
         if condition():
             return True
         met: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -141,8 +150,12 @@ class ImageFeed:
         return True
 
     def is_settled(self, topic: str) -> bool:
-        """Whether the replicas are what the image says."""
+        """Whether the replicas are what the image says, or that has failed."""
         return self._applier.is_settled(topic)
+
+    def failure(self, topic: str) -> Exception | None:
+        """Why the replicas are not what the image says; None if they are, or will be soon."""
+        return self._applier.failure(topic)
 
     # Following
 
@@ -161,20 +174,20 @@ class ImageFeed:
             rounds, self._rounds = self._rounds, []
             try:
                 while kinds:
-                    await self._read(kinds[0])
+                    await self._readers[kinds[0]]()
                     del kinds[0]
             except Gap:
-                logger.warning("Some changes of the cluster were missed: its metadata is read anew")
+                logger.warning("Changes of the cluster's metadata were missed: reading all of it again")
                 self._pending.update({_Kind.EVERYTHING, *kinds[1:]})
             except StoreError as error:
-                logger.warning("The metadata cannot be followed at the moment: %s", error)
+                logger.warning("Cannot read the cluster's metadata and will try again: %s", error)
                 self._pending.update(kinds)
                 self._rounds = rounds + self._rounds
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._wake.set()
                 continue
             except Exception:
-                logger.exception("A change of the cluster could not be understood; all is read anew")
+                logger.exception("Cannot apply a change of the cluster's metadata: reading all of it again")
                 self._pending.update({_Kind.EVERYTHING, *kinds[1:]})
                 await asyncio.sleep(_RETRY_SECONDS)
             if self._pending:
@@ -186,29 +199,12 @@ class ImageFeed:
                     done.set_result(None)
             self._check_waiting()
 
-    async def _read(self, kind: _Kind) -> None:
-        match kind:
-            case _Kind.EVERYTHING:
-                await self._read_everything()
-            case _Kind.OFFLINE:
-                await self.read_offline()
-            case _Kind.BROKERS:
-                await self._read_brokers()
-            case _Kind.CONTROLLER:
-                await self._read_controller()
-            case _Kind.DELETIONS:
-                await self._read_deletions()
-            case _Kind.CHANGES:
-                await self._read_changes()
-            case _Kind.CONFIGS:
-                await self.configs.read_changes(Gap)
-
     async def read_offline(self) -> None:
-        """Which replicas are out of reach, as their brokers have written down."""
+        """Which replicas are offline, as their brokers have written to the store."""
         found = await read_offline_replicas(self._store)
         if found != self._image.offline_replicas:
             self._image.set_offline_replicas(found)
-            _tell(self.on_offline)
+            _call(self.on_offline)
 
     async def _read_brokers(self) -> None:
         self._take_brokers({broker.broker_id: broker for broker in await read_brokers(self._store)})
@@ -221,7 +217,7 @@ class ImageFeed:
         for broker in found.values():
             if self._image.brokers.get(broker.broker_id) != broker:
                 self._image.put_broker(broker)
-        _tell(self.on_brokers)
+        _call(self.on_brokers)
 
     async def _read_controller(self) -> None:
         controller, epoch = await self._store.get_many([nodes.CONTROLLER, nodes.CONTROLLER_EPOCH])
@@ -233,10 +229,10 @@ class ImageFeed:
 
     def _take_controller(self, controller_id: int, epoch: int) -> None:
         self._image.set_controller(controller_id, max(epoch, self._image.controller_epoch))
-        _tell(self.on_controller)
+        _call(self.on_controller)
 
     async def _read_deletions(self) -> None:
-        self._take_deletions(set(await self._children(nodes.DELETE_TOPICS)))
+        self._take_deletions(set(await children_if_any(self._store, nodes.DELETE_TOPICS)))
 
     def _take_deletions(self, marked: set[str]) -> None:
         deleting = marked if self._may_delete else set()  # else a mark is a tool's, and means nothing
@@ -244,10 +240,10 @@ class ImageFeed:
             self._remove_topic(name)
         if deleting != self._image.deleting:
             self._image.deleting = deleting
-            _tell(self.on_deletions)
+            _call(self.on_deletions)
 
     async def _read_changes(self) -> None:
-        names = await self._children(CHANGES)
+        names = await children_if_any(self._store, CHANGES)
         new = sorted((sequence_of(name), name) for name in names if sequence_of(name) > self._last_change)
         if new and new[0][0] != self._last_change + 1:
             raise Gap
@@ -265,17 +261,13 @@ class ImageFeed:
                     await self.configs.read_entity(entity)
                 self._last_change = sequence
 
-    async def _children(self, path: str) -> list[str]:
-        try:
-            return await self._store.children(path)
-        except NoNode:
-            return []
-
     # Everything at once
 
     async def _read_everything(self) -> None:
-        # First what was told, then what is: what is told in between is applied a second time, to no effect.
-        last_change = max(map(sequence_of, await self._children(CHANGES)), default=self._last_change)
+        # The last notification first: what is notified while the rest is read is applied twice, to no effect.
+        last_change = max(
+            map(sequence_of, await children_if_any(self._store, CHANGES)), default=self._last_change
+        )
         await self.configs.skip_changes()
         fresh = await ClusterImage.load(self._store)
         self._last_change = last_change
@@ -352,13 +344,13 @@ class ImageFeed:
             topic = self._image.topics.get(each.topic)
             known = None if topic is None else topic.partitions.get(each.partition)
             if topic is None or known is None or topic.topic_id != each.topic_id:
-                continue  # a topic that is gone, or that is told in a change of its own
+                continue  # a topic that is gone, or that a later notification brings
             if each.partition_epoch > known.partition_epoch:
                 by_topic.setdefault(each.topic, []).append(
                     known._replace(
-                        leader=each.leader,
-                        leader_epoch=each.leader_epoch,
-                        isr=each.isr,
+                        leader=each.state.leader,
+                        leader_epoch=each.state.leader_epoch,
+                        isr=each.state.isr,
                         partition_epoch=each.partition_epoch,
                     )
                 )
@@ -368,7 +360,7 @@ class ImageFeed:
         if by_topic:
             self._check_waiting()
 
-    # Telling
+    # Notifying those who wait
 
     def _changed(self, name: str, indexes: Iterable[int]) -> None:
         indexes = list(indexes)
@@ -376,6 +368,11 @@ class ImageFeed:
         for listener in self.on_partitions:
             listener(keys)
         self._applier.changed(name, indexes)
+
+    def _settled(self) -> None:
+        if self._image.deleting:
+            _call(self.on_deletions)  # the controller may have waited for the logs to go
+        self._check_waiting()
 
     def _check_waiting(self) -> None:
         for entry in list(self._waiting):
@@ -412,6 +409,6 @@ def _newer(known: PartitionImage | None, read: PartitionImage) -> PartitionImage
     )
 
 
-def _tell(listeners: list[Callable[[], None]]) -> None:
+def _call(listeners: list[Callable[[], None]]) -> None:
     for listener in listeners:
         listener()

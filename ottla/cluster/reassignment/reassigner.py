@@ -1,4 +1,8 @@
-"""Carrying out reassignments: the topic's node and the states of its partitions are written in one step."""
+"""Carries out reassignments: the topic's node and the states of its partitions are written in one step.
+
+The rules are in `reassignment.reassignments`. Called by AlterPartitionReassignments (`k45`), by the controller when a
+reassignment is done, and for what tools write into ZooKeeper (`controller.tool_requests`).
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,8 @@ _MAX_ATTEMPTS = 20
 Decide = Callable[[PartitionImage], PartitionImage | None]
 
 
-class ReplicaMoves:
-    """Anybody may let replicas move; the controller ends it.
+class Reassigner:
+    """Any broker may begin or cancel a reassignment; the controller finishes it.
 
     Invariant: a replica leaves the assignment and the ISR in the same write, which is conditional on both. What was
     written is in the image when the coroutine returns. Owner: the event loop.
@@ -45,7 +49,7 @@ class ReplicaMoves:
         *,
         may_change_factor: bool = True,
     ) -> dict[PartitionKey, KafkaError]:
-        """Let partitions move, or stay where None is wanted; what was refused, and why."""
+        """Begin reassignments, or cancel them where None is wanted; what was refused, and why."""
         refused: dict[PartitionKey, KafkaError] = {}
 
         def decide(partition: PartitionImage) -> PartitionImage | None:
@@ -71,14 +75,18 @@ class ReplicaMoves:
         return refused
 
     async def finish(self, keys: Iterable[PartitionKey], live: Collection[int], guard: Check) -> None:
-        """End the moves that are done. Deposed if somebody else is the controller."""
+        """Finish the reassignments that are done. Deposed if another broker is the controller."""
         done = await self._change(
             keys, lambda each: reassignments.finish(each, self._image.able(each, live)), guard
         )
         for key in sorted(done):
             partition = self._image.partitions.get(key)
             if partition is not None:
-                logger.info("%s-%d has moved to %s", *key, ",".join(map(str, partition.replicas)))
+                logger.info(
+                    "The reassignment of %s-%d to brokers %s is done",
+                    *key,
+                    ",".join(map(str, partition.replicas)),
+                )
 
     async def _change(
         self, keys: Iterable[PartitionKey], decide: Decide, guard: Check | None
@@ -96,7 +104,7 @@ class ReplicaMoves:
     async def _change_topic(
         self, name: str, indexes: Sequence[int], decide: Decide, guard: Check | None
     ) -> list[int]:
-        """Who loses a race reads the topic again and decides again."""
+        """If another broker was faster, the topic is read again and the decision made again."""
         async with self._lock:
             for _ in range(_MAX_ATTEMPTS):
                 topic = self._image.topics.get(name)
@@ -133,10 +141,10 @@ class ReplicaMoves:
         operations: list[Operation] = [guard] if guard is not None else []
         operations.append(topic_nodes.reassignment(topic.name, node, [after for _, after in moved]))
         for before, after in moved:
-            # Whoever decides about the ISR meanwhile is to know who is no replica any more.
+            # A leader that changes the ISR meanwhile must fail: it may count a replica that is none any more.
             leaving = not set(before.replicas) <= set(after.replicas)
             if after.partition_epoch != NO_STATE and (leaving or not reassignments.is_moving(after)):
                 operations.append(topic_nodes.next_state(after, self._image.controller_epoch))
-        # The states are not told: they make sense only together with the replicas, and are read with them.
+        # Only the topic is named: its states make sense together with its replicas, and are read with them.
         operations.append(notification(topics=[topic.name]))
         await self._store.multi(operations)

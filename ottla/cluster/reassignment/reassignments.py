@@ -1,7 +1,7 @@
-"""What becomes of a partition whose replicas move, as Kafka decides it. Pure: an image goes in, the next one comes out.
+"""The rules of reassignments, as Kafka has them. Pure: a partition's image goes in, the next one comes out.
 
-While replicas move, the partition has those that it is to have, followed by those that it had. It is done when all that
-it is to have are in sync; then the others go.
+While a partition is reassigned it has its target replicas, followed by its old ones. When all target replicas are in
+sync, the others go. `Reassigner` writes what is decided here; the controller calls it to finish.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def target(partition: PartitionImage) -> tuple[int, ...]:
 
 
 def begin(partition: PartitionImage, wanted: Sequence[int], live: Collection[int]) -> PartitionImage:
-    """Move to these replicas, be it instead of others that it was moving to."""
+    """Move to these replicas; a reassignment that is under way is replaced."""
     before = origin(partition)
     replicas = tuple(dict.fromkeys((*wanted, *before)))
     moving = partition._replace(
@@ -54,7 +54,7 @@ def cancel(partition: PartitionImage, live: Collection[int]) -> PartitionImage:
 
 
 def finish(partition: PartitionImage, live: Collection[int]) -> PartitionImage | None:
-    """The move is done, if all who are to stay are in sync and one of them can lead; else None."""
+    """The finished reassignment, if all target replicas are in sync and one of them can lead; else None."""
     staying = target(partition)
     if not is_moving(partition) or not set(staying) <= set(partition.isr):
         return None

@@ -1,4 +1,4 @@
-"""Those who wait until an offset is committed."""
+"""Requests that wait until an offset is committed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CommitQueue:
         return len(self._waiting)
 
     def add(self, offset: int, waiter: CommitWaiter, token: Any) -> None:
-        """Tell `waiter` when everything below `offset` is committed."""
+        """Call `waiter` when everything below `offset` is committed."""
         waiting = self._waiting
         if not waiting or waiting[-1][0] <= offset:
             waiting.append((offset, waiter, token))
@@ -54,7 +54,7 @@ class CommitQueue:
 
 
 class CommitFuture:
-    """For those who can await."""
+    """A waiter that can be awaited."""
 
     __slots__ = ("future",)
 
@@ -66,6 +66,6 @@ class CommitFuture:
             return
         if error:
             self.future.set_exception(KafkaError(error))
-            self.future.exception()  # not everybody who writes waits for the end of it
+            self.future.exception()  # it may be that nobody awaits it
         else:
             self.future.set_result(None)

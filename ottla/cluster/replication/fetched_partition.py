@@ -71,9 +71,9 @@ class FetchedPartition:
     def changed(self) -> None:
         self.appended()
 
-    # What the follower says
+    # What the request says
 
-    def name(self, asked: FetchPartition, replicas: Replicas, replica_id: int) -> None:
+    def update(self, asked: FetchPartition, replicas: Replicas, replica_id: int) -> None:
         """The follower has everything below the offset that it asks for now."""
         self.is_silent = False
         self.error, self.diverging = ErrorCode.NONE, None

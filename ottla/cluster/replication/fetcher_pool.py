@@ -1,31 +1,31 @@
-"""All that this broker follows, by the broker that leads it."""
+"""The fetchers of this broker: one for each broker that leads something which is replicated here."""
 
 from __future__ import annotations
 
 from ottla.cluster.partition import Partition
-from ottla.cluster.replication.follower_fetcher import ReplicaFetcher
+from ottla.cluster.peers import PeerDialer
+from ottla.cluster.replication.follower_fetcher import FollowerFetcher
 from ottla.cluster.replication.follower_requests import FetcherSettings
-from ottla.cluster.replication.log_start_checkpoints import LogStarts
+from ottla.cluster.replication.log_start_checkpoints import LogStartCheckpoints
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.log_directory import LogDirectory
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 
 
-class ReplicaFetchers:
-    """A fetcher for each broker that leads something which is replicated here. Owner: the event loop."""
+class FetcherPool:
+    """Invariant: a partition is fetched by the fetcher of its current leader, or by none. Owner: the event loop."""
 
     def __init__(
-        self, broker_id: int, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory]
+        self, config: BrokerConfig, image: ClusterImage, directories: list[LogDirectory], dialer: PeerDialer
     ) -> None:
-        self._broker_id = broker_id
         self._config = config
-        self._image = image
-        self._by_leader: dict[int, ReplicaFetcher] = {}
-        self._where: dict[Partition, ReplicaFetcher] = {}
+        self._dialer = dialer
+        self._by_leader: dict[int, FollowerFetcher] = {}
+        self._where: dict[Partition, FollowerFetcher] = {}
         self._closed = False
-        self._log_starts = LogStarts(directories, self.show)
-        self.throttle = ReplicationThrottle.of_followers(broker_id, config, image)
+        self._log_starts = LogStartCheckpoints(directories, self.show)
+        self.throttle = ReplicationThrottle.of_followers(config.broker_id, config, image)
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition has now, in its epoch of now."""
@@ -34,11 +34,11 @@ class ReplicaFetchers:
             return  # a broker that leaves hands over what it leads, and must not get in sync again
         fetcher = self._by_leader.get(partition.leader)
         if fetcher is None:
-            fetcher = self._by_leader[partition.leader] = ReplicaFetcher(
-                self._broker_id,
+            fetcher = self._by_leader[partition.leader] = FollowerFetcher(
+                self._config.broker_id,
                 partition.leader,
                 FetcherSettings.of(self._config),
-                self._image,
+                self._dialer,
                 self.throttle,
                 self._log_starts,
             )
@@ -51,7 +51,7 @@ class ReplicaFetchers:
             fetcher.remove(partition)
 
     def show(self, partition: Partition) -> None:
-        """Let the leader know where this replica is now, or is still, though it is out of the ISR."""
+        """Report this replica's offsets to the leader again, although nothing has been fetched."""
         fetcher = self._where.get(partition)
         if fetcher is not None:
             fetcher.show(partition)

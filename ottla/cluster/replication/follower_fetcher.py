@@ -13,8 +13,10 @@ import logging
 import random
 from collections.abc import Iterator
 
+from ottla.cluster.background_tasks import start_task
 from ottla.cluster.partition import Partition
 from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.follower_requests import (
     FETCH_VERSION,
     FetcherSettings,
@@ -22,10 +24,9 @@ from ottla.cluster.replication.follower_requests import (
     ask_offsets,
     fetch_request,
 )
-from ottla.cluster.replication.log_start_checkpoints import LogStarts
+from ottla.cluster.replication.log_start_checkpoints import LogStartCheckpoints
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.cluster.replication.truncation import truncation_offset
-from ottla.metadata.cluster_image import ClusterImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
@@ -37,9 +38,18 @@ _FIRST_RETRY = 0.01
 
 
 class Followed:
-    """A partition that is fetched, and how it goes."""
+    """A partition that is fetched, and the state of that."""
 
-    __slots__ = ("failures", "is_lost", "is_near", "named_in", "partition", "reserved", "timer", "told")
+    __slots__ = (
+        "failures",
+        "is_near",
+        "is_out_of_range",
+        "logged",
+        "named_in",
+        "partition",
+        "reserved",
+        "timer",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -48,11 +58,11 @@ class Followed:
         self.timer: asyncio.TimerHandle | None = None  # until it is named again
         self.reserved = 0  # bytes that a throttle allows for it, and that have not come yet
         self.is_near = False  # it has what the leader had committed: little is to come
-        self.is_lost = False  # it looks for its place in the leader's log
-        self.told: str | None = None
+        self.is_out_of_range = False  # until its log ends within the leader's again
+        self.logged: str | None = None  # the last failure that was logged
 
 
-class ReplicaFetcher:
+class FollowerFetcher:
     """Invariant: what is appended was asked for from the end of the log, in the epoch that the partition still has.
 
     Owner: the event loop.
@@ -63,19 +73,19 @@ class ReplicaFetcher:
         broker_id: int,
         leader: int,
         settings: FetcherSettings,
-        image: ClusterImage,
+        dialer: PeerDialer,
         throttle: ReplicationThrottle,
-        log_starts: LogStarts,
+        log_starts: LogStartCheckpoints,
     ) -> None:
         self._broker_id = broker_id
         self._leader = leader
         self._settings = settings
-        self._image = image
+        self._dialer = dialer
         self._throttle = throttle
         self._log_starts = log_starts
         self._loop = asyncio.get_running_loop()
         self._followed: dict[Key, Followed] = {}
-        self._to_name: dict[Key, None] = {}  # news for the leader: new here, or from another offset on
+        self._to_name: dict[Key, None] = {}  # to be named in the next request: new, or at another offset
         self._to_forget: dict[Key, None] = {}
         self._named: set[Key] = set()  # what the leader's session has
         self._peer: PeerConnection | None = None
@@ -112,7 +122,7 @@ class ReplicaFetcher:
     def show(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.index)
         followed = self._followed[key]
-        if followed.timer is None and not followed.is_lost:
+        if followed.timer is None and not followed.is_out_of_range:
             self._name(key)
 
     def _name(self, key: Key) -> None:
@@ -156,12 +166,7 @@ class ReplicaFetcher:
             await asyncio.sleep(_pause(failures, self._settings.backoff))
 
     async def _fetch_until_lost(self) -> None:
-        broker = self._image.brokers.get(self._leader)
-        endpoint = None if broker is None else broker.endpoints.get(self._settings.listener)
-        if endpoint is None:
-            raise PeerError(f"broker {self._leader} is not registered")
-        peer = PeerConnection(endpoint.host, endpoint.port, f"broker-{self._broker_id}-fetcher")
-        self._peer = peer
+        peer = self._peer = self._dialer.connection_to(self._leader, "fetcher")
         await peer.connect()
         self._session_id = self._session_epoch = 0
         self._is_busy = False
@@ -169,7 +174,7 @@ class ReplicaFetcher:
         self._to_forget.clear()
         self._answered = self._request
         for key, followed in self._followed.items():
-            if followed.timer is None and not followed.is_lost:
+            if followed.timer is None and not followed.is_out_of_range:
                 self._to_name[key] = None
         lost = self._lost = self._loop.create_future()
         self._send()
@@ -177,7 +182,7 @@ class ReplicaFetcher:
             await asyncio.wait([lost], timeout=1.0)
             if lost.done():
                 break
-            if peer.is_lost:  # while nothing was asked, so that nobody was told
+            if peer.is_lost:  # while no request was in flight that could have failed
                 raise PeerError(f"{peer.host}:{peer.port} hung up")
             if peer.in_flight and self._loop.time() - self._asked_at > self._timeout:
                 raise PeerError(f"{peer.host}:{peer.port} has not answered for {self._timeout:.0f} s")
@@ -188,7 +193,7 @@ class ReplicaFetcher:
         return self._settings.timeout + self._settings.wait_max_ms / 1000
 
     def _poke(self) -> None:
-        """There is news while a fetch waits at the leader: a second one makes the first one end."""
+        """Send a second request while a fetch waits at the leader: that ends the wait."""
         if not self._poked:
             self._poked = True
             self._loop.call_soon(self._send_if_due)
@@ -311,7 +316,7 @@ class ReplicaFetcher:
                 if partition.follow_offsets(data.high_watermark, data.log_start_offset):
                     self._start_moved(key, followed)
                 if followed.failures:
-                    followed.failures, followed.told = 0, None
+                    followed.failures, followed.logged = 0, None
         except KafkaError as error:
             self._retry(key, followed, str(error), logging.ERROR)
         except Exception as error:
@@ -326,6 +331,7 @@ class ReplicaFetcher:
             self._log_starts.write(followed.partition)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
+        """The leader's log has diverged: it ends `epoch` at `end_offset`. See `replication.truncation`."""
         log = partition.log
         offset = truncation_offset(
             log.log_end_offset, partition.high_watermark, log.epoch_end_offset(epoch), (epoch, end_offset)
@@ -334,7 +340,7 @@ class ReplicaFetcher:
             level = logging.WARNING if offset < partition.high_watermark else logging.INFO
             logger.log(
                 level,
-                "%s-%d is cut from %d to %d: that is where the log of the leader, broker %d, leaves it",
+                "Truncating %s-%d from offset %d to %d, where it diverges from the log of its leader, broker %d",
                 partition.topic,
                 partition.index,
                 log.log_end_offset,
@@ -344,7 +350,7 @@ class ReplicaFetcher:
         partition.truncate_to(offset)
 
     def _may_fetch(self, followed: Followed) -> bool:
-        """Whether a partition is not held back, for now; what it may be sent counts from the moment it is named."""
+        """Whether the throttle lets a partition be fetched now. Its share is reserved as soon as it is named."""
         throttle = self._throttle
         if followed.reserved:
             throttle.take(-followed.reserved)
@@ -366,12 +372,10 @@ class ReplicaFetcher:
 
     def _on_error(self, key: Key, followed: Followed, error: ErrorCode) -> None:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            followed.is_lost = True
-            task = self._loop.create_task(self._find_place(key, followed))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            followed.is_out_of_range = True
+            start_task(self._tasks, self._move_into_range(key, followed))
             return
-        # The leader does not know of its luck yet, or no longer leads; the cluster will tell one of us.
+        # The leader has not heard of its election yet, or no longer leads: the image of one of us is behind.
         self._retry(key, followed, error.name, logging.INFO)
 
     def _retry(
@@ -380,12 +384,12 @@ class ReplicaFetcher:
         """Name it again after a while that grows with each failure."""
         if self._followed.get(key) is not followed:
             return  # its log is offline by now, or it has another leader
-        if followed.told != reason:
-            followed.told = reason
+        if followed.logged != reason:
+            followed.logged = reason
             partition = followed.partition
             logger.log(
                 level,
-                "%s-%d cannot be followed: %s",
+                "Cannot fetch %s-%d from its leader and will try again: %s",
                 partition.topic,
                 partition.index,
                 reason,
@@ -394,15 +398,15 @@ class ReplicaFetcher:
         followed.failures += 1
         self._name_later(key, followed, _pause(followed.failures, self._settings.backoff))
 
-    def _cut_impossible(self, partition: Partition) -> None:
-        """Cut off what claims an epoch in which nobody has led yet: its bits have flipped where no checksum looks."""
+    def _truncate_future_epochs(self, partition: Partition) -> None:
+        """Remove records of epochs above the leader's: bits have flipped where no checksum looks."""
         log = partition.log
         if log.epochs.latest <= partition.leader_epoch:
             return
         _, end = log.epoch_end_offset(partition.leader_epoch)
         offset = max(end, log.log_start_offset)
         logger.warning(
-            "%s-%d is cut from %d to %d: what follows claims leader epoch %d, and the leader is in %d",
+            "Truncating %s-%d from offset %d to %d: what follows claims leader epoch %d, but the leader is in %d",
             partition.topic,
             partition.index,
             log.log_end_offset,
@@ -412,11 +416,11 @@ class ReplicaFetcher:
         )
         partition.truncate_to(offset)
 
-    async def _find_place(self, key: Key, followed: Followed) -> None:
-        """The end of the log here is not between the start and the end of the leader's log."""
+    async def _move_into_range(self, key: Key, followed: Followed) -> None:
+        """Our log end offset is outside the leader's log (OFFSET_OUT_OF_RANGE): truncate, or start anew."""
         partition = followed.partition
         try:
-            self._cut_impossible(partition)
+            self._truncate_future_epochs(partition)
             if self._peer is None:
                 raise PeerError("not connected")
             start, end = await ask_offsets(self._peer, self._broker_id, partition)
@@ -425,7 +429,7 @@ class ReplicaFetcher:
             log_end = partition.log.log_end_offset
             if end < log_end:
                 logger.warning(
-                    "%s-%d is cut from %d to %d: the leader, broker %d, has no more",
+                    "Truncating %s-%d from offset %d to %d: the log of its leader, broker %d, ends there",
                     partition.topic,
                     partition.index,
                     log_end,
@@ -435,7 +439,7 @@ class ReplicaFetcher:
                 partition.truncate_to(end)
             elif start > log_end:
                 logger.warning(
-                    "%s-%d begins anew at %d: it ended at %d, and the leader has deleted what follows",
+                    "Restarting the log of %s-%d at offset %d: it ended at %d, and the leader has deleted what follows",
                     partition.topic,
                     partition.index,
                     start,
@@ -451,7 +455,7 @@ class ReplicaFetcher:
         except Exception as error:
             self._retry(key, followed, repr(error), logging.ERROR, error)
         finally:
-            followed.is_lost = False
+            followed.is_out_of_range = False
 
 
 def _pause(failures: int, longest: float) -> float:

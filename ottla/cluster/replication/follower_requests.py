@@ -34,7 +34,6 @@ class FetcherSettings(NamedTuple):
     response_max_bytes: int
     backoff: float
     timeout: float
-    listener: str
 
     @classmethod
     def of(cls, config: BrokerConfig) -> FetcherSettings:
@@ -45,7 +44,6 @@ class FetcherSettings(NamedTuple):
             config.get_int("replica.fetch.response.max.bytes"),
             config.get_int("replica.fetch.backoff.ms") / 1000,
             config.get_int("replica.socket.timeout.ms") / 1000,
-            config.inter_broker_listener_name,
         )
 
 

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.cluster.replication.fetched_partition import UNKNOWN, FetchedPartition
-from ottla.log.cold_reads import ColdRange, cold_range
+from ottla.log.cold_reads import ColdRange, cold_range, read_cold
 from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -80,7 +80,7 @@ class FollowerSession:
         self.asked_at = monotonic()
         for topic in request.topics:
             for asked in topic.partitions:
-                self._name(topic, asked)
+                self._update(topic, asked)
         for forgotten in request.forgotten_topics_data:
             name: str | bytes = forgotten.topic_id if self._by_id else forgotten.topic
             for index in forgotten.partitions:
@@ -115,16 +115,16 @@ class FollowerSession:
                 timer.cancel()
         self._timer = self._held = None
 
-    # What the follower says
+    # What the request says
 
-    def _name(self, topic: FetchTopic, asked: FetchPartition) -> None:
+    def _update(self, topic: FetchTopic, asked: FetchPartition) -> None:
         name: str | bytes = topic.topic_id if self._by_id else topic.topic
         key = (name, asked.partition)
         target = self._targets.get(key)
         if target is None:
             target = self._targets[key] = FetchedPartition(self, name, asked.partition)
         self.due[target] = None
-        target.name(asked, self._replicas, self.replica_id)
+        target.update(asked, self._replicas, self.replica_id)
 
     def _forget(self, key: Key) -> None:
         target = self._targets.pop(key, None)
@@ -264,7 +264,7 @@ class FollowerSession:
 
     def _read_from_disk(self, cold: list[ColdRange]) -> None:
         self._is_reading = True
-        reading = self._loop.run_in_executor(None, _read_all, cold)
+        reading = self._loop.run_in_executor(None, read_cold, cold)
         reading.add_done_callback(self._on_read)
 
     def _on_read(self, _: object) -> None:
@@ -275,8 +275,3 @@ class FollowerSession:
             if answers is not None:
                 self._waiting = None
                 waiting.complete(self._respond(answers))
-
-
-def _read_all(cold: list[ColdRange]) -> None:
-    for each in cold:
-        each.read()

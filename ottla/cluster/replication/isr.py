@@ -1,4 +1,8 @@
-"""Which followers are in sync, and how far that commits the log: rules without a clock and without a store."""
+"""Which followers are in sync, and how far that commits the log: rules without a clock and without a store.
+
+`LeaderState` applies them: it shrinks and expands the ISR (`check`, `_alter`) and advances the high watermark. The new
+ISR is written by `PartitionStates.alter`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ class IsrStore(Protocol):
 class Follower:
     """What a leader knows of one other replica, from its fetches. Times are those of a monotonic clock.
 
-    Whoever fetches from offset N has everything below N.
+    A follower that fetches from offset N has everything below N.
     """
 
     __slots__ = ("_fetched_at", "_leader_end_offset", "caught_up_at", "end_offset", "start_offset")
@@ -50,10 +54,10 @@ class Follower:
 
 
 class InSync:
-    """The ISR as the store has it, and the one that the leader has asked for last and not heard of yet.
+    """The ISR that is in the store, and the one that the leader has asked for and not heard of yet.
 
-    Invariant: `maximal` has everybody who may be in the ISR now (KIP-497). Only what all of them have is committed, so
-    that it does not matter when, or whether, the store grants what was asked.
+    Invariant: `maximal` has all brokers that may be in the ISR now (KIP-497). Only what all of them have is committed:
+    it does not matter when, or whether, the new ISR is written.
     """
 
     __slots__ = ("asked", "isr", "maximal", "partition_epoch")
@@ -69,7 +73,7 @@ class InSync:
         self.maximal |= frozenset(isr)  # what was asked before may have been granted too
 
     def learn(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
-        """Take in what the store has; False if that is old news."""
+        """Take over the ISR that is in the store; False if it is older than the one that is known."""
         if partition_epoch <= self.partition_epoch:
             return False
         self.isr = isr
@@ -87,10 +91,10 @@ def committed_offset(
     max_lag: float,
     can_follow: Callable[[int], bool],
 ) -> int:
-    """Up to where everybody has the log who is in sync, or is about to be.
+    """The offset up to which all replicas have the log that are in sync, or are about to be.
 
-    Those who have caught up and are not in the ISR yet are waited for: else a busy leader that is alone in its ISR
-    would run away from them for ever.
+    Followers that have caught up and are not in the ISR yet count as well: otherwise a busy leader that is alone in its
+    ISR would commit without them for ever, and they could never join.
     """
     end_offset = leader_end_offset
     for broker_id, follower in followers.items():
@@ -109,7 +113,7 @@ def without_laggards(
     now: float,
     max_lag: float,
 ) -> tuple[int, ...]:
-    """The ISR without those who have been behind for too long."""
+    """The ISR without followers that have lagged for too long."""
     return tuple(
         broker_id
         for broker_id in isr
@@ -124,7 +128,7 @@ def joining(
     epoch_start_offset: int,
     can_follow: Callable[[int], bool],
 ) -> tuple[int, ...]:
-    """Who is not in the ISR and has everything that is committed, and has followed this leader so far."""
+    """Followers outside the ISR that have all that is committed, and all from before this leader epoch."""
     least = max(high_watermark, epoch_start_offset)
     return tuple(
         broker_id

@@ -1,4 +1,7 @@
-"""What a leader knows that has followers: how far they are, who is in sync, and who waits for them."""
+"""What a leader knows of its followers: how far they are, who is in sync, and which producers wait for them.
+
+The ISR shrinks and expands here, by the rules in `replication.isr`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from ottla.cluster.background_tasks import start_task
 from ottla.cluster.replication.commit_queue import CommitQueue
 from ottla.cluster.replication.isr import (
     LONG_AGO,
@@ -30,15 +34,15 @@ logger = logging.getLogger(__name__)
 _RETRY_SECONDS = 1.0
 
 
-class Surroundings:
-    """What the leaders of a broker have in common. Owner: the event loop."""
+class LeaderContext:
+    """What the leaders of one broker share. Owner: the event loop."""
 
     __slots__ = ("can_follow", "isr_store", "max_lag", "tasks")
 
     def __init__(self, max_lag: float, can_follow: Callable[[str, int, int], bool]) -> None:
         self.max_lag = max_lag  # seconds
-        self.can_follow = can_follow  # of topic, partition and broker: it is there, and so is its replica
-        self.isr_store: IsrStore | None = None  # without one the ISR stays what it is
+        self.can_follow = can_follow  # by topic, partition and broker: both broker and replica are online
+        self.isr_store: IsrStore | None = None  # without one the ISR never changes
         self.tasks: set[asyncio.Task[None]] = set()
 
 
@@ -50,10 +54,10 @@ class LeaderState:
 
     __slots__ = (
         "_altering",
-        "_around",
+        "_context",
         "_deletions",
+        "_is_outdated",
         "_partition",
-        "_waits_for_news",
         "commits",
         "epoch_start_offset",
         "followers",
@@ -65,21 +69,21 @@ class LeaderState:
         self,
         partition: Partition,
         state: PartitionImage,
-        around: Surroundings,
+        context: LeaderContext,
         before: LeaderState | None = None,
     ) -> None:
-        """`before` is that of the epoch before, if this broker led in it too: who waits goes on waiting."""
+        """`before` is the state of the previous epoch, if this broker led in it too: producers go on waiting."""
         self._partition = partition
-        self._around = around
+        self._context = context
         self.epoch_start_offset = partition.log.log_end_offset
         self.in_sync = InSync(state.isr, state.partition_epoch)
         self.followers: dict[int, Follower] = {}
         self.commits: CommitQueue = CommitQueue() if before is None else before.commits
         self.min_isr = 1
-        # Who deleted records up to an offset, and waits until no replica has them any more.
+        # DeleteRecords requests that wait until no replica has anything below their offset.
         self._deletions: list[tuple[int, asyncio.Future[None]]] = [] if before is None else before._deletions
         self._altering = False
-        self._waits_for_news = False  # the store has another state than the one that is known here
+        self._is_outdated = False  # the store has a newer state, which has yet to arrive here
         self._set_followers(state.replicas)
 
     def _set_followers(self, replicas: tuple[int, ...]) -> None:
@@ -134,24 +138,25 @@ class LeaderState:
         """The state of the same leader epoch as the store has it now."""
         removed = set(self.in_sync.isr) - set(state.isr)
         if self.in_sync.learn(state.isr, state.partition_epoch):
-            self._waits_for_news = False
+            self._is_outdated = False
             for broker_id in removed & self.followers.keys():
-                # Whoever took it out knows that it is gone: it is not waited for, nor let in, until it fetches again.
+                # The controller took it out because it is gone: it has to fetch again before it counts.
                 self.followers[broker_id] = Follower(LONG_AGO)
         self._set_followers(state.replicas)
         self._isr_changed()
 
     def check(self) -> None:
-        """Take out who lags, let in who has caught up; to be called every now and then."""
-        if self._altering or self._waits_for_news:
+        """Shrink the ISR by those who lag, expand it by those who have caught up; called periodically."""
+        if self._altering or self._is_outdated:
             return
         partition, in_sync, now = self._partition, self.in_sync, monotonic()
         end_offset = partition.log.log_end_offset
         isr = in_sync.isr
-        if in_sync.asked is not None:  # in vain: whoever was to join may do so if that still holds
+        if in_sync.asked is not None:
+            # The last attempt has failed: followers that were to join may do so, if they still can.
             isr += tuple(broker_id for broker_id in self._joining() if broker_id in in_sync.asked)
-        isr = without_laggards(isr, self.followers, end_offset, now, self._around.max_lag)
-        # Where it is unknown what the store has, even the old ISR is written: then it is known.
+        isr = without_laggards(isr, self.followers, end_offset, now, self._context.max_lag)
+        # While it is unknown what the store has, even the old ISR is written: then it is known.
         if isr != in_sync.isr or in_sync.asked is not None:
             self._alter(isr)
         else:
@@ -159,7 +164,7 @@ class LeaderState:
             self._advance(now)
 
     def close(self, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """Another leads, or nobody does: what waits here is not known to be committed, and is told so."""
+        """This broker leads no more: what waits may never be committed, and is answered with an error."""
         self.commits.fail(error)
         for _, waiting in self._deletions:
             if not waiting.done():
@@ -168,7 +173,7 @@ class LeaderState:
         self._deletions.clear()
 
     def settle_alone(self) -> None:
-        """There are no followers any more: what is here is committed, and what is deleted here is deleted."""
+        """No followers are left: what is in this log is committed, and what is deleted here is deleted."""
         self.commits.settle(self._partition.high_watermark)
         self.followers = {}
         self._settle_deletions()
@@ -177,7 +182,7 @@ class LeaderState:
 
     @property
     def low_watermark(self) -> int:
-        """Where the log starts on every replica that is there."""
+        """The smallest log start offset of all replicas that are online."""
         starts = [
             follower.start_offset
             for broker_id, follower in self.followers.items()
@@ -186,7 +191,7 @@ class LeaderState:
         return min(starts, default=self._partition.log.log_start_offset)
 
     def wait_deleted(self, offset: int) -> asyncio.Future[None] | None:
-        """Ends when no replica that is there has anything before `offset`; None if that is so already."""
+        """Ends when no replica that is online has anything below `offset`; None if that is so already."""
         if self.low_watermark >= offset:
             return None
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -204,13 +209,13 @@ class LeaderState:
 
     def _advance(self, now: float) -> None:
         partition, in_sync = self._partition, self.in_sync
-        around = self._around
+        context = self._context
         offset = committed_offset(
             partition.log.log_end_offset,
             self.followers,
             in_sync.maximal,
             now,
-            around.max_lag,
+            context.max_lag,
             self._can_follow,
         )
         if offset > partition.high_watermark:
@@ -218,7 +223,7 @@ class LeaderState:
             self.commits.settle(offset)
 
     def _let_join(self) -> None:
-        if self._altering or self._waits_for_news or self.in_sync.asked is not None:
+        if self._altering or self._is_outdated or self.in_sync.asked is not None:
             return
         isr = self.in_sync.isr
         if len(isr) > len(self.followers):
@@ -237,27 +242,22 @@ class LeaderState:
         )
 
     def _can_follow(self, broker_id: int) -> bool:
-        return self._around.can_follow(self._partition.topic, self._partition.index, broker_id)
+        return self._context.can_follow(self._partition.topic, self._partition.index, broker_id)
 
     def _alter(self, isr: tuple[int, ...]) -> None:
-        if self._around.isr_store is None:
+        if self._context.isr_store is None:
             return
         self.in_sync.ask(isr)
         self._altering = True
-        # What was decided rests on the state of now: the store must not have another when it is written.
-        task = asyncio.get_running_loop().create_task(
-            self._ask_store(
-                self._around.isr_store, isr, self._partition.leader_epoch, self.in_sync.partition_epoch
-            )
-        )
-        self._around.tasks.add(task)
-        task.add_done_callback(self._around.tasks.discard)
+        # The decision is based on the current state: the write must fail if the store has another by then.
+        epochs = self._partition.leader_epoch, self.in_sync.partition_epoch
+        start_task(self._context.tasks, self._ask_store(self._context.isr_store, isr, *epochs))
 
     async def _ask_store(
         self, store: IsrStore, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
     ) -> None:
         partition, in_sync = self._partition, self.in_sync
-        if in_sync.asked is not isr:  # there is a newer state already, which may call for something else
+        if in_sync.asked is not isr:  # a newer state has arrived, which may call for something else
             self._altering = False
             self._retry()
             return
@@ -272,12 +272,15 @@ class LeaderState:
             )
         except BadVersion:
             # The state has changed, perhaps by an earlier attempt of ours: the new one is on its way here.
-            self._waits_for_news = in_sync.asked is not None
+            self._is_outdated = in_sync.asked is not None
             return
         except StoreError as error:
-            # It may or may not have happened. Both may be in sync until a later attempt tells.
+            # It may or may not have been written: both ISRs count until a later attempt succeeds.
             logger.warning(
-                "The ISR of %s-%d could not be written: %s", partition.topic, partition.index, error
+                "Cannot write the ISR of %s-%d and will try again: %s",
+                partition.topic,
+                partition.index,
+                error,
             )
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._retry)
             return
@@ -303,7 +306,7 @@ class LeaderState:
             return
         partition.isr, partition.partition_epoch = self.in_sync.isr, self.in_sync.partition_epoch
         if self.is_below_min_isr:
-            # What waits will be committed all the same, but on fewer replicas than the producers were promised.
+            # What waits will be committed all the same, but on fewer replicas than min.insync.replicas.
             self.commits.fail(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         self._advance(monotonic())
         self._let_join()

@@ -1,7 +1,7 @@
-"""Writing down where the logs of followers start.
+"""Checkpoints of the log start offsets of followers.
 
-The leader is told of a new start only when it is on disk: whoever deletes records is answered when all replicas have
-said so, and whichever of them leads after a crash, the records do not come back.
+A follower reports a new log start offset only when it is on disk. DeleteRecords is answered when all replicas have
+reported it: whichever of them leads after a crash, the deleted records do not come back.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ottla.log.errors import storage_error
 from ottla.log.log_directory import LogDirectory
 
 
-class LogStarts:
-    """Many of them are written at once, off the loop. Owner: the event loop."""
+class LogStartCheckpoints:
+    """Writes many of them at once, in a thread. Owner: the event loop."""
 
     def __init__(self, directories: Iterable[LogDirectory], written: Callable[[Partition], None]) -> None:
         self._directories = directories
@@ -25,7 +25,7 @@ class LogStarts:
         self._task: asyncio.Task[None] | None = None
 
     def write(self, partition: Partition) -> None:
-        """Write down where the log of a partition starts, and tell when that is done."""
+        """Checkpoint the log start offset of a partition, and call `written` when that is done."""
         self._waiting.add(partition)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._write())

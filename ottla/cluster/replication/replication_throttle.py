@@ -1,4 +1,4 @@
-"""How fast replicas may catch up that an operator wants to hold back while they move.
+"""Replication throttles: how fast replicas may catch up while they are reassigned (KIP-73).
 
 A bucket holds what may be sent: it fills at the configured rate, never beyond one window's worth. A batch that is
 larger than what is left goes out all the same, and what follows waits until that is made up for. So the rate holds over
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _EVERY_REPLICA = "*"
-# Small fetches cost more than they bring, and end in the middle of a batch, which is then fetched again: who waits,
-# waits for this much, and whoever may fetch gets a good share.
+# Small fetches cost more than they bring, and end in the middle of a batch, which is then fetched again. So a replica
+# that is throttled waits until this much may be sent, and gets a good share of it.
 _FILL_SECONDS = 0.2
 _SHARES, _LEAST_SHARE = 4, 256 * 1024
 _LONGEST_WAIT = 1.0  # the rate may have changed by then

@@ -1,4 +1,7 @@
-"""Where a follower has to cut its log before it can go on behind its leader (KIP-101, KIP-279, KIP-595)."""
+"""Where a follower truncates its log when it has diverged from its leader's (KIP-101, KIP-279, KIP-595).
+
+The rule only. `FollowerFetcher._truncate` applies it to what the leader answers, `Partition.truncate_to` cuts the log.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ UNDEFINED = -1
 
 
 def truncation_offset(log_end_offset: int, high_watermark: int, own: EpochEnd, leaders: EpochEnd) -> int:
-    """The offset to cut at, given how far the leader has the epoch, or one before it, and how far it is here.
+    """The offset to truncate to, given where the leader's log and the one here end in the same epoch.
 
-    `leaders` names the largest epoch that the leader has at or below the last one here; `own` is what the log here says
-    of that epoch. If it does not know it, the next fetch will bring an earlier epoch, until both know it.
+    `leaders` is the largest epoch that the leader has at or below the last one here; `own` is what the log here has of
+    that epoch, or of the largest one before it. If the two epochs differ, the next fetch brings an earlier one, until
+    both logs know it.
     """
     leader_epoch, leader_end = leaders
     if leader_end == UNDEFINED:

@@ -8,16 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ottla.cluster.image.change_notifications import config_notification
 from ottla.metadata import client_quotas
 from ottla.metadata.client_quotas import CLIENT_KEYS, IP_KEYS, WHOLE_KEYS, Entity, QuotaChange
-from ottla.metadata.cluster_image import ClusterImage
-from ottla.metadata.stores.store import (
-    BadVersion,
-    NodeStore,
-    NoNode,
-    Operation,
-    Set,
-    StoreError,
-    ensure_paths,
-)
+from ottla.metadata.stores.store import BadVersion, NodeStore, NoNode, Set, StoreError, ensure_paths
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 _TYPES = (client_quotas.USER, client_quotas.CLIENT_ID, client_quotas.IP)
@@ -70,15 +61,8 @@ def check_changes(entity: Entity, changes: Sequence[QuotaChange]) -> None:
                 raise _refused(f"{key} cannot be a fractional value.")
 
 
-async def alter_client_quotas(
-    store: NodeStore,
-    image: ClusterImage,
-    entity: Entity,
-    changes: Sequence[QuotaChange],
-    *,
-    tell: bool = False,
-) -> None:
-    """Apply checked changes to what the store says; with `tell`, all brokers learn of it, this one among them."""
+async def alter_client_quotas(store: NodeStore, entity: Entity, changes: Sequence[QuotaChange]) -> None:
+    """Apply checked changes to what the store says, and notify all brokers, this one among them."""
     path = client_quotas.entity_path(entity)
     for _ in range(_MAX_ATTEMPTS):
         await ensure_paths(store, [path])
@@ -87,17 +71,13 @@ async def alter_client_quotas(
         after = _changed(before, changes)
         if after == before:
             return
-        operations: list[Operation] = [Set(path, client_quotas.replace_quotas(node, after), node.version)]
-        if tell:
-            operations.append(config_notification(path))
+        write = Set(path, client_quotas.replace_quotas(node, after), node.version)
         try:
-            await store.multi(operations)
+            await store.multi([write, config_notification(path)])
         except (BadVersion, NoNode) as error:
             if error.path != path:
                 raise
             continue  # another broker was faster
-        if not tell:
-            image.set_client_quotas(entity, after)
         return
     raise StoreError(f"{path} changes faster than it can be read.")
 

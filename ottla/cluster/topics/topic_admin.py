@@ -1,19 +1,17 @@
-"""Decides about topics, partitions and configurations, and lets the cluster know."""
+"""Decides about topics, partitions and configurations, writes the decision, and waits until it is carried out here."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from ottla.cluster.image.change_notifications import config_notification, notification
 from ottla.cluster.image.image_feed import ImageFeed
 from ottla.cluster.topics import topic_nodes
-from ottla.cluster.topics.new_assignments import Replicas
-from ottla.cluster.topics.topic_decisions import DEFAULT, TopicDecisions
-from ottla.cluster.topics.topic_deletion import remove_topic_nodes
+from ottla.cluster.topics.topic_decisions import DEFAULT, Replicas, TopicDecisions
 from ottla.log.errors import LogDirectoryError
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
@@ -22,16 +20,7 @@ from ottla.metadata.configs.client_metrics import validate_client_metrics
 from ottla.metadata.configs.effective_config import validate_dynamic_broker_configs
 from ottla.metadata.configs.group_configs import validate_group_configs
 from ottla.metadata.configs.topic_configs import validate_topic_configs
-from ottla.metadata.stores.store import (
-    BadVersion,
-    Create,
-    NodeExists,
-    NodeStore,
-    NoNode,
-    Operation,
-    Set,
-    StoreError,
-)
+from ottla.metadata.stores.store import BadVersion, Create, NodeExists, NodeStore, NoNode, Set, StoreError
 from ottla.metadata.topic_names import collision_key, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -40,7 +29,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 # What is set before → what is set after; raises KafkaError where the change makes no sense.
 Alteration = Callable[[Mapping[str, str]], dict[str, str]]
-# Told how many partitions are about to be created or deleted; raises KafkaError where a quota forbids it now.
+# The same two as arguments; raises KafkaError where what is set after is not valid.
+Validation = Callable[[Mapping[str, str], Mapping[str, str]], None]
+# Gets how many partitions are about to be created or deleted; raises KafkaError where a quota forbids it now.
 Charge = Callable[[int], None]
 
 _DEFAULT_TIMEOUT_MS = 30_000
@@ -51,49 +42,29 @@ def free(partitions: int) -> None:
     """For changes that nobody is charged for."""
 
 
-class LocalReplicas(Protocol):
-    """The logs of this broker, as far as administration has to do with them."""
-
-    async def open_topic(self, topic: TopicImage) -> None: ...
-
-    async def delete_topic(self, name: str) -> None: ...
-
-    async def open_unopened(self) -> None: ...
-
-    def config_changed(self, topic: TopicImage) -> None: ...
-
-
 class TopicAdmin:
-    """The one who changes topics and configurations.
+    """Every broker has one, and each of them may change topics and configurations.
 
-    Invariant: a decision is in the store before it is in the image, and in both before anybody is told. Decisions
-    about one topic (and about names that collide with it) are made one after another. A decision once begun is
+    Invariant: a decision and the notification of all brokers are one write, which fails if another broker has decided
+    otherwise since. It is answered when the image of this broker shows it and its replicas follow. Decisions of this
+    broker about one topic (and about names that collide with it) are made one after another. A decision once begun is
     finished even if the client that asked for it has gone. Owner: the event loop.
-
-    In a cluster (with a feed) every broker has one. Then a decision is told to all brokers in the step that writes it,
-    and answered when this broker's image shows it; the writes are such that of two brokers' decisions one stands.
     """
 
     def __init__(
-        self,
-        store: NodeStore,
-        image: ClusterImage,
-        config: BrokerConfig,
-        replicas: LocalReplicas,
-        broker_id: int,
-        feed: ImageFeed | None = None,
+        self, store: NodeStore, image: ClusterImage, config: BrokerConfig, broker_id: int, feed: ImageFeed
     ) -> None:
-        self._feed = feed
         self._store = store
         self._image = image
         self._config = config
-        self._decisions = TopicDecisions(image, config)
-        self._replicas = replicas
         self._broker_id = broker_id
+        self._feed = feed
+        self._decisions = TopicDecisions(image, config)
         self._deciding: set[asyncio.Task[Any]] = set()
         self._topic_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._broker_configs_lock = asyncio.Lock()
-        self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
+        self._configs_lock = asyncio.Lock()
+
+    # Topics
 
     async def create_topic(
         self,
@@ -145,8 +116,6 @@ class TopicAdmin:
                     try:
                         return await self._extend(topic, more, timeout_ms)
                     except BadVersion:
-                        if self._feed is None:
-                            raise
                         await self._feed.read_topics([name])  # another broker was faster
                 raise StoreError(f"Topic {name} changes faster than it can be read.")
 
@@ -155,7 +124,7 @@ class TopicAdmin:
     async def delete_topic(
         self, name: str, timeout_ms: int = _DEFAULT_TIMEOUT_MS, charge: Charge = free
     ) -> None:
-        """Delete a topic. Clients see it gone at once; after a crash `resume_deletions` does the rest."""
+        """Mark a topic for deletion. Clients see it gone at once; the controller removes its nodes."""
 
         async def decide() -> None:
             async with self._topic_lock(name):
@@ -167,27 +136,11 @@ class TopicAdmin:
                     await self._store.create(nodes.delete_topic_path(name))
                 except NodeExists:
                     logger.info("Topic %s is deleted again: the last attempt did not finish", name)
-                if self._feed is not None:
-                    await self._shown(self._feed, lambda: self._is_gone(name), timeout_ms)
-                    return
-                self._image.deleting.add(name)
-                await self._delete(name)
+                await self._carried_out(name, lambda: self._is_gone(name), timeout_ms)
 
         await self._finish(decide())
 
-    async def resume_deletions(self) -> None:
-        """Finish what was being deleted when the broker stopped."""
-        for name in sorted(self._image.deleting):
-            logger.info("Finishing the deletion of topic %s", name)
-            try:
-                await self._delete(name)
-            except (KafkaError, OSError) as error:
-                logger.error("Topic %s cannot be deleted yet: %s", name, error)
-
-    async def open_unopened(self) -> None:
-        """Make the logs that a full disk did not allow when their topic was created."""
-        async with self._logs_lock:
-            await self._replicas.open_unopened()
+    # Configurations
 
     async def alter_topic_configs(
         self, name: str, alteration: Alteration, *, validate_only: bool = False
@@ -199,78 +152,74 @@ class TopicAdmin:
                     raise KafkaError(
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
                     )
-                configs = await self._alter_config(
-                    nodes.topic_config_path(name), alteration, validate_topic_configs, validate_only
-                )
-                if configs is not None:
-                    self._image.set_topic_configs(name, configs)
-                    self._replicas.config_changed(self._image.topics[name])
+                path = nodes.topic_config_path(name)
+                await self._alter_config(path, alteration, validate_topic_configs, validate_only)
 
         await self._finish(decide())
 
     async def alter_group_configs(
         self, group_id: str, alteration: Alteration, *, validate_only: bool = False
     ) -> None:
-        async def decide() -> None:
-            async with self._broker_configs_lock:
-                configs = await self._alter_config(
-                    nodes.group_config_path(group_id),
-                    alteration,
-                    lambda changed, _: validate_group_configs(self._config, changed),
-                    validate_only,
-                )
-                if configs is not None:
-                    self._image.set_group_configs(group_id, configs)
+        def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
+            validate_group_configs(self._config, after)
 
-        await self._finish(decide())
+        await self._alter_one_by_one(nodes.group_config_path(group_id), alteration, validate, validate_only)
 
     async def alter_client_metrics(
         self, subscription: str, alteration: Alteration, *, validate_only: bool = False
     ) -> None:
-        async def decide() -> None:
-            async with self._broker_configs_lock:
-                configs = await self._alter_config(
-                    nodes.client_metrics_path(subscription),
-                    alteration,
-                    lambda changed, _: validate_client_metrics(changed),
-                    validate_only,
-                )
-                if configs is not None:
-                    self._image.set_client_metrics(subscription, configs)
+        def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
+            validate_client_metrics(after)
 
-        await self._finish(decide())
+        path = nodes.client_metrics_path(subscription)
+        await self._alter_one_by_one(path, alteration, validate, validate_only)
 
     async def alter_broker_configs(
         self, broker_id: int | None, alteration: Alteration, *, validate_only: bool = False
     ) -> None:
         """Of this broker, or with None of all of them."""
 
-        async def decide() -> None:
-            async with self._broker_configs_lock:
-                configs = await self._alter_config(
-                    nodes.broker_config_path(broker_id),
-                    alteration,
-                    lambda changed, before: validate_dynamic_broker_configs(
-                        self._config, changed, before, cluster_default=broker_id is None
-                    ),
-                    validate_only,
-                )
-                if configs is None:
-                    return
-                self._image.set_broker_configs(broker_id, configs)
-                if broker_id is None:
-                    self._config.set_dynamic(cluster_default=configs)
-                else:
-                    self._config.set_dynamic(broker=configs)
-                for topic in self._image.topics.values():
-                    self._replicas.config_changed(topic)
+        def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
+            validate_dynamic_broker_configs(self._config, after, before, cluster_default=broker_id is None)
 
         if broker_id not in (None, self._broker_id):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {self._broker_id}, but received {broker_id}",
             )
+        await self._alter_one_by_one(nodes.broker_config_path(broker_id), alteration, validate, validate_only)
+
+    async def _alter_one_by_one(
+        self, path: str, alteration: Alteration, validate: Validation, validate_only: bool
+    ) -> None:
+        async def decide() -> None:
+            async with self._configs_lock:
+                await self._alter_config(path, alteration, validate, validate_only)
+
         await self._finish(decide())
+
+    async def _alter_config(
+        self, path: str, alteration: Alteration, validate: Validation, validate_only: bool
+    ) -> None:
+        """Another broker may alter the same at the same time, so the node counts, and not the image."""
+        for _ in range(_MAX_ATTEMPTS):
+            [node] = await self._store.get_many([path])
+            before = {} if node is None else nodes.decode_config(node.data)
+            configs = alteration(before)
+            validate(configs, before)
+            if validate_only:
+                return
+            data = nodes.encode_config(configs)
+            write = Create(path, data) if node is None else Set(path, data, node.version)
+            try:
+                await self._store.multi([write, config_notification(path)])
+            except (BadVersion, NoNode, NodeExists) as error:
+                if error.path != path:
+                    raise
+                continue
+            await self._feed.sync()
+            return
+        raise StoreError(f"{path} changes faster than it can be read.")
 
     # Deciding
 
@@ -311,120 +260,63 @@ class TopicAdmin:
             )
         return topic
 
-    # Carrying out
+    # Writing, and waiting until it is carried out
 
     async def _create(self, topic: TopicImage, timeout_ms: int) -> None:
+        name = topic.name
         operations = topic_nodes.creation(
-            topic, self._image.controller_epoch, states=self._fits(topic.name, topic.partitions)
+            topic,
+            self._image.controller_epoch,
+            states=topic_nodes.fit_at_once(name, len(topic.partitions)),
         )
         # A config node may be there before its topic: Kafka's tools of old wrote it first.
-        config_path, config = nodes.topic_config_path(topic.name), nodes.encode_config(topic.configs)
-        if await self._store.exists(config_path) is None:
-            operations.append(Create(config_path, config))
-        else:
-            operations.append(Set(config_path, config))
-        if self._feed is not None:
-            operations.append(notification(topics=[topic.name]))
+        config_path, config = nodes.topic_config_path(name), nodes.encode_config(topic.configs)
+        is_new = await self._store.exists(config_path) is None
+        operations.append(Create(config_path, config) if is_new else Set(config_path, config))
+        operations.append(notification(topics=[name]))
         try:
             await self._store.multi(operations)
-        except NodeExists:
-            if self._feed is not None:  # by another broker, just now
-                await self._feed.until(lambda: topic.name in self._image.topics, timeout_ms / 1000)
-            raise KafkaError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists."
-            ) from None
-        await self._show(topic, timeout_ms)
-
-    def _fits(self, name: str, partitions: Collection[object]) -> bool:
-        return self._feed is None or topic_nodes.fit_at_once(name, len(partitions))
-
-    async def _show(self, topic: TopicImage, timeout_ms: int) -> None:
-        if self._feed is None:
-            await self._open(topic)
-            return
-        feed, keys = self._feed, [(topic.name, index) for index in topic.partitions]
-
-        def shown() -> bool:
-            known = (self._image.partitions.get(key) for key in keys)
-            return all(each is not None and each.partition_epoch >= 0 for each in known) and feed.is_settled(
-                topic.name
-            )
-
-        await self._shown(feed, shown, timeout_ms)
-
-    def _is_gone(self, name: str) -> bool:
-        return name not in self._image.topics and name not in self._image.deleting
-
-    async def _shown(self, feed: ImageFeed, condition: Callable[[], bool], timeout_ms: int) -> None:
-        if not await feed.until(condition, timeout_ms / 1000):
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
+        except NodeExists:  # created by another broker, just now
+            await self._feed.until(lambda: name in self._image.topics, timeout_ms / 1000)
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
+        await self._carried_out(name, lambda: self._is_shown(topic), timeout_ms)
 
     async def _extend(
         self, decided_on: TopicImage, more: Mapping[int, Replicas], timeout_ms: int
     ) -> TopicImage:
         name = decided_on.name
         node = await self._store.get(nodes.topic_path(name))
+        if node.version != decided_on.version:
+            raise BadVersion(nodes.topic_path(name))  # there is more than what was decided on
         added = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in more.items()}
         operations = topic_nodes.extension(
-            name, node, added.values(), self._image.controller_epoch, states=self._fits(name, added)
+            name,
+            node,
+            added.values(),
+            self._image.controller_epoch,
+            states=topic_nodes.fit_at_once(name, len(added)),
         )
-        if self._feed is not None:
-            if node.version != decided_on.version:
-                raise BadVersion(nodes.topic_path(name))  # there is more than what was decided on
-            operations.append(notification(topics=[name]))
-        await self._store.multi(operations)
+        await self._store.multi([*operations, notification(topics=[name])])
         before = self._existing(name)
         topic = before._replace(partitions={**before.partitions, **added}, version=node.version + 1)
-        await self._show(topic, timeout_ms)
+        await self._carried_out(name, lambda: self._is_shown(topic), timeout_ms)
         return topic
 
-    async def _open(self, topic: TopicImage) -> None:
-        """Open the logs, then show the topic: who sees it can use it."""
-        try:
-            async with self._logs_lock:
-                await self._replicas.open_topic(topic)
-        finally:
-            self._image.put_topic(topic)
+    def _is_shown(self, topic: TopicImage) -> bool:
+        """Whether the image has the topic with these partitions, and all of them have a state."""
+        known = (self._image.partitions.get((topic.name, index)) for index in topic.partitions)
+        return all(each is not None and each.partition_epoch >= 0 for each in known)
 
-    async def _delete(self, name: str) -> None:
-        self._image.remove_topic(name)
-        async with self._logs_lock:
-            await self._replicas.delete_topic(name)
-        await remove_topic_nodes(self._store, name)
-        self._image.deleting.discard(name)
+    def _is_gone(self, name: str) -> bool:
+        """Whether the topic is gone, or cannot go because this broker could not delete its logs."""
+        if name in self._image.topics:
+            return False
+        return name not in self._image.deleting or self._feed.failure(name) is not None
 
-    async def _alter_config(
-        self,
-        path: str,
-        alteration: Alteration,
-        check: Callable[[Mapping[str, str], Mapping[str, str]], None],
-        validate_only: bool,
-    ) -> dict[str, str] | None:
-        """What is to be shown in the image: None if nothing was written, and in a cluster, where the feed does it.
-
-        Another broker may alter the same at the same time, so the node counts, and not the image.
-        """
-        for _ in range(_MAX_ATTEMPTS):
-            [node] = await self._store.get_many([path])
-            before = {} if node is None else nodes.decode_config(node.data)
-            configs = alteration(before)
-            check(configs, before)
-            if validate_only:
-                return None
-            data = nodes.encode_config(configs)
-            operations: list[Operation] = [
-                Create(path, data) if node is None else Set(path, data, node.version)
-            ]
-            if self._feed is not None:
-                operations.append(config_notification(path))
-            try:
-                await self._store.multi(operations)
-            except (BadVersion, NoNode, NodeExists) as error:
-                if error.path != path:
-                    raise
-                continue
-            if self._feed is None:
-                return configs
-            await self._feed.sync()
-            return None
-        raise StoreError(f"{path} changes faster than it can be read.")
+    async def _carried_out(self, name: str, condition: Callable[[], bool], timeout_ms: int) -> None:
+        """Wait until the image meets the condition and the replicas follow it; raises what has failed."""
+        if not await self._feed.until(lambda: condition() and self._feed.is_settled(name), timeout_ms / 1000):
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
+        failure = self._feed.failure(name)
+        if failure is not None:
+            raise failure

@@ -1,13 +1,21 @@
-"""What has to be written to the metadata store for a topic to exist, to grow and to go."""
+"""The nodes of topics: what is written to the metadata store to create, extend, reassign and delete them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import PartitionImage, TopicImage
 from ottla.metadata.nodes import PartitionState, TopicAssignment
-from ottla.metadata.stores.store import Create, Node, Operation, Set
+from ottla.metadata.stores.store import (
+    Create,
+    Delete,
+    Node,
+    NodeStore,
+    Operation,
+    Set,
+    children_if_any,
+)
 
 
 def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionImage:
@@ -20,6 +28,7 @@ def first_state(name: str, index: int, replicas: tuple[int, ...]) -> PartitionIm
 # ZooKeeper takes no requests above a megabyte.
 _MAX_BYTES = 700_000
 _BYTES_OF_PARTITION = 250
+_PER_MULTI = 1000
 
 
 def fit_at_once(name: str, partitions: int) -> bool:
@@ -87,9 +96,22 @@ def _partitions(partitions: Iterable[PartitionImage], controller_epoch: int) -> 
     return operations
 
 
-def all_paths(name: str, partitions: Iterable[int]) -> list[str]:
-    """Every node that speaks of the topic, children before parents, the mark of its deletion last."""
-    indexes = list(partitions)
+async def remove_topic_nodes(
+    store: NodeStore, name: str, *, guard: Sequence[Operation] = (), last: Sequence[Operation] = ()
+) -> None:
+    """Delete all nodes of a topic. `guard` goes with every step, `last` with the one after which the topic is gone."""
+    partitions = await children_if_any(store, nodes.partitions_path(name))
+    doomed = _all_paths(name, list(map(int, partitions)))
+    found = await store.get_many(doomed)
+    deletions = [Delete(path) for path, node in zip(doomed, found, strict=True) if node is not None]
+    while len(deletions) > _PER_MULTI:
+        await store.multi([*guard, *deletions[:_PER_MULTI]])
+        del deletions[:_PER_MULTI]
+    await store.multi([*guard, *deletions, *last])
+
+
+def _all_paths(name: str, indexes: Sequence[int]) -> list[str]:
+    """Children before parents, the mark of its deletion last."""
     return [
         *(nodes.partition_state_path(name, index) for index in indexes),
         *(nodes.partition_path(name, index) for index in indexes),

@@ -1,6 +1,6 @@
 """What goes into a group's state machine and what comes out of it: plain data.
 
-The machine never waits and never writes. Each transition hands back effects, and whoever drives it
+A machine never waits and never writes. Each transition hands back effects; `GroupRuntime` carries them out: it
 answers the parked requests, keeps the timers and appends the records.
 """
 
@@ -62,6 +62,9 @@ class JoinResult:
     skip_assignment: bool = False
     members: list[JoinedMember] = field(default_factory=list)
 
+    def failed(self, error: ErrorCode) -> JoinResult:
+        return JoinResult(error, self.member_id)
+
 
 @dataclass(slots=True)
 class SyncRequest:
@@ -79,6 +82,9 @@ class SyncResult:
     protocol_type: str | None = None
     protocol_name: str | None = None
     assignment: bytes = b""
+
+    def failed(self, error: ErrorCode) -> SyncResult:
+        return SyncResult(error)
 
 
 class LeavingMember(NamedTuple):

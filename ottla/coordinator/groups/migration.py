@@ -4,7 +4,7 @@ the last one has gone. Members, assignments and committed offsets stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.classic.members import CONSUMER_PROTOCOL_TYPE, Member
@@ -14,15 +14,17 @@ from ottla.coordinator.groups.consumer.classic_protocol import (
     read_subscription,
     write_assignment,
 )
-from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.consumer.metadata_hash import metadata_hash
 from ottla.coordinator.groups.consumer.state import NOTHING, ClassicProtocols, ConsumerMember, ConsumerState
 from ottla.coordinator.groups.effects import GroupState
 from ottla.coordinator.groups.topics import Topics
 from ottla.protocol.errors import ErrorCode, KafkaError
 
+if TYPE_CHECKING:
+    from ottla.coordinator.groups.consumer.group import ConsumerGroup
 
-def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> ConsumerGroup:
+
+def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> ConsumerState:
     """The same group in the new protocol, in the epoch that the generation was. Raises KafkaError."""
     problem = _why_not(classic, config)
     state = ConsumerState(epoch=classic.generation_id, target_epoch=classic.generation_id)
@@ -41,17 +43,12 @@ def to_consumer(classic: ClassicGroup, config: GroupConfig, topics: Topics) -> C
         state.targets[member_id] = {t: frozenset(held) for t, held in converted.assigned.items()}
     names = {name for converted in state.members.values() for name in converted.topics}
     state.metadata_hash = metadata_hash(t for t in map(topics.by_name, names) if t is not None)
-    group = ConsumerGroup(classic.group_id, config, topics)
-    group.adopt(state)
-    group.offsets = classic.offsets
-    return group
+    return state
 
 
-def to_classic(
-    group: ConsumerGroup, config: GroupConfig, topics: Topics, new_uuid: Callable[[], str], now_ms: int
-) -> ClassicGroup:
+def to_classic(group: ConsumerGroup, now_ms: int) -> ClassicGroup:
     """The same group in the classic protocol; its members have to join again."""
-    classic = ClassicGroup(group.group_id, config, new_uuid, now_ms)
+    classic = ClassicGroup(group.group_id, group.config, group.new_uuid, now_ms)
     classic.offsets = group.offsets
     classic.protocol_type = CONSUMER_PROTOCOL_TYPE
     classic.generation_id = group.epoch
@@ -68,7 +65,7 @@ def to_classic(
                 member.rebalance_timeout_ms,
                 member.classic.session_timeout_ms,
                 member.classic.protocols,
-                write_assignment(target, version, topics),
+                write_assignment(target, version, group.topics),
             )
         )
     classic.protocol_name = classic.members.select_protocol()

@@ -1,16 +1,17 @@
-"""Groups and offsets as the records of one `__consumer_offsets` partition tell them."""
+"""Rebuilds groups and offsets from the records of one `__consumer_offsets` partition."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import TypeVar
 
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.consumer.records import CONSUMER_KINDS, GROUP_METADATA, apply
 from ottla.coordinator.groups.consumer.state import ConsumerState
 from ottla.coordinator.groups.effects import GroupState
-from ottla.coordinator.groups.offsets.offsets import CommittedOffset, GroupOffsets
+from ottla.coordinator.groups.group import Group
+from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset, GroupOffsets
 from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.records import (
     GroupKey,
@@ -20,24 +21,18 @@ from ottla.coordinator.groups.records import (
     read_key,
     read_offset_value,
 )
+from ottla.coordinator.groups.share.group import ShareGroup
+from ottla.coordinator.groups.share.records import GROUP_METADATA as SHARE_GROUP_METADATA
+from ottla.coordinator.groups.share.records import SHARE_KINDS, ShareGroupState, apply_share
 from ottla.coordinator.runtime.record_codec import decode_key
-from ottla.coordinator.share.group import ShareGroup
-from ottla.coordinator.share.group_records import GROUP_METADATA as SHARE_GROUP_METADATA
-from ottla.coordinator.share.group_records import SHARE_KINDS, ShareGroupState, apply_share
-from ottla.protocol.group_records import GroupKey as AnyGroupKey
+from ottla.protocol.internal_records import GroupKey as AnyGroupKey
 from ottla.protocol.records import BatchHeader, Record
 
-log = logging.getLogger(__name__)
-
-_COMMIT_MARKER = 1
+S = TypeVar("S", bound=ConsumerState)
 
 
 class Replay:
-    """Fed with every batch in order; afterwards `groups` is what the coordinator had when it last wrote.
-
-    A record that cannot be read is named in the log and left out: one bad record must not take all the
-    groups of a partition with it.
-    """
+    """Takes every record in order; then `finish` returns the groups as the last coordinator had them."""
 
     def __init__(
         self,
@@ -59,17 +54,6 @@ class Replay:
         # The same keys come again and again.
         self._keys: dict[bytes, OffsetKey | GroupKey | None] = {}
 
-    def apply(self, header: BatchHeader, records: Sequence[Record]) -> None:
-        if header.is_control:
-            for record in records:
-                self._end_transaction(header.producer_id, record.key)
-            return
-        for record in records:
-            try:
-                self._apply_record(header, record)
-            except ValueError as error:
-                log.warning("record %d of __consumer_offsets is left out: %s", record.offset, error)
-
     def pending_offsets(self) -> PendingOffsets:
         """Of the transactions that have not ended."""
         pending = PendingOffsets()
@@ -79,30 +63,31 @@ class Replay:
                 pending.add(producer_id, key, None if overtaken else offset)
         return pending
 
-    def finish(self) -> dict[str, ClassicGroup | ConsumerGroup | ShareGroup]:
+    def finish(self) -> dict[str, Group]:
         for group in self.groups.values():
             group.read_subscriptions()
-        groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = dict(self.groups)
+        groups: dict[str, Group] = dict(self.groups)
         for group_id, state in self._states.items():
             consumer_group = groups[group_id] = self._new_consumer_group(group_id)
             consumer_group.offsets = self._offsets_of(group_id)
             consumer_group.load(state)
         for group_id, share_state in self._share_states.items():
             share_group = groups[group_id] = self._new_share_group(group_id)
-            share_group.state_now = share_state
             share_group.load(share_state)
         return groups
 
-    def _apply_record(self, header: BatchHeader, record: Record) -> None:
+    def apply(self, header: BatchHeader, record: Record) -> None:
+        """Raises ValueError for a record that cannot be read."""
         if record.key is None:
             raise ValueError("it has no key")
         value = record.value
         kind = int.from_bytes(record.key[:2], "big")
         if kind in CONSUMER_KINDS:
-            self._apply_to_consumer_group(kind, record.key, value)
+            _replay(self._states, record, kind, kind == GROUP_METADATA, ConsumerState, apply)
             return
         if kind in SHARE_KINDS:
-            self._apply_to_share_group(kind, record.key, value)
+            is_metadata = kind == SHARE_GROUP_METADATA
+            _replay(self._share_states, record, kind, is_metadata, ShareGroupState, apply_share)
             return
         if record.key in self._keys:
             key = self._keys[record.key]
@@ -118,9 +103,9 @@ class Replay:
                 self._positions[key] = record.offset
                 self._put_offset(key, offset)
 
-    def _end_transaction(self, producer_id: int, marker_key: bytes | None) -> None:
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
         offsets = self._open.pop(producer_id, {})
-        if marker_key is None or int.from_bytes(marker_key[2:4], "big") != _COMMIT_MARKER:
+        if not commit:
             return
         for key, (position, offset) in offsets.items():
             if position > self._positions.get(key, -1):
@@ -138,32 +123,6 @@ class Replay:
     def _offsets_of(self, group_id: str) -> GroupOffsets:
         group = self.groups.get(group_id)
         return GroupOffsets() if group is None else group.offsets
-
-    def _apply_to_consumer_group(self, kind: int, key: bytes, value: bytes | None) -> None:
-        group_id = decode_key(AnyGroupKey, key).group_id
-        if kind == GROUP_METADATA and value is None:
-            self._states.pop(group_id, None)
-            return
-        state = self._states.get(group_id)
-        if state is None:
-            if value is None:
-                return
-            state = ConsumerState()
-        apply(state, kind, key, value)
-        self._states[group_id] = state
-
-    def _apply_to_share_group(self, kind: int, key: bytes, value: bytes | None) -> None:
-        group_id = decode_key(AnyGroupKey, key).group_id
-        if kind == SHARE_GROUP_METADATA and value is None:
-            self._share_states.pop(group_id, None)
-            return
-        state = self._share_states.get(group_id)
-        if state is None:
-            if value is None:
-                return
-            state = ShareGroupState()
-        apply_share(state, kind, key, value)
-        self._share_states[group_id] = state
 
     def _put_offset(self, key: OffsetKey, offset: CommittedOffset | None) -> None:
         if offset is not None:
@@ -191,3 +150,21 @@ class Replay:
             group.state = group.previous_state = GroupState.STABLE
             if value.leader in group.members:
                 group.members.leader = value.leader
+
+
+def _replay(
+    states: dict[str, S],
+    record: Record,
+    kind: int,
+    is_metadata: bool,
+    new_state: Callable[[], S],
+    apply: Callable[[S, int, bytes, bytes | None], None],
+) -> None:
+    key = record.key or b""
+    group_id = decode_key(AnyGroupKey, key).group_id
+    if record.value is None and is_metadata:
+        states.pop(group_id, None)
+    elif record.value is not None or group_id in states:
+        state = states.get(group_id) or new_state()
+        apply(state, kind, key, record.value)
+        states[group_id] = state

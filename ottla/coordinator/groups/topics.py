@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 
@@ -40,3 +40,20 @@ class NoTopics:
 
     def by_id(self, topic_id: bytes) -> Topic | None:
         return None
+
+
+NamedPartitions = list[tuple[str, bytes, list[int]]]  # topic name, its id, partitions
+
+
+def named_partitions(topics: Topics, *by_id: Mapping[bytes, Iterable[int]]) -> NamedPartitions:
+    """Partitions by topic id, united and sorted by topic name; topics that are gone are omitted."""
+    united: dict[bytes, set[int]] = {}
+    for each in by_id:
+        for topic_id, partitions in each.items():
+            united.setdefault(topic_id, set()).update(partitions)
+    named = []
+    for topic_id, found in united.items():
+        topic = topics.by_id(topic_id)
+        if topic is not None:
+            named.append((topic.name, topic_id, sorted(found)))
+    return sorted(named)

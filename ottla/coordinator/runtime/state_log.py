@@ -1,4 +1,4 @@
-"""The coordinator's internal topic: what it needs of it, and which partition keeps which group."""
+"""A coordinator's internal topic: what the coordinator needs of it, and which partition keeps what."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.records import BatchHeader, Record
-
-CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
 
 KeyValue = tuple[bytes, bytes | None]
 
@@ -53,9 +51,9 @@ def java_string_hash(text: str) -> int:
 
 # Asked with every request of every member, and a loop over characters is slow.
 @lru_cache(maxsize=8_192)
-def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that keeps a group; its leader is the group's coordinator."""
-    value = java_string_hash(group_id)
+def partition_for(key: str, partitions: int) -> int:
+    """The partition that keeps a group, a transactional id or a share-partition; its leader is the coordinator."""
+    value = java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
@@ -72,6 +70,6 @@ _APPEND_ERRORS = {
 }
 
 
-def append_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when the append for its request failed: it knows coordinators, not partitions."""
-    return _APPEND_ERRORS.get(code, code)
+def append_error(error: KafkaError) -> KafkaError:
+    """The error of an append as clients of a coordinator know it: they know coordinators, not partitions."""
+    return KafkaError(_APPEND_ERRORS.get(error.code, error.code), error.message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Hashable
@@ -15,6 +16,14 @@ _EARLY = 0.0005
 
 class Cancellable(Protocol):
     def cancel(self) -> None: ...
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _call_later(delay: float, callback: Callable[[], None]) -> Cancellable:
+    return asyncio.get_running_loop().call_later(delay, callback)
 
 
 class _Timer:
@@ -34,7 +43,11 @@ class Timers:
     it comes up. Owned by the event loop.
     """
 
-    def __init__(self, clock: Callable[[], float], call_later: Callable[..., Cancellable]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = _loop_time,
+        call_later: Callable[[float, Callable[[], None]], Cancellable] = _call_later,
+    ) -> None:
         """`clock` in seconds, monotonic; `call_later(seconds, callback)` as an event loop has it."""
         self._clock = clock
         self._call_later = call_later

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+from ottla.coordinator.runtime.coordinator_runtime import (
+    CoordinatorRuntime,
+    CoordinatorShard,
+    replicated,
+)
 from ottla.coordinator.runtime.state_log import KeyValue, StateLog, append_error, partition_for
 from ottla.coordinator.share.share_partition import StateBatch
 from ottla.coordinator.share.state_records import (
@@ -21,7 +25,9 @@ from ottla.coordinator.share.state_records import (
     tombstone,
     update_record,
 )
+from ottla.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.records import BatchHeader, Record
 
 log = logging.getLogger(__name__)
 
@@ -45,17 +51,30 @@ class PrunableLog(StateLog, Protocol):
     def delete_before(self, partition: int, offset: int) -> None: ...
 
 
-class _Shard:
-    """One partition of `__share_group_state`: while `loading`, its states are not known yet."""
+class ShareShard(CoordinatorShard):
+    """One partition of `__share_group_state`."""
 
-    __slots__ = ("leader_epoch", "loading", "snapshots", "states")
+    __slots__ = ("snapshots", "states")
 
-    def __init__(self, leader_epoch: int) -> None:
-        self.leader_epoch = leader_epoch
-        self.loading = True
+    def __init__(self, partition: int, leader_epoch: int) -> None:
+        super().__init__(partition, leader_epoch)
         self.states: dict[ShareKey, ShareState] = {}
         # Where the latest snapshot of each share-partition is. What lies before all of them is not needed any more.
         self.snapshots: dict[ShareKey, int] = {}
+
+    def replay(self, header: BatchHeader, record: Record) -> None:
+        key = apply(self.states, record.key or b"", record.value)
+        if key is not None:
+            self.snapshot_at(key, record.offset)
+
+    def get(self, key: ShareKey, leader_epoch: int = -1) -> ShareState:
+        """For the leader of that epoch, if one is given."""
+        state = self.states.get(key)
+        if state is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The share-partition is not initialized.")
+        if 0 <= leader_epoch < state.leader_epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+        return state
 
     def snapshot_at(self, key: ShareKey, offset: int) -> None:
         if key in self.states:
@@ -64,75 +83,34 @@ class _Shard:
             self.snapshots.pop(key, None)
 
 
-class ShareStateStore:
-    """Invariant: a state is in memory only while this broker leads its partition of the topic, and then it is what the
-    log says. Owned by the event loop.
-    """
+class ShareCoordinator:
+    """Invariant: a state in memory is what the log says. Owner: the event loop."""
 
     def __init__(
         self, state_log: PrunableLog, clock: Callable[[], int], updates_per_snapshot: int = 500
     ) -> None:
+        self.runtime = CoordinatorRuntime(SHARE_GROUP_STATE_TOPIC, state_log, ShareShard, clock=clock)
         self._log = state_log
         self._clock = clock
         self._updates_per_snapshot = updates_per_snapshot
-        self._shards: dict[int, _Shard] = {}
-        self.partition_count = 0
-
-    # Life
-
-    def set_partition_count(self, partitions: int) -> None:
-        self.partition_count = partitions
-
-    async def become_leader(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of the topic from now on: read it."""
-        known = self._shards.get(partition)
-        if known is not None:
-            if known.leader_epoch >= leader_epoch:
-                return
-            if not known.loading:
-                known.leader_epoch = leader_epoch  # led all the time: what is in memory is what was written
-                return
-        shard = self._shards[partition] = _Shard(leader_epoch)
-        try:
-            async for _, records in self._log.read(partition):
-                for record in records:
-                    try:
-                        key = apply(shard.states, record.key or b"", record.value)
-                        if key is not None:
-                            shard.snapshot_at(key, record.offset)
-                    except ValueError as error:
-                        log.warning("record %d of __share_group_state is left out: %s", record.offset, error)
-        except BaseException:
-            if self._shards.get(partition) is shard:
-                del self._shards[partition]
-            raise
-        shard.loading = False
-
-    def resign(self, partition: int, leader_epoch: int | None = None) -> None:
-        shard = self._shards.get(partition)
-        if shard is not None and (leader_epoch is None or leader_epoch >= shard.leader_epoch):
-            del self._shards[partition]
 
     # States
 
     def get(self, key: ShareKey) -> ShareState:
         """Raises KafkaError(INVALID_REQUEST) for what was never initialized, and others for what is kept elsewhere."""
-        state = self._shard(key)[1].states.get(key)
-        if state is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "The share-partition is not initialized.")
-        return state
+        return self._shard(key).get(key)
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Awaitable[None] | None:
         """Begin anew, at that offset. What was known before is forgotten."""
         now_ms = self._clock()
-        partition, shard = self._shard(key)
+        shard = self._shard(key)
         states = shard.states
         before = states.get(key)
         if before is not None:
             if before.state_epoch > state_epoch:
                 raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
             if before.state_epoch == state_epoch and start_offset == UNINITIALIZED:
-                return self._committed(partition)  # asked again, or late: what has been read since stays
+                return self._committed(shard)  # asked again, or late: what has been read since stays
         state = ShareState(state_epoch, start_offset=start_offset, created_ms=now_ms, written_ms=now_ms)
         if start_offset >= 0:
             state.delivery_complete = 0
@@ -141,7 +119,7 @@ class ShareStateStore:
             state.leader_epoch = before.leader_epoch
         states[key] = state
         try:
-            return self._append(key, snapshot_record(key, state))
+            return self._append(shard, key, snapshot_record(key, state))
         except KafkaError:
             if before is None:
                 del states[key]
@@ -151,31 +129,33 @@ class ShareStateStore:
 
     def read(self, key: ShareKey, leader_epoch: int) -> Awaitable[ShareState] | ShareState:
         """For the leader of that epoch. Leaders before it are fenced from now on."""
-        state = self._check(key, leader_epoch)
+        shard = self._shard(key)
+        state = shard.get(key, leader_epoch)
         if leader_epoch > state.leader_epoch:
             before, state.leader_epoch = state.leader_epoch, leader_epoch
             try:
-                pending = self._append(key, update_record(key, state, state.start_offset, []))
+                pending = self._append(shard, key, update_record(key, state, state.start_offset, []))
             except KafkaError:
                 state.leader_epoch = before
                 raise
             state.updates += 1
         else:
-            pending = self._committed(self._partition_of(key))
+            pending = self._committed(shard)
         return state if pending is None else self._when_committed(pending, key)
 
     def summary(self, key: ShareKey, leader_epoch: int) -> Awaitable[ShareState | None] | ShareState | None:
         """None: nothing is kept of it."""
-        partition, shard = self._shard(key)
+        shard = self._shard(key)
         if key not in shard.states:
             return None
-        self._check(key, leader_epoch)
-        pending = self._committed(partition)
+        shard.get(key, leader_epoch)
+        pending = self._committed(shard)
         return shard.states[key] if pending is None else self._when_committed(pending, key)
 
     def write(self, key: ShareKey, update: ShareUpdate) -> Awaitable[None] | None:
         """Raises KafkaError with nothing changed."""
-        before = self.get(key)
+        shard = self._shard(key)
+        before = shard.get(key)
         if update.leader_epoch < before.leader_epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
         if update.state_epoch < before.state_epoch:
@@ -192,12 +172,12 @@ class ShareStateStore:
             state.written_ms = self._clock()
             records.append(snapshot_record(key, state))
         try:
-            pending = self._append(key, *records)
+            pending = self._append(shard, key, *records)
         except KafkaError:
             state.leader_epoch, state.delivery_complete = epochs
             raise
         if needs_snapshot:
-            self._shard(key)[1].states[key] = state
+            shard.states[key] = state
         else:
             state.put(update.start_offset, update.delivery_complete, update.batches)
             state.updates += 1
@@ -205,12 +185,12 @@ class ShareStateStore:
 
     def delete(self, key: ShareKey) -> Awaitable[None] | None:
         """What is not kept is deleted already."""
-        partition, shard = self._shard(key)
+        shard = self._shard(key)
         state = shard.states.pop(key, None)
         if state is None:
-            return self._committed(partition)
+            return self._committed(shard)
         try:
-            return self._append(key, tombstone(key))
+            return self._append(shard, key, tombstone(key))
         except KafkaError:
             shard.states[key] = state
             raise
@@ -219,7 +199,7 @@ class ShareStateStore:
         """What is kept here of them; others do the same with what they keep."""
         gone = [
             key
-            for shard in self._shards.values()
+            for shard in self.runtime
             if not shard.loading
             for key in shard.states
             if key.topic_id in topic_ids
@@ -228,79 +208,58 @@ class ShareStateStore:
 
     # Steps
 
-    def _partition_of(self, key: ShareKey) -> int:
-        if not self.partition_count:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return partition_of(key, self.partition_count)
-
-    def _shard(self, key: ShareKey) -> tuple[int, _Shard]:
-        partition = self._partition_of(key)
-        shard = self._shards.get(partition)
-        if shard is None:
-            raise KafkaError(
-                ErrorCode.NOT_COORDINATOR,
-                f"Another broker keeps the state of this share-partition (__share_group_state-{partition}).",
-            )
-        if shard.loading:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return partition, shard
-
-    def _check(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        state = self.get(key)
-        if 0 <= leader_epoch < state.leader_epoch:
-            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
-        return state
-
-    def _append(self, key: ShareKey, *records: KeyValue) -> Awaitable[None] | None:
-        partition, shard = self._shard(key)
+    def _shard(self, key: ShareKey) -> ShareShard:
         try:
-            pending = self._log.append(partition, records, self._clock())
-            offset = self._log.end_offset(partition) - 1
+            return self.runtime.shard_of(coordinator_key(key))
         except KafkaError as error:
-            raise KafkaError(append_error(error.code), error.message) from error
-        is_snapshot = records[-1][0][:2] == SNAPSHOT_KEY
+            if error.code is not ErrorCode.NOT_COORDINATOR:
+                raise
+            partition = partition_of(key, self.runtime.partition_count)
+            raise KafkaError(
+                error.code,
+                f"Another broker keeps the state of this share-partition ({self.runtime.topic}-{partition}).",
+            ) from None
+
+    def _append(self, shard: ShareShard, key: ShareKey, *records: KeyValue) -> Awaitable[None] | None:
+        pending = self.runtime.append(shard, records)
+        if records[-1][0][:2] != SNAPSHOT_KEY:
+            return pending
+        offset = self._log.end_offset(shard.partition) - 1
         if pending is not None:
-            return self._appended(pending, partition, shard, key, offset if is_snapshot else -1)
-        if is_snapshot:
-            self._prune(partition, shard, key, offset)
+            return self._prune_when_replicated(pending, shard, key, offset)
+        self._prune(shard, key, offset)
         return None
 
-    async def _appended(
-        self, pending: Awaitable[None], partition: int, shard: _Shard, key: ShareKey, snapshot: int
+    async def _prune_when_replicated(
+        self, pending: Awaitable[None], shard: ShareShard, key: ShareKey, offset: int
     ) -> None:
-        await _translated(pending)
-        if snapshot >= 0 and self._shards.get(partition) is shard:
-            self._prune(partition, shard, key, snapshot)
+        await pending
+        if self.runtime.is_current(shard):
+            self._prune(shard, key, offset)
 
-    def _prune(self, partition: int, shard: _Shard, key: ShareKey, offset: int) -> None:
-        """A snapshot is committed: nobody needs what lies before the latest one of every share-partition."""
+    def _prune(self, shard: ShareShard, key: ShareKey, offset: int) -> None:
+        """A snapshot is replicated: nobody needs what lies before the latest one of every share-partition."""
         shard.snapshot_at(key, offset)
         try:
-            self._log.delete_before(partition, min(shard.snapshots.values(), default=offset + 1))
+            self._log.delete_before(shard.partition, min(shard.snapshots.values(), default=offset + 1))
         except KafkaError as error:
-            log.info("__share_group_state-%d was not shortened: %s", partition, error)
+            log.info(
+                "Could not delete old records of %s-%d: %s", SHARE_GROUP_STATE_TOPIC, shard.partition, error
+            )
 
-    def _committed(self, partition: int) -> Awaitable[None] | None:
-        """What is answered is what any later coordinator will know."""
+    def _committed(self, shard: ShareShard) -> Awaitable[None] | None:
+        """Ends when any later coordinator would know what is known here."""
         try:
-            pending = self._log.wait_committed(partition)
+            pending = self._log.wait_committed(shard.partition)
         except KafkaError as error:
-            raise KafkaError(append_error(error.code), error.message) from error
-        return None if pending is None else _translated(pending)
+            raise append_error(error) from error
+        return None if pending is None else replicated(pending)
 
     async def _when_committed(self, pending: Awaitable[None], key: ShareKey) -> ShareState:
         await pending
         return self.get(key)
 
 
-async def _translated(pending: Awaitable[None]) -> None:
-    try:
-        await pending
-    except KafkaError as error:
-        raise KafkaError(append_error(error.code), error.message) from error
-
-
 def partition_of(key: ShareKey, partitions: int) -> int:
     """The partition of `__share_group_state` that keeps a share-partition."""
-    topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
-    return partition_for(coordinator_key(key, topic_id), partitions)
+    return partition_for(coordinator_key(key), partitions)

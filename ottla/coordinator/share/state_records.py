@@ -6,6 +6,7 @@ without a value deletes.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -13,14 +14,13 @@ from typing import NamedTuple, Protocol
 from ottla.coordinator.runtime.record_codec import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.coordinator.share.share_partition import DeliveryState, StateBatch, merged
-from ottla.protocol.group_records import (
+from ottla.protocol.internal_records import (
     SharePartitionKey,
     ShareSnapshotValue,
     ShareUpdateValue,
     StateBatchValue,
 )
 
-SHARE_STATE_TOPIC = "__share_group_state"
 SNAPSHOT = 0
 UPDATE = 1
 SNAPSHOT_KEY = SNAPSHOT.to_bytes(2, "big")
@@ -63,9 +63,10 @@ class ShareState:
         self.delivery_complete = delivery_complete
 
 
-def coordinator_key(key: ShareKey, topic_id_text: str) -> str:
+def coordinator_key(key: ShareKey) -> str:
     """What decides on the partition of the state topic, and what FindCoordinator asks with."""
-    return f"{key.group_id}:{topic_id_text}:{key.partition}"
+    topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
+    return f"{key.group_id}:{topic_id}:{key.partition}"
 
 
 def snapshot_record(key: ShareKey, state: ShareState) -> KeyValue:

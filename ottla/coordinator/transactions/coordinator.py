@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from ottla.coordinator.runtime.state_log import StateLog
 from ottla.coordinator.runtime.timers import Timers
-from ottla.coordinator.transactions.shards import TransactionalId, TransactionShard, TransactionShards
+from ottla.coordinator.transactions.records import transaction_key, transaction_value
+from ottla.coordinator.transactions.shard import TransactionalId, TransactionShard
 from ottla.coordinator.transactions.transaction import (
     COMPLETE_ABORT,
     NO_PRODUCER_ID,
@@ -29,6 +31,7 @@ from ottla.coordinator.transactions.transaction import (
     Transaction,
     TransactionState,
 )
+from ottla.metadata.topic_names import TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -91,50 +94,41 @@ class TransactionCoordinator:
         timers: Timers | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        if timers is None:
-            loop = asyncio.get_running_loop()
-            timers = Timers(loop.time, loop.call_later)
         self._config = config
-        self._shards = TransactionShards(state_log, clock, config.state_log_num_partitions)
+        self.runtime = CoordinatorRuntime(
+            TRANSACTION_STATE_TOPIC,
+            state_log,
+            partial(TransactionShard, self._loaded),
+            partition_count=config.state_log_num_partitions,
+            timers=timers,
+            clock=clock,
+        )
         self._markers = markers
         self._new_producer_id = new_producer_id
-        self._timers = timers
         self._clock = clock
-        self._tasks: set[asyncio.Future[None]] = set()
 
     # Life
 
-    def set_partition_count(self, partitions: int) -> None:
-        """How many partitions `__transaction_state` has; the setting only counts when it is created."""
-        self._shards.partition_count = partitions
-
-    async def become_leader(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads a partition of `__transaction_state`: read it, and begin to end what was to be ended."""
-        shard = await self._shards.load(partition, leader_epoch)
-        if shard is not None:
-            self._in_background(self._end_prepared(shard))
+    def _loaded(self, shard: TransactionShard) -> None:
+        """Begin to end what was to be ended when the partition had its last leader."""
+        self.runtime.in_background(self._end_prepared(shard))
 
     async def _end_prepared(self, shard: TransactionShard) -> None:
         """Nobody waits for it: leaders of some partitions may be out of reach, and other ids are not concerned."""
         for which in list(shard.ids.values()):
             # A client may have come first: what it is told to try again is in hand then.
             if which.current.state in PREPARED and which.pending is None and which.unmarked is None:
-                if not self._shards.holds(shard):
+                if not self.runtime.is_current(shard):
                     return
                 await self._write_markers(shard, which)
 
-    def resign(self, partition: int, leader_epoch: int | None = None) -> None:
-        self._shards.unload(partition, leader_epoch)
-
     def start(self) -> None:
         """Begin to abort what times out and to forget ids that expire."""
-        self._every(self._config.abort_timed_out_interval_ms, self.abort_timed_out)
-        self._every(self._config.remove_expired_interval_ms, self.remove_expired)
+        self.runtime.every(self._config.abort_timed_out_interval_ms, self.abort_timed_out)
+        self.runtime.every(self._config.remove_expired_interval_ms, self.remove_expired)
 
     def close(self) -> None:
-        self._timers.close()
-        for task in self._tasks:
-            task.cancel()
+        self.runtime.close()
 
     # Requests. What is refused is a KafkaError.
 
@@ -146,7 +140,7 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         new_id = NO_PRODUCER_ID
         while True:
-            shard = self._shards.of(transactional_id)
+            shard = self.runtime.shard_of(transactional_id)
             which = shard.ids.get(transactional_id)
             if which is None and new_id != NO_PRODUCER_ID:
                 which = shard.ids[transactional_id] = TransactionalId(
@@ -159,7 +153,7 @@ class TransactionCoordinator:
             if changed.state is PREPARE_EPOCH_FENCE:
                 await self._abort_fenced(shard, which, changed)
                 continue
-            await _done(self._shards.write(shard, which, changed))
+            await _done(self._write(shard, which, changed))
             return changed.producer
 
     def add_partitions(
@@ -172,14 +166,14 @@ class TransactionCoordinator:
     ) -> Awaitable[None] | None:
         """None if they are part of the transaction now; else they are when the awaitable ends."""
         _check_id(transactional_id)
-        shard, which = self._shards.get(transactional_id)
+        shard, which = self._find(transactional_id)
         transaction = which.settled()
         changed = transaction.add_partitions(
             producer_id, producer_epoch, frozenset(partitions), client_version, self._clock()
         )
         if changed is transaction:
             return None
-        return self._shards.write(shard, which, changed)
+        return self._write(shard, which, changed)
 
     def verify_partition(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
@@ -187,7 +181,7 @@ class TransactionCoordinator:
         """Is the partition part of the producer's transaction? TRANSACTION_ABORTABLE if not."""
         try:
             _check_id(transactional_id)
-            _, which = self._shards.get(transactional_id)
+            _, which = self._find(transactional_id)
         except KafkaError as error:
             return error.code
         if which.pending in PREPARED:
@@ -207,7 +201,7 @@ class TransactionCoordinator:
         _check_id(transactional_id)
         new_id = NO_PRODUCER_ID
         while True:
-            shard, which = self._shards.get(transactional_id)
+            shard, which = self._find(transactional_id)
             transaction = which.settled()
             if new_id == NO_PRODUCER_ID and transaction.end_needs_new_id(client_version):
                 new_id = await self._new_producer_id()
@@ -230,14 +224,14 @@ class TransactionCoordinator:
     def describe(self, transactional_id: str) -> Transaction:
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        found = self._shards.of(transactional_id).ids.get(transactional_id)
+        found = self.runtime.shard_of(transactional_id).ids.get(transactional_id)
         if found is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return found.current
 
     def list_transactions(self) -> list[Transaction]:
         transactions = []
-        for shard in self._shards:
+        for shard in self.runtime:
             if shard.loading:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             transactions += [which.current for which in shard.ids.values()]
@@ -264,30 +258,51 @@ class TransactionCoordinator:
             if which.pending is None and which.current.is_expired(
                 self._clock(), self._config.id_expiration_ms
             ):
-                await self._shards.remove(shard, which)
+                await self._remove(shard, which)
 
     def _all(self) -> list[tuple[TransactionShard, TransactionalId]]:
-        return [(shard, which) for shard in self._shards if not shard.loading for which in shard.ids.values()]
+        return [(shard, which) for shard in self.runtime if not shard.loading for which in shard.ids.values()]
 
-    def _every(self, interval_ms: int, duty: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        async def run() -> None:
-            try:
-                await duty()
-            except KafkaError as error:
-                log.warning("transactions could not be looked after, the next round tries again: %s", error)
-            finally:
-                self._every(interval_ms, duty)
+    # Storing
 
-        def start() -> None:
-            self._in_background(run())
+    def _find(self, transactional_id: str) -> tuple[TransactionShard, TransactionalId]:
+        shard = self.runtime.shard_of(transactional_id)
+        return shard, shard.get(transactional_id)
 
-        self._timers.set(duty.__name__, interval_ms, start)
+    def _write(
+        self, shard: TransactionShard, which: TransactionalId, changed: Transaction
+    ) -> Awaitable[None] | None:
+        """Make `changed` the current state. None: it is; else it will be when the awaitable ends."""
+        which.pending = changed.state
+        try:
+            key, value = transaction_key(changed.transactional_id), transaction_value(changed)
+            pending = self.runtime.append(shard, [(key, value)])
+        except BaseException:
+            which.pending = None
+            raise
+        if pending is not None:
+            # The client may go away meanwhile; what is written counts all the same.
+            return asyncio.shield(asyncio.ensure_future(self._written(which, changed, pending)))
+        which.current, which.pending = changed, None
+        return None
 
-    def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    async def _written(self, which: TransactionalId, changed: Transaction, pending: Awaitable[None]) -> None:
+        try:
+            await pending
+            which.current = changed
+        finally:
+            which.pending = None
+
+    async def _remove(self, shard: TransactionShard, which: TransactionalId) -> None:
+        """Write the tombstone of an id, and forget it."""
+        transactional_id = which.current.transactional_id
+        which.pending = TransactionState.DEAD
+        try:
+            await _done(self.runtime.append(shard, [(transaction_key(transactional_id), None)]))
+        finally:
+            which.pending = None
+        if shard.ids.get(transactional_id) is which:
+            del shard.ids[transactional_id]
 
     # Ending
 
@@ -301,7 +316,7 @@ class TransactionCoordinator:
     async def _decide(self, shard: TransactionShard, which: TransactionalId, prepared: Transaction) -> None:
         """Write the decision and carry it out, whether or not the client waits for it."""
         try:
-            await _done(self._shards.write(shard, which, prepared))
+            await _done(self._write(shard, which, prepared))
             await self._write_markers(shard, which)
         except asyncio.CancelledError:
             self._retry_later(shard, which)
@@ -327,7 +342,9 @@ class TransactionCoordinator:
             await self._marked(shard, which, transaction, partitions, results)
             return
         which.is_marking = True
-        others = self._in_background(self._marked_by_others(shard, which, transaction, partitions, results))
+        others = self.runtime.in_background(
+            self._marked_by_others(shard, which, transaction, partitions, results)
+        )
         await asyncio.wait([others], timeout=_MARKERS_SECONDS)
 
     async def _marked_by_others(
@@ -369,7 +386,7 @@ class TransactionCoordinator:
         which.unmarked = frozenset(left)
         if not left:
             try:
-                await _done(self._shards.write(shard, which, transaction.complete(self._clock())))
+                await _done(self._write(shard, which, transaction.complete(self._clock())))
                 which.unmarked = None
                 return
             except KafkaError as error:
@@ -379,19 +396,19 @@ class TransactionCoordinator:
         self._retry_later(shard, which)
 
     def _retry_later(self, shard: TransactionShard, which: TransactionalId) -> None:
-        self._timers.set(
+        self.runtime.timers.set(
             ("markers", which.current.transactional_id),
             _RETRY_MARKERS_MS,
             partial(self._retry_markers, shard, which),
         )
 
     def _retry_markers(self, shard: TransactionShard, which: TransactionalId) -> None:
-        if not self._shards.holds(shard):
+        if not self.runtime.is_current(shard):
             return
         if which.pending is not None:
             self._retry_later(shard, which)
         elif which.current.state in PREPARED:
-            self._in_background(self._write_markers(shard, which))
+            self.runtime.in_background(self._write_markers(shard, which))
 
 
 def states_named(names: Iterable[str]) -> tuple[set[TransactionState], list[str]]:

@@ -5,53 +5,16 @@ Version 1 is written, which has the tagged fields of transactions version 2; bot
 
 from __future__ import annotations
 
-import struct
-
+from ottla.coordinator.runtime.record_codec import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.transactions.transaction import EMPTY, Transaction, TransactionState
-from ottla.protocol.codec import (
-    Data,
-    MalformedMessage,
-    Struct,
-    array,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-)
+from ottla.protocol.internal_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-
-_KEY_VERSION = 0
+_KEY_KIND = 0
 _VALUE_VERSION = 1
-_VERSION = struct.Struct(">h")
-
-
-class TransactionLogKey(Data, versions="0", flexible="none"):
-    transactional_id: str = string()
-
-
-class PartitionsSchema(Struct):
-    topic: str = string()
-    partition_ids: list[int] = array(int32)
-
-
-class TransactionLogValue(Data, versions="0-1", flexible="1+"):
-    producer_id: int = int64()
-    previous_producer_id: int = int64("1+", default=-1, tag=0)
-    next_producer_id: int = int64("1+", default=-1, tag=1)
-    producer_epoch: int = int16()
-    next_producer_epoch: int = int16("1+", default=-1, tag=3)
-    transaction_timeout_ms: int = int32()
-    transaction_status: int = int8()
-    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
-    transaction_last_update_timestamp_ms: int = int64()
-    transaction_start_timestamp_ms: int = int64()
-    client_transaction_version: int = int16("1+", default=0, tag=2)
 
 
 def transaction_key(transactional_id: str) -> bytes:
-    return _VERSION.pack(_KEY_VERSION) + TransactionLogKey(transactional_id=transactional_id).encode(0)
+    return encode_key(_KEY_KIND, TransactionLogKey(transactional_id=transactional_id))
 
 
 def transaction_value(transaction: Transaction) -> bytes:
@@ -73,43 +36,34 @@ def transaction_value(transaction: Transaction) -> bytes:
         transaction_start_timestamp_ms=transaction.start_ms,
         client_transaction_version=transaction.client_version,
     )
-    return _VERSION.pack(_VALUE_VERSION) + value.encode(_VALUE_VERSION)
+    return encode_value(value, _VALUE_VERSION)
 
 
 def read_transaction_key(data: bytes) -> str | None:
     """The transactional id; None for a key of a later kind. Raises ValueError for bytes that are no key."""
-    try:
-        (version,) = _VERSION.unpack_from(data)
-        if version != _KEY_VERSION:
-            return None
-        return TransactionLogKey.decode(data, _KEY_VERSION, _VERSION.size).transactional_id
-    except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
-        raise ValueError(f"its key cannot be read: {error}") from None
+    if int.from_bytes(data[:2], "big") != _KEY_KIND:
+        return None
+    return decode_key(TransactionLogKey, data).transactional_id
 
 
 def read_transaction_value(transactional_id: str, data: bytes) -> Transaction:
-    try:
-        (version,) = _VERSION.unpack_from(data)
-        if not 0 <= version <= _VALUE_VERSION:
-            raise ValueError(f"version {version} of its value is not known")
-        value = TransactionLogValue.decode(data, version, _VERSION.size)
-        partitions = frozenset(
-            (topic.topic, partition)
-            for topic in value.transaction_partitions or ()
-            for partition in topic.partition_ids
-        )
-        return Transaction(
-            transactional_id,
-            value.producer_id,
-            value.producer_epoch,
-            value.transaction_timeout_ms,
-            TransactionState(value.transaction_status),
-            partitions,
-            value.transaction_start_timestamp_ms,
-            value.transaction_last_update_timestamp_ms,
-            value.client_transaction_version,
-            value.previous_producer_id,
-            value.next_producer_id,
-        )
-    except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
-        raise ValueError(f"its value cannot be read: {error}") from None
+    """Raises ValueError for bytes that are no value."""
+    value = decode_value(TransactionLogValue, data)
+    partitions = frozenset(
+        (topic.topic, partition)
+        for topic in value.transaction_partitions or ()
+        for partition in topic.partition_ids
+    )
+    return Transaction(
+        transactional_id,
+        value.producer_id,
+        value.producer_epoch,
+        value.transaction_timeout_ms,
+        TransactionState(value.transaction_status),
+        partitions,
+        value.transaction_start_timestamp_ms,
+        value.transaction_last_update_timestamp_ms,
+        value.client_transaction_version,
+        value.previous_producer_id,
+        value.next_producer_id,
+    )

@@ -1,11 +1,13 @@
-"""How much of a log can be compacted, and whether it is worth it."""
+"""How much of a log can be compacted, whether it is worth it, and the job to do; LogCleaner has it done."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from ottla.log.config import LONG_MAX
+from ottla.log.cleaner.job import CleanJob
+from ottla.log.cleaner.worker.grouping import SourceSegment
+from ottla.log.config import LONG_MAX, CleanerConfig
 from ottla.log.partition_log import PartitionLog
 from ottla.log.segments.segment import LogSegment
 
@@ -15,9 +17,9 @@ class CleanableLog:
     """A log as the cleaner sees it: what is compacted already, and what can be added to that."""
 
     log: PartitionLog
-    segments: list[LogSegment]  # from the beginning up to `upper_bound`
+    segments: list[LogSegment]  # from the beginning up to `first_uncleanable_offset`
     first_dirty_offset: int
-    upper_bound: int
+    first_uncleanable_offset: int
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool
@@ -41,7 +43,7 @@ def cleanable(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Cleana
         return None
     first_dirty = log.first_dirty_offset
     if not log.log_start_offset <= first_dirty <= log.log_end_offset:
-        # Records were deleted, or the end of the log was lost: then there is no telling what is clean.
+        # Records were deleted, or the end of the log was lost: then it is not known what is clean.
         first_dirty = log.log_start_offset
     sealed = list(log.segments)[:-1]
     ends = [segment.base_offset for segment in sealed[1:]] + [log.active.base_offset]
@@ -86,3 +88,36 @@ def _is_overdue(log: PartitionLog, dirty: list[LogSegment], now_ms: int) -> bool
         if 0 < timestamp < oldest:
             return True
     return False
+
+
+def job_for(found: CleanableLog, config: CleanerConfig, now_ms: int) -> CleanJob:
+    """What the cleaner's process has to know to compact the log."""
+    log = found.log
+    share = max(1, config.threads)
+    return CleanJob(
+        directory=str(log.path),
+        segments=[SourceSegment(segment.base_offset, segment.size) for segment in found.segments],
+        first_dirty_offset=found.first_dirty_offset,
+        first_uncleanable_offset=found.first_uncleanable_offset,
+        segment_bytes=log.config.segment_bytes,
+        segment_index_bytes=log.config.segment_index_bytes,
+        index_interval_bytes=log.config.index_interval_bytes,
+        now_ms=now_ms,
+        delete_retention_ms=log.config.delete_retention_ms,
+        dedupe_buffer_size=config.dedupe_buffer_size // share,
+        load_factor=config.io_buffer_load_factor,
+        io_buffer_size=config.io_buffer_size // share,
+        max_bytes_per_second=min(1e15, config.io_max_bytes_per_second / share),
+        producers=_last_records(log, found.first_uncleanable_offset),
+        transaction_indexes=[segment.base_offset for segment in log.segments],
+    )
+
+
+def _last_records(log: PartitionLog, first_uncleanable_offset: int) -> list[tuple[int, int, int]]:
+    """Where the producers that are remembered have written last, as far as the cleaner can meet it."""
+    found = []
+    for producer_id, entry in log.producers.producers.items():
+        last_offset = entry.batches[-1][3] if entry.batches else -1
+        if last_offset < first_uncleanable_offset:
+            found.append((producer_id, last_offset, entry.epoch))
+    return found

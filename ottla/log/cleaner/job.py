@@ -1,4 +1,7 @@
-"""What the broker tells the cleaner's process to do, and what it hears back: one JSON object per line."""
+"""The messages between the broker and the cleaner's process: jobs one way, progress and results the other.
+
+Each is a JSON object on a line of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ class CleanJob:
     """One log, and everything that has to be known about it without asking again."""
 
     directory: str
-    segments: list[SourceSegment]  # from the beginning of the log to `upper_bound`
+    segments: list[SourceSegment]  # from the beginning of the log to `first_uncleanable_offset`
     first_dirty_offset: int
-    upper_bound: int  # base offset of the first segment that may not be touched
+    first_uncleanable_offset: int  # base offset of the first segment that may not be touched
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int

@@ -8,12 +8,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
-from ottla.log.cleaner.cleanable import CleanableLog, cleanable
-from ottla.log.cleaner.config import CleanerConfig
-from ottla.log.cleaner.job_for import job_for
+from ottla.log.cleaner.cleanable import CleanableLog, cleanable, job_for
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.log.cleaner.task import CleanTask
 from ottla.log.cleaner.worker_process import WorkerDied, WorkerProcess
+from ottla.log.config import CleanerConfig
 from ottla.log.files.checkpoint import TopicPartition, sync_path
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import KafkaError
@@ -75,7 +74,9 @@ class LogCleaner:
                         idle_since = time.monotonic()
                         continue
                 except (OSError, KafkaError) as error:
-                    logger.error("the log cleaner could not look for work and will try again: %s", error)
+                    logger.error(
+                        "The log cleaner could not look for logs to compact and will try again: %s", error
+                    )
                 if time.monotonic() - idle_since >= self._settings().idle_seconds:
                     await worker.end()
                 await asyncio.sleep(self._settings().backoff_ms / 1000)
@@ -83,7 +84,7 @@ class LogCleaner:
             await worker.end()
 
     async def _dirtiest(self) -> CleanableLog | None:
-        """The log that gains most; the backlog is noted on the way."""
+        """The log with the highest dirty ratio, if it is due; updates the backlog on the way."""
         status, now_ms = self.status, int(time.time() * 1000)
         backlog: dict[TopicPartition, int] = {}
         best: CleanableLog | None = None
@@ -119,7 +120,7 @@ class LogCleaner:
             self._deaths.pop(name, None)
             if reason is not None and task.is_temporary:
                 self._retry_at[name] = time.monotonic() + _RETRY_SECONDS
-                logger.warning("%s-%d could not be compacted and will be tried again: %s", *name, reason)
+                logger.warning("%s-%d could not be compacted; the cleaner will try again: %s", *name, reason)
             elif reason is not None:
                 self._set_aside(name, reason)
             elif task.end_offset is not None:
@@ -129,20 +130,20 @@ class LogCleaner:
                 await self._checkpoint(log)
         except WorkerDied as error:
             self._deaths[name] = self._deaths.get(name, 0) + 1
-            logger.warning("the compaction of %s-%d was cut short: %s", *name, error)
+            logger.warning("The compaction of %s-%d was interrupted: %s", *name, error)
             if self._deaths[name] >= _MOST_DEATHS:
                 self._set_aside(name, str(error))
         except (OSError, KafkaError) as error:
-            await worker.end()  # whatever it is still doing for this log is of no use
+            await worker.end()  # what it is still doing for this log is not needed
             self._set_aside(name, str(error))
         finally:
             self.status.running.pop(name, None)
 
     def _set_aside(self, name: TopicPartition, reason: str) -> None:
         self.status.uncleanable[name] = reason
-        logger.error("%s-%d cannot be compacted and is left as it is until the next start: %s", *name, reason)
+        logger.error("%s-%d cannot be compacted and stays as it is until the next start: %s", *name, reason)
 
     def forget(self, topic: str) -> None:
-        """A topic is gone: another one of that name owes nothing to it."""
+        """The topic was deleted. A new one of the same name may be compacted."""
         for name in [name for name in self.status.uncleanable if name[0] == topic]:
             del self.status.uncleanable[name]

@@ -45,6 +45,8 @@ class CleanerStatus:
     max_dirty_ratio: float = 0.0
     #: Logs that cannot be compacted, and why. They are tried again after a restart.
     uncleanable: dict[TopicPartition, str] = field(default_factory=dict)
+    #: Why a large log was compacted in plain Python; None if none was.
+    uncompiled: str | None = None
     last: FinishedClean | None = None
     cleaned_logs: int = 0
     cancelled: int = 0

@@ -1,4 +1,4 @@
-"""One compaction of one log, as the event loop lives through it."""
+"""One compaction of one log: the event loop's part of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from ottla.log.segments.segment import LogSegment
 from ottla.log.segments.swap import discard_cleaned
 
 logger = logging.getLogger(__name__)
+
+#: From this size on, a compaction in plain Python takes long enough to be worth a remark.
+_LARGE_BYTES = 16 << 20
 
 
 class CleanTask:
@@ -37,13 +40,16 @@ class CleanTask:
         name = (log.topic, log.partition)
         self._running = RunningClean(name, found.clean_bytes + 2 * found.dirty_bytes)
         status.running[name] = self._running
-        self.is_temporary = False  # a failure that time may heal
+        self.is_temporary = False  # the failure may go away by itself, as a full disk does
         self.end_offset: int | None = None  # up to where the log is compacted now, if all went well
 
     async def run(self, job: CleanJob, worker: WorkerProcess) -> str | None:
         """Why the log cannot be compacted, or None: it has been, or has changed meanwhile."""
         logger.debug(
-            "compacting %s from offset %d to %d", job.directory, job.first_dirty_offset, job.upper_bound
+            "compacting %s from offset %d to %d",
+            job.directory,
+            job.first_dirty_offset,
+            job.first_uncleanable_offset,
         )
         gone = False
         async with aclosing(worker.run(job)) as events:
@@ -61,9 +67,11 @@ class CleanTask:
                 elif kind == "done" and not gone and self._is_same():
                     self.end_offset = event["latest_offset"] + 1
                     self._finish(event)
+                elif kind == "uncompiled":
+                    self._note_uncompiled(event["reason"])
         if self.end_offset is None:
             self._status.cancelled += 1
-            logger.info("%s has changed while it was being compacted; it is begun again", job.directory)
+            logger.info("%s changed while it was being compacted; its compaction starts again", job.directory)
         return None
 
     def _is_same(self) -> bool:
@@ -98,6 +106,19 @@ class CleanTask:
             running.bytes_read = event["bytes_read"]
             running.records_read = event["records_read"]
             running.records_kept = event["records_kept"]
+
+    def _note_uncompiled(self, reason: str) -> None:
+        size = sum(self._sizes.values())
+        if size < _LARGE_BYTES or self._status.uncompiled is not None:
+            return
+        self._status.uncompiled = reason
+        logger.warning(
+            "Compacting %s-%d (%d MB) in plain Python, which is slow: %s. For compiled code, which is many times "
+            "faster, run: pip install 'ottla[server]'",
+            *self._running.name,
+            size >> 20,
+            reason,
+        )
 
     def _finish(self, event: dict[str, Any]) -> None:
         status = self._status

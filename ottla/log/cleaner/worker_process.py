@@ -54,7 +54,7 @@ class WorkerProcess:
                 return
 
     async def cancel(self) -> None:
-        """Ask the running job to stop; it goes on telling until it says so."""
+        """Ask the running job to stop; its events go on until it says that it has."""
         await self._send({"op": "cancel"})
 
     async def end(self) -> None:

@@ -25,7 +25,7 @@ def parse_uuid(text: str) -> bytes:
 
 
 def write_partition_metadata(directory: str, topic_id: bytes) -> None:
-    """Not synced: the cluster's metadata has the id too, and writes it again where it is missing."""
+    """Not synced: the cluster's metadata has the id too."""
     text = f"version: 0\ntopic_id: {uuid_text(topic_id)}"
     replace_file(os.path.join(directory, PARTITION_METADATA), text.encode(), sync=False)
 

@@ -22,7 +22,7 @@ _TIME_ENTRY = Struct(">qi")
 _LITTLE = sys.byteorder == "little"
 
 
-def _read(path: str, entry_size: int) -> bytes:
+def read_entries(path: str, entry_size: int) -> bytes:
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -75,7 +75,7 @@ class OffsetIndex:
         self._written = 0
 
     def _load(self) -> array[int]:
-        entries = array("I", _read(self.path, OFFSET_ENTRY_SIZE))
+        entries = array("I", read_entries(self.path, OFFSET_ENTRY_SIZE))
         if _LITTLE:
             entries.byteswap()
         offsets, positions = entries[0::2], entries[1::2]
@@ -199,7 +199,7 @@ class TimeIndex:
     def _load(self) -> array[int]:
         timestamps, offsets = array("q"), array("I")
         last = -1
-        for timestamp, offset in _TIME_ENTRY.iter_unpack(_read(self.path, TIME_ENTRY_SIZE)):
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(read_entries(self.path, TIME_ENTRY_SIZE)):
             if timestamp <= last or offset < 0 or (offsets and offset < offsets[-1]):
                 break  # zeros that Kafka preallocated
             if timestamp == offset == 0 and not offsets:

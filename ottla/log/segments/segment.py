@@ -8,13 +8,14 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.log.batch import BATCH_OVERHEAD, BatchHeader, BatchScan, fault_of, header_at, order_fault
+from ottla.log.batch import BatchScan, fault_of, header_at, order_fault
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, storage_error
 from ottla.log.files.file_region import SegmentFile
 from ottla.log.segments.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.log.segments.transaction_index import TransactionIndex
+from ottla.protocol.batch_header import BATCH_OVERHEAD, BatchHeader
 
 logger = logging.getLogger(__name__)
 
@@ -46,32 +47,15 @@ class LogSegment:
     are served for the first time. Owner: the log's owner.
     """
 
+    # fmt: off
     __slots__ = (
-        "__weakref__",
-        "_roll_ms",
-        "_verified",
-        "base_offset",
-        "bytes_since_index",
-        "created_ms",
-        "directory",
-        "file",
-        "index_full",
-        "index_interval",
-        "max_index_entries",
-        "max_offset",
-        "max_size",
-        "max_time_index_entries",
-        "max_timestamp",
-        "offset_index",
-        "offset_of_max_timestamp",
-        "roll_after_time",
-        "roll_after_timestamp",
-        "size",
-        "suffix",
-        "time_index",
-        "transaction_index",
+        "__weakref__", "_roll_ms", "_verified", "base_offset", "bytes_since_index", "created_ms",
+        "directory", "file", "index_full", "index_interval", "max_index_entries", "max_offset", "max_size",
+        "max_time_index_entries", "max_timestamp", "offset_index", "offset_of_max_timestamp",
+        "roll_after_time", "roll_after_timestamp", "size", "suffix", "time_index", "transaction_index",
         "unverified_end",
     )
+    # fmt: on
 
     def __init__(self, directory: str, base_offset: int, config: LogConfig, *, jitter_ms: int = 0) -> None:
         self.directory = directory
@@ -302,11 +286,8 @@ class LogSegment:
 
     def largest_timestamp(self) -> int:
         """What retention by time goes by; segments without timestamps have the age of their file."""
-        if self.max_timestamp < 0 and self.file is None:
-            self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
-        if self.max_timestamp >= 0:
-            return self.max_timestamp
-        return int(os.stat(self.path).st_mtime * 1000)
+        timestamp, _ = self.max_timestamp_and_offset()
+        return timestamp if timestamp >= 0 else int(os.stat(self.path).st_mtime * 1000)
 
     def max_timestamp_and_offset(self) -> tuple[int, int]:
         if self.max_timestamp < 0 and self.file is None:
@@ -392,15 +373,14 @@ class LogSegment:
     def moved_to(self, directory: str) -> None:
         """The directory has another name; the files in it are the same."""
         self.directory = directory
-        self.offset_index.path = os.path.join(directory, os.path.basename(self.offset_index.path))
-        self.time_index.path = os.path.join(directory, os.path.basename(self.time_index.path))
-        self.transaction_index.path = os.path.join(directory, os.path.basename(self.transaction_index.path))
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.path = os.path.join(directory, os.path.basename(index.path))
         sealed_files.drop(self)
         if self.file is not None:
             self.file.path = self.path
 
     def rename_deleted(self) -> list[str]:
-        """Take the files out of the log; they are unlinked later, when nobody is likely to read them."""
+        """Take the files out of the log. They are unlinked later, because a reader may still have them open."""
         sealed_files.drop(self)
         renamed = []
         for path in self.paths:
@@ -409,9 +389,8 @@ class LogSegment:
                 renamed.append(path + DELETED_SUFFIX)
             # A lookup in a thread may still open files of this segment: another one may get their names.
             self.suffix = DELETED_SUFFIX
-        self.offset_index.path += DELETED_SUFFIX
-        self.time_index.path += DELETED_SUFFIX
-        self.transaction_index.path += DELETED_SUFFIX
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.path += DELETED_SUFFIX
         return renamed
 
 

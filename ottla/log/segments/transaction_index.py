@@ -11,6 +11,9 @@ from contextlib import suppress
 from struct import Struct
 from typing import NamedTuple
 
+from ottla.log.files.checkpoint import sync_path
+from ottla.log.segments.index import read_entries
+
 TRANSACTION_ENTRY_SIZE = 34
 _ENTRY = Struct(">hqqqq")
 _VERSION = 0
@@ -48,12 +51,7 @@ class TransactionIndex:
         return self._entries
 
     def _load(self) -> list[AbortedTransaction]:
-        try:
-            with open(self.path, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            return []
-        whole = data[: len(data) - len(data) % TRANSACTION_ENTRY_SIZE]
+        whole = read_entries(self.path, TRANSACTION_ENTRY_SIZE)
         return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(whole)]
 
     def fault(self, base_offset: int, end_offset: int) -> str | None:
@@ -108,13 +106,9 @@ class TransactionIndex:
             del entries[keep:]
 
     def sync(self) -> None:
-        """Make the entries survive a power failure: unlike the other indexes, nobody would miss them."""
+        """Make the entries survive a power failure: other indexes would be found missing, this one would not."""
         if self.entries:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            sync_path(self.path)
 
     def unload(self) -> None:
         if self._entries:  # an empty list costs nothing and saves looking for a file

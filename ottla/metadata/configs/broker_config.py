@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ottla.metadata.configs.broker_configs import (
+from ottla.metadata.configs.broker_config_table import (
     ALIASES,
     BROKER_CONFIGS,
     broker_config_def,
@@ -23,10 +23,10 @@ from ottla.metadata.configs.listeners import (
     parse_listeners,
     parse_protocol_map,
 )
-from ottla.metadata.configs.properties import PropertiesError, decode_properties, parse_properties
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS, BrokerSynonym
 from ottla.metadata.configs.typed_values import TypedValues
 from ottla.metadata.nodes import Endpoint
+from ottla.properties import PropertiesError, decode_properties, parse_properties
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ConfigError(ValueError):
 
 
 def single_broker_defaults() -> dict[str, str]:
-    """Where Ottla differs from Kafka for a broker without ZooKeeper: there is nobody to replicate to."""
+    """Where Ottla differs from Kafka for a broker without ZooKeeper: it has no other broker to replicate to."""
     return {
         "broker.id": "0",
         "offsets.topic.replication.factor": "1",
@@ -200,7 +200,7 @@ class BrokerConfig(TypedValues):
 
     @property
     def broker_id(self) -> int:
-        """-1 if nobody gave one."""
+        """-1 if none is set."""
         node_id = self.get_optional_int("node.id")
         return self.get_int("broker.id") if node_id is None else node_id
 
@@ -233,39 +233,18 @@ class BrokerConfig(TypedValues):
         return (name or self.get_str("security.inter.broker.protocol")).upper()
 
     def advertised_listeners(self, bound_ports: Mapping[str, int] | None = None) -> tuple[Endpoint, ...]:
-        """What clients are told; `bound_ports`, by listener name, stand in for port 0."""
+        """What clients connect to; `bound_ports`, by listener name, stand in for port 0."""
         return advertised_endpoints(self._advertised, bound_ports or {})
 
     def topic_default(self, name: str) -> Value:
         """What a topic configuration is where the topic does not say: its first synonym that is set."""
         return _first_synonym(self.values, TOPIC_SYNONYMS.get(name, ()), TOPIC_CONFIGS[name])
 
-    @property
-    def log_retention_ms(self) -> int:
-        return _whole(self.topic_default("retention.ms"))
-
-    @property
-    def log_roll_ms(self) -> int:
-        return _whole(self.topic_default("segment.ms"))
-
-    @property
-    def log_roll_jitter_ms(self) -> int:
-        return _whole(self.topic_default("segment.jitter.ms"))
-
-    @property
-    def log_flush_interval_ms(self) -> int:
-        return _whole(self.topic_default("flush.ms"))
-
 
 def refusal(name: str, definition: ConfigDef, text: str) -> str:
     """What is wrong with a value, and what to give."""
     shown = "what it is" if definition.sensitive else repr(text)
     return f"{name} cannot be {shown}; give {definition.advice(text)}."
-
-
-def _whole(value: Value) -> int:
-    assert isinstance(value, int)
-    return value
 
 
 def _first_synonym(

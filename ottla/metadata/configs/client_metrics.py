@@ -1,7 +1,7 @@
 """Subscriptions to metrics of clients (KIP-714): what an operator wants pushed, from whom and how often.
 
-They are kept and shown. Nothing here takes metrics in, so clients are not told of them: neither does Apache Kafka
-without a plugin that does.
+They are stored and shown. Like Apache Kafka without a metrics plugin, the broker takes no metrics, so clients are not
+asked for any.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ottla.metadata.configs.config_defs import (
     Value,
     config_table,
     parse_value,
+    refuse_empty,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -38,8 +39,7 @@ _CRITERIA = frozenset(
 class _NotEmpty(Validator):
     def check(self, name: str, value: Value) -> None:
         assert isinstance(value, list)
-        if "" in value:
-            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+        refuse_empty(name, value)
 
 
 # fmt: off

@@ -70,7 +70,7 @@ class InvalidValue(ValueError):
 
 
 class Validator:
-    """Refuses values; `expects` tells a person what would be accepted, as the rest of "give …"."""
+    """Refuses values; `expects` says what would be accepted, as the rest of a sentence that begins with "give"."""
 
     @property
     def expects(self) -> str:
@@ -132,6 +132,11 @@ class Range(Validator):
         Range(self.low if self.once_low is None else self.once_low, self.high, self.also).check(name, value)
 
 
+def refuse_empty(name: str, values: list[str]) -> None:
+    if "" in values:
+        raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+
+
 class OneOf(Validator):
     """A string, or every member of a list, is one of these."""
 
@@ -146,10 +151,9 @@ class OneOf(Validator):
     def check(self, name: str, value: Value) -> None:
         if value is None:
             return
-        members = value if isinstance(value, list) else [value]
-        if isinstance(value, list) and "" in value:
-            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
-        for member in members:
+        if isinstance(value, list):
+            refuse_empty(name, value)
+        for member in value if isinstance(value, list) else [value]:
             assert isinstance(member, str)
             if (member.upper() if self.ignore_case else member) not in self.values:
                 case = " (case insensitive)" if self.ignore_case else ""
@@ -165,8 +169,7 @@ class NoDuplicates(Validator):
         if value is None:
             return
         assert isinstance(value, list)
-        if "" in value:
-            raise InvalidValue(f"Configuration '{name}' values must not be empty.")
+        refuse_empty(name, value)
         if len(set(value)) != len(value):
             raise InvalidValue(f"Configuration '{name}' values must not be duplicated.")
 

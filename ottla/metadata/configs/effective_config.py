@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ottla.metadata.configs.broker_config import BrokerConfig, broken_requirements
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS, broker_config_def
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS, broker_config_def
 from ottla.metadata.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from ottla.metadata.configs.config_defs import (
     ConfigDef,
@@ -75,10 +75,17 @@ def effective_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -
             own = _shown(definition, overrides[name])
             synonyms = (ConfigSynonym(name, own, ConfigSource.GROUP_CONFIG), *synonyms)
         _, value, source = synonyms[0]
-        entries[name] = ConfigEntry(
-            name, value, source, definition.type, False, False, definition.documentation, synonyms
-        )
+        entries[name] = _entry(definition, value, source, synonyms)
     return entries
+
+
+def _entry(
+    definition: ConfigDef, value: str | None, source: ConfigSource, synonyms: tuple[ConfigSynonym, ...]
+) -> ConfigEntry:
+    """Of anything but a broker: it can be changed, and is no secret."""
+    return ConfigEntry(
+        definition.name, value, source, definition.type, False, False, definition.documentation, synonyms
+    )
 
 
 def client_metrics_config(subscription: Mapping[str, str]) -> dict[str, ConfigEntry]:
@@ -90,9 +97,7 @@ def client_metrics_config(subscription: Mapping[str, str]) -> dict[str, ConfigEn
         if name in subscription:
             value, source = _shown(definition, subscription[name]), ConfigSource.CLIENT_METRICS_CONFIG
             synonyms = (ConfigSynonym(name, value, source),)
-        entries[name] = ConfigEntry(
-            name, value, source, definition.type, False, False, definition.documentation, synonyms
-        )
+        entries[name] = _entry(definition, value, source, synonyms)
     return entries
 
 
@@ -121,16 +126,8 @@ def _topic_entry(
     if overridden:
         override = ConfigSynonym(definition.name, value, ConfigSource.DYNAMIC_TOPIC_CONFIG)
         synonyms = (override, *synonyms)
-    return ConfigEntry(
-        definition.name,
-        value,
-        synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG,
-        definition.type,
-        False,
-        False,
-        definition.documentation,
-        synonyms,
-    )
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
+    return _entry(definition, value, source, synonyms)
 
 
 def effective_broker_config(broker: BrokerConfig) -> dict[str, ConfigEntry]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.broker_configs import BROKER_CONFIGS
+from ottla.metadata.configs.broker_config_table import BROKER_CONFIGS
 from ottla.metadata.configs.config_defs import (
     BOOLEAN,
     STRING,

@@ -1,4 +1,4 @@
-"""Where a broker listens, and what it tells clients to connect to."""
+"""Where a broker listens, what it tells clients to connect to, and the settings that a listener has of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.nodes import Endpoint
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -85,7 +86,7 @@ def check_advertised(advertised: Sequence[Listener], listeners: Sequence[Listene
 def advertised_endpoints(
     advertised: Sequence[Listener], bound_ports: Mapping[str, int]
 ) -> tuple[Endpoint, ...]:
-    """What clients are told, once it is known which ports the listeners got."""
+    """Where clients connect to; `bound_ports`, by listener, stand in for port 0."""
     return tuple(
         Endpoint(
             listener.name,
@@ -95,3 +96,23 @@ def advertised_endpoints(
         )
         for listener in advertised
     )
+
+
+# Settings of one listener
+
+
+def own_listener_value(
+    values: Mapping[str, Value], listener: str, name: str, mechanism: str | None = None
+) -> Value:
+    """What is set for one listener alone, and for a SASL mechanism on it before that; None if nothing is."""
+    prefix = f"listener.name.{listener.lower()}."
+    own = values.get(f"{prefix}{mechanism.lower()}.{name}") if mechanism is not None else None
+    return values.get(prefix + name) if own is None else own
+
+
+def listener_value(
+    values: Mapping[str, Value], listener: str, name: str, mechanism: str | None = None
+) -> Value:
+    """The value of a setting on one listener: the broker's, unless the listener has its own."""
+    own = own_listener_value(values, listener, name, mechanism)
+    return values[name] if own is None else own

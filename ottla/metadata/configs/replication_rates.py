@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ottla.metadata.configs.config_defs import LONG, ConfigDef, InvalidValue, Range, parse_value
+
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
+_RATES = [ConfigDef(name, LONG, None, Range(0)) for name in (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)]
+
 
 def wrong_rate(configs: Mapping[str, str]) -> str | None:
     """What is wrong with the rates among some settings, in Kafka's words."""
-    for name in (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE):
-        text = configs.get(name)
-        if text is None:
-            continue
-        try:
-            value = int(text)
-        except ValueError:
-            return f"Invalid value {text} for configuration {name}: Not a number of type LONG"
-        if value < 0:
-            return f"Invalid value {value} for configuration {name}: Value must be at least 0"
+    try:
+        for rate in _RATES:
+            parse_value(rate, configs.get(rate.name))
+    except InvalidValue as error:
+        return str(error)
     return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from pathlib import Path
@@ -21,6 +22,7 @@ from ottla.metadata.stores.store import (
     NoNode,
     Operation,
     Result,
+    SessionState,
     Set,
     Stat,
     StoreError,
@@ -28,6 +30,7 @@ from ottla.metadata.stores.store import (
 )
 
 _Write = tuple[Sequence[Operation], "asyncio.Future[list[Result]]"]
+_Attempted = list[tuple[list[Result] | NodeError, "asyncio.Future[list[Result]]"]]
 
 
 class EmbeddedStore:
@@ -51,6 +54,8 @@ class EmbeddedStore:
         self._idle.set()
         self._node_watchers: dict[str, dict[object, Watcher]] = {}
         self._child_watchers: dict[str, dict[object, Watcher]] = {}
+        self.on_session: list[Callable[[SessionState], None]] = []  # never called: nobody else can end it
+        self.lease_until = math.inf
 
     # Life
 
@@ -91,6 +96,9 @@ class EmbeddedStore:
         return self._tree
 
     # Reads
+
+    async def sync(self) -> None:
+        """What was written here can be read here."""
 
     async def get(self, path: str) -> Node:
         node = (await self._ready()).nodes.get(path)
@@ -178,12 +186,7 @@ class EmbeddedStore:
         self._next_zxid += 1
         return self._next_zxid
 
-    def _committed(
-        self,
-        batch: View,
-        results: list[tuple[list[Result] | NodeError, asyncio.Future[list[Result]]]],
-        failure: BaseException | None,
-    ) -> None:
+    def _committed(self, batch: View, results: _Attempted, failure: BaseException | None) -> None:
         self._committing = False
         self._finish(batch, results, failure)
         if self._waiting:
@@ -191,12 +194,7 @@ class EmbeddedStore:
         if not self._committing:
             self._idle.set()
 
-    def _finish(
-        self,
-        batch: View,
-        results: list[tuple[list[Result] | NodeError, asyncio.Future[list[Result]]]],
-        failure: BaseException | None,
-    ) -> None:
+    def _finish(self, batch: View, results: _Attempted, failure: BaseException | None) -> None:
         if failure is None:
             self._notify(self._tree.apply(batch))
         for result, done in results:

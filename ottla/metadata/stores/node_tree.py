@@ -76,7 +76,7 @@ class Tree:
 
 
 class Changes:
-    """Whose watchers are to be told."""
+    """The paths whose watchers must be called."""
 
     def __init__(self) -> None:
         self.nodes: set[str] = set()

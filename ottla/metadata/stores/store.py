@@ -9,12 +9,14 @@ The contract, which `tests/metadata/test_store.py` holds every store to:
 - A sequential node gets the ten digits of a counter of its parent behind its name.
 - A write has reached the disk (or the ensemble) when its coroutine returns, and nobody reads it before that.
 - Watches stay until cancelled. A callback runs on the event loop after the change can be read; several
-  changes may be told as one, but the last one is always told. It gets only the path: read again.
+  changes may cause one call, but the last change always causes one. It gets only the path: read again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 ANY_VERSION = -1
@@ -63,9 +65,8 @@ class BadPath(NodeError):
 
 class Stat(NamedTuple):
     version: int
-    czxid: (
-        int  # grows with every node created, also over restarts; a broker's epoch is that of its registration
-    )
+    #: Grows with every node created, also over restarts; a broker's epoch is that of its registration.
+    czxid: int
     ephemeral: bool
     child_count: int
 
@@ -105,14 +106,31 @@ Operation = Create | Set | Delete | Check
 Result = str | int | None
 
 
+class SessionState(enum.Enum):
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"  # the ensemble cannot be reached; the session may still be there
+    EXPIRED = "expired"  # ephemeral nodes are gone, and a new session has begun
+
+
 class NodeStore(Protocol):
     """See the module's docstring for what each store promises."""
+
+    @property
+    def on_session(self) -> list[Callable[[SessionState], None]]:
+        """Called when the session changes, on the event loop."""
+
+    @property
+    def lease_until(self) -> float:
+        """Until this moment of the monotonic clock no ephemeral node of this store can have gone."""
 
     async def open(self) -> None:
         """Get ready. Every other call does this by itself; calling it first shows trouble early."""
 
     async def close(self) -> None:
         """Finish the writes under way and let the ephemeral nodes go."""
+
+    async def sync(self) -> None:
+        """Let the reads that follow see all that was written before, by whomever."""
 
     async def get(self, path: str) -> Node:
         """Data and version, or NoNode."""
@@ -157,8 +175,18 @@ def check_path(path: str) -> None:
         raise BadPath(path)
 
 
-async def ensure_paths(store: NodeStore, paths: Sequence[str]) -> None:
-    """Create what is missing of these paths and of the paths above them, as empty nodes."""
+async def children_if_any(store: NodeStore, path: str) -> list[str]:
+    """Names of the children; none of a node that does not exist."""
+    try:
+        return await store.children(path)
+    except NoNode:
+        return []
+
+
+async def ensure_paths(
+    store: NodeStore, paths: Sequence[str], data: Mapping[str, bytes] = MappingProxyType({})
+) -> None:
+    """Create what is missing of these paths and of the paths above them, empty unless they have `data`."""
     wanted: dict[str, None] = {}
     for path in paths:
         check_path(path)
@@ -168,7 +196,11 @@ async def ensure_paths(store: NodeStore, paths: Sequence[str]) -> None:
     wanted.pop("/", None)
     while True:
         found = await store.get_many(list(wanted))
-        missing = [Create(path) for path, node in zip(wanted, found, strict=True) if node is None]
+        missing = [
+            Create(path, data.get(path, b""))
+            for path, node in zip(wanted, found, strict=True)
+            if node is None
+        ]
         if not missing:
             return
         try:

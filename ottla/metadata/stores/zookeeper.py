@@ -1,4 +1,4 @@
-"""The metadata store of a cluster: ZooKeeper's nodes, read and written on a session and watched for good."""
+"""The metadata store of a cluster: ZooKeeper's nodes, read and written in a session, with watches that last."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import (
-    NoChildrenForEphemeralsError,
-    NoNodeError,
-    RolledBackError,
-    RuntimeInconsistency,
-)
+from kazoo.exceptions import NoChildrenForEphemeralsError, NoNodeError, RolledBackError, RuntimeInconsistency
 
 from ottla.metadata.stores.store import (
     ANY_VERSION,
@@ -21,6 +16,7 @@ from ottla.metadata.stores.store import (
     Node,
     Operation,
     Result,
+    SessionState,
     Set,
     Stat,
     StoreError,
@@ -28,7 +24,7 @@ from ottla.metadata.stores.store import (
     check_path,
     parent_of,
 )
-from ottla.metadata.stores.zookeeper_session import SessionState, StoreUnavailable, ZooKeeperSession
+from ottla.metadata.stores.zookeeper_session import StoreUnavailable, ZooKeeperSession
 from ottla.metadata.stores.zookeeper_watches import ZooKeeperWatches
 
 __all__ = ["SessionState", "StoreUnavailable", "ZooKeeperStore"]

@@ -7,7 +7,6 @@ has come.
 from __future__ import annotations
 
 import asyncio
-import enum
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -37,6 +36,7 @@ from ottla.metadata.stores.store import (
     NodeExists,
     NoNode,
     NotEmpty,
+    SessionState,
     StoreError,
     check_path,
 )
@@ -54,7 +54,7 @@ _ERRORS: dict[type[Exception], type[NodeError]] = {
 }
 _LOST = (ConnectionLoss, SessionExpiredError, ConnectionClosedError, OperationTimeoutError, KazooTimeoutError)
 
-# The share of a session's time after which nobody relies on it any more: clocks need not run alike.
+# The share of a session's time for which it is trusted: clocks do not run at the same speed.
 _TRUSTED = 5 / 6
 # The lease is renewed so often while a session lasts.
 _RENEWALS = 6
@@ -63,14 +63,8 @@ _FIRST_BACKOFF = 0.05
 _LAST_BACKOFF = 1.0
 
 
-class SessionState(enum.Enum):
-    CONNECTED = "connected"
-    SUSPENDED = "suspended"  # the ensemble cannot be reached; the session may still be there
-    EXPIRED = "expired"  # ephemeral nodes are gone, and a new session has begun
-
-
 class StoreUnavailable(StoreError):
-    """The ensemble did not answer: nobody knows whether a write was carried out."""
+    """The ensemble did not answer: it is not known whether a write was carried out."""
 
 
 class ZooKeeperSession:
@@ -89,9 +83,7 @@ class ZooKeeperSession:
         self._session_timeout = session_timeout  # as asked for; the ensemble may grant less
         self._granted_timeout = session_timeout
         self._operation_timeout = operation_timeout
-        self._connection_timeout = (
-            connection_timeout  # of the first connection; later ones are tried for ever
-        )
+        self._connection_timeout = connection_timeout  # of the first; later connections are tried forever
         self._connected = connected
         self._client: KazooClient | None = None
         self.loop: asyncio.AbstractEventLoop
@@ -169,11 +161,11 @@ class ZooKeeperSession:
         return self._session_id
 
     async def _renew(self) -> None:
-        """Show signs of life to a majority of the servers, and count from the last but one.
+        """Renew the lease with a write that changes nothing, counting from the renewal before the last.
 
-        Any server answers a read, also one that is cut off from the others and has not noticed. A write is answered
-        only where a majority has agreed, and so is this one that writes nothing. The leader of the ensemble, who ends
-        sessions, is told every half tick which of them live: it has heard of the sign before this one for certain.
+        A read proves little: a server that is cut off from the others still answers it. A write is answered only after
+        a majority has agreed. The leader of the ensemble, which expires sessions, learns every half tick which of them
+        are alive. So when a renewal is answered, the leader certainly knows of the one before it.
         """
         pause = self._session_seconds / _RENEWALS
         while True:
@@ -219,22 +211,22 @@ class ZooKeeperSession:
 
     def _session_changed(self, state: str) -> None:
         if self.is_closed or self._client is None or state == KazooState.LOST:
-            return  # a lost session is told when there is a new one to go on with
+            return  # listeners hear of a lost session once there is a new one
         if state == KazooState.SUSPENDED:
-            self._tell(SessionState.SUSPENDED)
+            self._notify(SessionState.SUSPENDED)
             return
         identity = self._client.client_id
         if identity is None:
-            return  # lost again meanwhile: the next connection tells
+            return  # lost again meanwhile: the next connection will report it
         session_id = identity[0]
         expired, self._session_id = session_id != self._session_id, session_id
         if expired:
             logger.warning("The session with ZooKeeper at %s expired; a new one has begun", self.connect)
             self._lend_from(self._last_sign)
-        self._tell(SessionState.EXPIRED if expired else SessionState.CONNECTED)
+        self._notify(SessionState.EXPIRED if expired else SessionState.CONNECTED)
         self._connected(True)
 
-    def _tell(self, state: SessionState) -> None:
+    def _notify(self, state: SessionState) -> None:
         for listener in list(self.on_session):
             listener(state)
 

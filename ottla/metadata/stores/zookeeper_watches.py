@@ -1,5 +1,5 @@
-"""Watches that last. ZooKeeper's fire once and are lost with a connection: here they are set again before anybody is
-told, so that nothing that happens meanwhile is missed.
+"""Watches that last. ZooKeeper's fire once and are lost with a connection. Here each is set again before its callbacks
+run, so that no change in between is missed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SET_AT_ONCE = 100
 
 
 class ZooKeeperWatches:
-    """Who is to be told of which nodes. Owner: the event loop."""
+    """The callbacks of each watched node. Owner: the event loop."""
 
     def __init__(self) -> None:
         self._watches: dict[tuple[str, bool], _Watch] = {}
@@ -29,7 +29,7 @@ class ZooKeeperWatches:
         if watch is None:
             watch = self._watches[key] = _Watch(session, path, children)
             if session.is_open:
-                watch.arm(tell=False)
+                watch.arm(notify=False)
         token = object()
         watch.callbacks[token] = callback
 
@@ -40,22 +40,22 @@ class ZooKeeperWatches:
 
         return cancel
 
-    def set_again(self, tell: bool) -> None:
-        """There is a connection, and it has none of them; if it is not the first, something may have been missed."""
-        _set_some(list(self._watches.values()), tell)
+    def set_again(self, notify: bool) -> None:
+        """Set all of them on a new connection. With `notify`, because changes may have been missed in between."""
+        _set_some(list(self._watches.values()), notify)
 
 
-def _set_some(watches: list[_Watch], tell: bool) -> None:
-    """A controller has one for every topic. Each tells when it is set, so nothing is missed meanwhile."""
+def _set_some(watches: list[_Watch], notify: bool) -> None:
+    """A few at a time: a controller has one for every topic. Each calls back once it is set, so nothing is missed."""
     for watch in watches[:_SET_AT_ONCE]:
         if watch.session.is_open:
-            watch.arm(tell=tell)
+            watch.arm(notify=notify)
     if len(watches) > _SET_AT_ONCE:
-        watches[0].session.loop.call_soon(_set_some, watches[_SET_AT_ONCE:], tell)
+        watches[0].session.loop.call_soon(_set_some, watches[_SET_AT_ONCE:], notify)
 
 
 class _Watch:
-    """Those who wait for one node, or for its children. `generation` tells an old setting from the one that counts."""
+    """The callbacks of one node, or of its children. A watch of an older `generation` is ignored."""
 
     __slots__ = ("_children", "_generation", "_path", "callbacks", "session")
 
@@ -66,8 +66,8 @@ class _Watch:
         self._generation = 0
         self.callbacks: dict[object, Watcher] = {}
 
-    def arm(self, *, tell: bool, until_it_comes: bool = False) -> None:
-        """Set the watch; once it is set, tell that something has happened before.
+    def arm(self, *, notify: bool, until_it_comes: bool = False) -> None:
+        """Set the watch; with `notify`, call back once it is set, because something may have changed before.
 
         The request is on its way when this returns, before anything that is asked for next. Children of a node that is
         not there are waited for by watching the node.
@@ -82,24 +82,24 @@ class _Watch:
         of_children = self._children and not until_it_comes
         ask = session.kazoo.get_children_async if of_children else session.kazoo.exists_async
         result = ask(self._path, watch=fired)
-        result.rawlink(lambda _: session.from_thread(self._armed, generation, tell, until_it_comes, result))
+        result.rawlink(lambda _: session.from_thread(self._armed, generation, notify, until_it_comes, result))
 
-    def _armed(self, generation: int, tell: bool, until_it_comes: bool, result: Any) -> None:
+    def _armed(self, generation: int, notify: bool, until_it_comes: bool, result: Any) -> None:
         if self.session.is_closed or self._generation != generation:
             return
         if isinstance(result.exception, NoNodeError):
-            self.arm(tell=tell, until_it_comes=True)
+            self.arm(notify=notify, until_it_comes=True)
         elif result.exception is not None:
             return
         elif until_it_comes and result.value is not None:
-            self.arm(tell=True)  # it came in between
-        elif tell:
-            self._tell(self.session.loop)
+            self.arm(notify=True)  # it came in between
+        elif notify:
+            self._notify(self.session.loop)
 
     def _fired(self, generation: int) -> None:
         if not self.session.is_closed and self._generation == generation and self.callbacks:
-            self.arm(tell=True)
+            self.arm(notify=True)
 
-    def _tell(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _notify(self, loop: asyncio.AbstractEventLoop) -> None:
         for callback in list(self.callbacks.values()):
             loop.call_soon(callback, self._path)

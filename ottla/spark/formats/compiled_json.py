@@ -1,6 +1,7 @@
-"""The loop over plain JSON, compiled: objects of strings, numbers, booleans and nulls, without escapes.
+"""The loops over JSON texts, compiled: plain objects to columns, and texts to lines.
 
-A text that is anything else is odd, and left to slower readers; what is taken is checked to its last byte.
+A plain object has strings, numbers, booleans and nulls, and no escapes. Every other text is odd, and left to slower
+readers; what is taken is checked to its last byte. Texts come as `kernels.input_columns` describes strings.
 """
 
 from __future__ import annotations
@@ -9,17 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, copy_bytes
+from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 #: What a column takes: strings, whole numbers, booleans, or numbers that are kept as they are written.
 TEXT, WHOLE, TRUTH, NUMBER = range(4)
 
-_0 = np.uint64(0)
-_1 = np.uint64(1)
-_2 = np.uint64(2)
-_3 = np.uint64(3)
-_4 = np.uint64(4)
-_5 = np.uint64(5)
+_0, _1, _2, _3, _4, _5 = map(np.uint64, range(6))
 _TEN = np.int64(10)
 _MOST_DIGITS = np.uint64(18)
 
@@ -29,17 +25,19 @@ _ZERO, _NINE, _SMALL_E, _LARGE_E = np.frombuffer(b"09eE", np.uint8)
 _A, _E, _F, _L, _N, _R, _S, _T, _U = np.frombuffer(b"aeflnrstu", np.uint8)
 
 
+@compiled_inline
+def _is_blank(byte: Any) -> Any:
+    return (byte == _SPACE) | (byte == _NEWLINE) | (byte == _TAB) | (byte == _RETURN)
+
+
+@compiled_inline
 def _skip_blank(data: Any, at: Any, end: Any) -> Any:
-    while at < end and (
-        (data[at] == _SPACE) | (data[at] == _NEWLINE) | (data[at] == _TAB) | (data[at] == _RETURN)
-    ):
+    while at < end and _is_blank(data[at]):
         at += _1
     return at
 
 
-_skip_blank = compiled(_skip_blank, inline=True)
-
-
+@compiled_inline
 def _end_of_text(data: Any, at: Any, end: Any) -> Any:
     """Where the closing quote is; `end` if there is none, or an escape or a control character before it."""
     while at < end:
@@ -52,18 +50,14 @@ def _end_of_text(data: Any, at: Any, end: Any) -> Any:
     return end
 
 
-_end_of_text = compiled(_end_of_text, inline=True)
-
-
+@compiled_inline
 def _digits(data: Any, at: Any, end: Any) -> Any:
     while at < end and _ZERO <= data[at] <= _NINE:
         at += _1
     return at
 
 
-_digits = compiled(_digits, inline=True)
-
-
+@compiled
 def _end_of_number(data: Any, at: Any, end: Any) -> Any:
     """Where a number ends, and whether it is a whole one; nowhere, if it is none."""
     if data[at] == _MINUS:
@@ -91,9 +85,7 @@ def _end_of_number(data: Any, at: Any, end: Any) -> Any:
     return at, whole
 
 
-_end_of_number = compiled(_end_of_number)
-
-
+@compiled_inline
 def _whole_number(data: Any, at: Any, end: Any) -> Any:
     negative = data[at] == _MINUS
     if negative:
@@ -105,22 +97,20 @@ def _whole_number(data: Any, at: Any, end: Any) -> Any:
     return -value if negative else value
 
 
-_whole_number = compiled(_whole_number, inline=True)
-
-
-def _column_of(data: Any, start: Any, end: Any, names: Any, name_ends: Any, expected: Any) -> Any:
+@compiled
+def _column_of(data: Any, start: Any, end: Any, fields: Any, expected: Any) -> Any:
     """The column of a name, or -1; most texts have their fields in the same order."""
-    columns = np.int64(len(name_ends) - 1)
+    columns = np.int64(len(fields.name_ends) - 1)
     for turn in range(columns):
         column = expected + turn
         if column >= columns:
             column -= columns
-        first = np.uint64(name_ends[column])
-        if np.uint64(name_ends[column + 1]) - first != end - start:
+        first = np.uint64(fields.name_ends[column])
+        if np.uint64(fields.name_ends[column + 1]) - first != end - start:
             continue
         same = True
         for index in range(end - start):
-            if names[first + index] != data[start + index]:
+            if fields.names[first + index] != data[start + index]:
                 same = False
                 break
         if same:
@@ -128,9 +118,7 @@ def _column_of(data: Any, start: Any, end: Any, names: Any, name_ends: Any, expe
     return np.int64(-1)
 
 
-_column_of = compiled(_column_of)
-
-
+@compiled_inline
 def _is_null(data: Any, at: Any, end: Any) -> Any:
     return (
         end - at >= _4
@@ -141,9 +129,7 @@ def _is_null(data: Any, at: Any, end: Any) -> Any:
     )
 
 
-_is_null = compiled(_is_null, inline=True)
-
-
+@compiled
 def _end_of_truth(data: Any, at: Any, end: Any) -> Any:
     """Where `true` or `false` ends, or `at` if there is neither."""
     if end - at < _4 or data[at + _1] != (_R if data[at] == _T else _A):
@@ -156,23 +142,8 @@ def _end_of_truth(data: Any, at: Any, end: Any) -> Any:
     return at
 
 
-_end_of_truth = compiled(_end_of_truth)
-
-
-def _parse_object(
-    data: Any,
-    at: Any,
-    end: Any,
-    row: Any,
-    names: Any,
-    name_ends: Any,
-    kinds: Any,
-    limits: Any,
-    numbers: Any,
-    starts: Any,
-    lengths: Any,
-    valid: Any,
-) -> Any:
+@compiled
+def _parse_object(data: Any, at: Any, end: Any, row: Any, fields: Any, columns: Any) -> Any:
     """Read one object into its row of the columns, and say whether it was plain."""
     at = _skip_blank(data, at, end)
     if at >= end or data[at] != _OPEN:
@@ -189,10 +160,10 @@ def _parse_object(
         at = _end_of_text(data, start, end)
         if at >= end:
             return False
-        column = _column_of(data, start, at, names, name_ends, expected)
+        column = _column_of(data, start, at, fields, expected)
         kind = np.int64(-1)
         if column >= 0:
-            kind = np.int64(kinds[column])
+            kind = np.int64(fields.kinds[column])
             bit = _1 << np.uint64(column)
             if seen & bit:
                 return False
@@ -211,9 +182,9 @@ def _parse_object(
             if at >= end or kind > TEXT:
                 return False
             if kind == TEXT:
-                starts[column, row] = start
-                lengths[column, row] = at - start
-                valid[column, row] = 1
+                columns.starts[column, row] = start
+                columns.lengths[column, row] = at - start
+                columns.valid[column, row] = 1
             at += _1
         elif first == _MINUS or _ZERO <= first <= _NINE:
             start = at
@@ -224,14 +195,14 @@ def _parse_object(
                 if not whole or at - start > _MOST_DIGITS:
                     return False
                 number = _whole_number(data, start, at)
-                if number < limits[column, 0] or number > limits[column, 1]:
+                if number < fields.limits[column, 0] or number > fields.limits[column, 1]:
                     return False
-                numbers[column, row] = number
-                valid[column, row] = 1
+                columns.numbers[column, row] = number
+                columns.valid[column, row] = 1
             elif kind == NUMBER:
-                starts[column, row] = start
-                lengths[column, row] = at - start
-                valid[column, row] = 1
+                columns.starts[column, row] = start
+                columns.lengths[column, row] = at - start
+                columns.valid[column, row] = 1
             elif kind >= 0:
                 return False
         elif first == _N:
@@ -244,8 +215,8 @@ def _parse_object(
             if at == start or (kind >= 0 and kind != TRUTH):
                 return False
             if kind == TRUTH:
-                numbers[column, row] = first == _T
-                valid[column, row] = 1
+                columns.numbers[column, row] = first == _T
+                columns.valid[column, row] = 1
         at = _skip_blank(data, at, end)
         if at >= end:
             return False
@@ -256,45 +227,26 @@ def _parse_object(
         at = _skip_blank(data, at + _1, end)
 
 
-_parse_object = compiled(_parse_object)
-
-
-def _parse_objects(
-    data: Any,
-    ends: Any,
-    nulls: Any,
-    names: Any,
-    name_ends: Any,
-    kinds: Any,
-    limits: Any,
-    numbers: Any,
-    starts: Any,
-    lengths: Any,
-    valid: Any,
-    odd: Any,
-) -> Any:
-    """Read all texts; those that are odd are marked, and counted. `nulls` may be empty, and the rest must be zero."""
+@compiled
+def parse_objects(texts: Any, fields: Any, columns: Any, odd: Any) -> Any:
+    """Read all texts into the columns, which must be zeros. Odd texts are marked in `odd`, and counted."""
     count = 0
-    for row in range(len(ends) - 1):
-        if len(nulls) and nulls[row]:
+    for row in range(len(texts.ends) - 1):
+        if len(texts.nulls) and texts.nulls[row]:
             continue
-        first = np.uint64(ends[row])
-        last = np.uint64(ends[row + 1])
-        if not _parse_object(
-            data, first, last, row, names, name_ends, kinds, limits, numbers, starts, lengths, valid
-        ):
+        first = np.uint64(texts.ends[row])
+        last = np.uint64(texts.ends[row + 1])
+        if not _parse_object(texts.data, first, last, row, fields, columns):
             odd[row] = True
             count += 1
-            for column in range(len(kinds)):
-                valid[column, row] = 0
-                lengths[column, row] = 0
+            for column in range(len(fields.kinds)):
+                columns.valid[column, row] = 0
+                columns.lengths[column, row] = 0
     return count
 
 
-parse_objects = compiled(_parse_objects)
-
-
-def _fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) -> Any:
+@compiled
+def fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) -> Any:
     """Put texts one behind the other. `ends` has one more than there are rows."""
     at = _0
     ends[0] = 0
@@ -306,4 +258,34 @@ def _fill_texts(data: Any, starts: Any, lengths: Any, ends: Any, target: Any) ->
     return at
 
 
-fill_texts = compiled(_fill_texts)
+@compiled
+def fill_lines(texts: Any, target: Any) -> Any:
+    """Write each text to a line of `target`, and return how many bytes that is; 0 if one is no object.
+
+    Ends of lines in a text become tabs: as good between tokens, and as bad inside a string.
+    """
+    data = texts.data
+    at = _0
+    for row in range(len(texts.ends) - 1):
+        if len(texts.nulls) and texts.nulls[row]:
+            target[at] = _OPEN
+            target[at + _1] = _CLOSE
+            target[at + _2] = _NEWLINE
+            at += _3
+            continue
+        first = np.uint64(texts.ends[row])
+        last = np.uint64(texts.ends[row + 1])
+        while first < last and _is_blank(data[first]):
+            first += _1
+        while first < last and _is_blank(data[last - _1]):
+            last -= _1
+        count = last - first
+        if count < _2 or data[first] != _OPEN or data[last - _1] != _CLOSE:
+            return _0
+        for index in range(count):
+            byte = data[first + index]
+            target[at + index] = _TAB if (byte == _NEWLINE) | (byte == _RETURN) else byte
+        at += count
+        target[at] = _NEWLINE
+        at += _1
+    return at

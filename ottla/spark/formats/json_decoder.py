@@ -1,8 +1,8 @@
 """A column of JSON texts to a column of a Spark type.
 
-Three readers, each slower than the one before and taking what that leaves: a compiled loop over plain objects, Arrow's
-reader of whole blocks, and a parser of single rows, which knows what Spark's `from_json` does. None of the first two
-takes what `from_json` would understand otherwise. A block that Arrow refuses is cut into smaller ones first.
+Three readers, each slower than the one before and used for the rows that it leaves: a compiled loop over plain objects,
+Arrow's reader of whole blocks, and a parser of single rows that does what Spark's `from_json` does. The first two leave
+every row that `from_json` might read differently. A block that Arrow refuses is cut into smaller ones first.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ the end of a line, and where there are as many rows as lines each row is that of
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
+from ottla.spark.kernels import input_columns
+
 try:
-    from ottla.spark.formats.compiled_lines import fill_lines
+    from ottla.spark.formats.compiled_json import fill_lines
 except ModuleNotFoundError as error:
     if error.name != "numba":
         raise
@@ -26,16 +26,11 @@ def lines(texts: pa.BinaryArray) -> pa.Buffer | None:
     """None if a text is not between braces. A null is an empty object."""
     if fill_lines is None:
         return _slow_lines(texts)
-    count = len(texts)
-    _, ends_buffer, data_buffer = texts.buffers()
-    ends = np.frombuffer(ends_buffer, np.int32)[texts.offset : texts.offset + count + 1]
-    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
-    nulls: Any = np.empty(0, np.bool_)
-    if texts.null_count:
-        nulls = texts.is_null().to_numpy(zero_copy_only=False)
+    strings = input_columns.strings(texts)
     # A null is three bytes, and has none of its own.
-    buffer = pa.allocate_buffer(int(ends[-1] - ends[0]) + count + 2 * texts.null_count)
-    size = int(fill_lines(data, ends, nulls, np.frombuffer(buffer, np.uint8)))
+    room = int(strings.ends[-1] - strings.ends[0]) + len(texts) + 2 * texts.null_count
+    buffer = pa.allocate_buffer(room)
+    size = int(fill_lines(strings, np.frombuffer(buffer, np.uint8)))
     return buffer.slice(0, size) if size else None
 
 

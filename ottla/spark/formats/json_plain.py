@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.spark.formats.compiled_json import NUMBER, TEXT, TRUTH, WHOLE, fill_texts, parse_objects
+from ottla.spark.kernels import input_columns
 
 _KINDS = {
     "string": TEXT,
@@ -27,6 +28,24 @@ _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _MOST_COLUMNS = 64
 
 
+class _Fields(NamedTuple):
+    """The names of the fields, one behind the other, what each column takes, and the range of whole numbers."""
+
+    names: Any
+    name_ends: Any
+    kinds: Any
+    limits: Any
+
+
+class _Columns(NamedTuple):
+    """By column and row: whole numbers and booleans, where a text or number lies, and whether there is a value."""
+
+    numbers: Any
+    starts: Any
+    lengths: Any
+    valid: Any
+
+
 class Plain(NamedTuple):
     """Columns as Arrow's reader of JSON would give them, and a mask of the rows that are not in them."""
 
@@ -41,10 +60,12 @@ class PlainReader:
         names = [field.name.encode() for field in kind.fields]
         fields = [field.dataType.typeName() for field in kind.fields]
         self._types = types
-        self._kinds = np.array([_KINDS[name] for name in fields], np.int64)
-        self._names = np.frombuffer(b"".join(names) + b"\0", np.uint8)
-        self._name_ends = np.cumsum([0, *map(len, names)], dtype=np.int64)
-        self._limits = np.array([_limits(_BITS.get(name, 64)) for name in fields], np.int64)
+        self._fields = _Fields(
+            np.frombuffer(b"".join(names) + b"\0", np.uint8),
+            np.cumsum([0, *map(len, names)], dtype=np.int64),
+            np.array([_KINDS[name] for name in fields], np.int64),
+            np.array([_limits(_BITS.get(name, 64)) for name in fields], np.int64),
+        )
 
     @staticmethod
     def can_read(kind: Any) -> bool:
@@ -53,37 +74,21 @@ class PlainReader:
         )
 
     def read(self, texts: pa.BinaryArray) -> Plain:
-        rows, width = len(texts), len(self._kinds)
-        _, ends_buffer, data_buffer = texts.buffers()
-        ends = np.frombuffer(ends_buffer, np.int32)[texts.offset : texts.offset + rows + 1]
-        data = np.frombuffer(data_buffer or b"", np.uint8)
-        nulls: Any = np.empty(0, np.bool_)
-        if texts.null_count:
-            nulls = texts.is_null().to_numpy(zero_copy_only=False)
-        numbers = np.zeros((width, rows), np.int64)
-        starts = np.zeros((width, rows), np.int64)
-        lengths = np.zeros((width, rows), np.int32)
-        valid = np.zeros((width, rows), np.uint8)
-        odd = np.zeros(rows, np.bool_)
-        count = parse_objects(
-            data,
-            ends,
-            nulls,
-            self._names,
-            self._name_ends,
-            self._kinds,
-            self._limits,
-            numbers,
-            starts,
-            lengths,
-            valid,
-            odd,
+        rows, width = len(texts), len(self._fields.kinds)
+        strings = input_columns.strings(texts)
+        parsed = _Columns(
+            np.zeros((width, rows), np.int64),
+            np.zeros((width, rows), np.int64),
+            np.zeros((width, rows), np.int32),
+            np.zeros((width, rows), np.uint8),
         )
+        odd = np.zeros(rows, np.bool_)
+        count = parse_objects(strings, self._fields, parsed, odd)
         columns = [
-            _texts(data, starts[column], lengths[column], valid[column], self._types[column])
-            if self._kinds[column] in (TEXT, NUMBER)
-            else _numbers(numbers[column], valid[column], self._types[column])
-            for column in range(width)
+            _texts(strings.data, parsed.starts[at], parsed.lengths[at], parsed.valid[at], self._types[at])
+            if self._fields.kinds[at] in (TEXT, NUMBER)
+            else _numbers(parsed.numbers[at], parsed.valid[at], self._types[at])
+            for at in range(width)
         ]
         return Plain(columns, odd, int(count))
 

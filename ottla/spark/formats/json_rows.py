@@ -19,6 +19,8 @@ from ottla.spark.formats.json_times import days, microseconds
 
 #: Reads a value that starts at a position, and gives it with the position after it.
 Reader = Callable[[str, int], tuple[Any, int]]
+#: Makes the error for the value that starts at a position.
+Misfit = Callable[[str, int], "BadJson"]
 
 _decoder: Any = JSONDecoder(parse_int=str, parse_float=str)
 _any_value = _decoder.scan_once
@@ -28,15 +30,7 @@ _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?").match
 _decimal_text = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?").fullmatch
 _BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity")
-_NOT_NUMBERS_IN_TEXT = {
-    "NaN": "nan",
-    "Infinity": "inf",
-    "+Infinity": "inf",
-    "INF": "inf",
-    "+INF": "inf",
-    "-Infinity": "-inf",
-    "-INF": "-inf",
-}
+_NOT_NUMBERS_IN_TEXT = ("NaN", "Infinity", "+Infinity", "INF", "+INF", "-Infinity", "-INF")
 _EXACT = Context(prec=80, rounding=ROUND_HALF_UP)
 _MOST_SHOWN = 40
 
@@ -117,8 +111,6 @@ def _struct(kind: Any, zone: tzinfo, where: str) -> Reader:
     misfit = _misfit("a JSON object", where)
 
     def read(text: str, at: int) -> tuple[Any, int]:
-        if not text.startswith("{", at):
-            raise misfit(text, at)
         row: dict[str, Any] = dict.fromkeys(readers)
 
         def member(name: str, at: int) -> int:
@@ -128,8 +120,7 @@ def _struct(kind: Any, zone: tzinfo, where: str) -> Reader:
             row[name], end = reader(text, at)
             return end
 
-        end = _members(text, at, member)
-        return row, end
+        return row, _members(text, at, member, misfit)
 
     return read
 
@@ -139,8 +130,6 @@ def _map(kind: Any, zone: tzinfo, where: str) -> Reader:
     misfit = _misfit("a JSON object", where)
 
     def read(text: str, at: int) -> tuple[Any, int]:
-        if not text.startswith("{", at):
-            raise misfit(text, at)
         items: list[tuple[str, Any]] = []
 
         def member(name: str, at: int) -> int:
@@ -148,14 +137,16 @@ def _map(kind: Any, zone: tzinfo, where: str) -> Reader:
             items.append((name, found))
             return end
 
-        end = _members(text, at, member)
+        end = _members(text, at, member, misfit)
         return items, end
 
     return read
 
 
-def _members(text: str, at: int, member: Callable[[str, int], int]) -> int:
-    """Walk over an object, from its brace; `member` reads a value and gives the position after it."""
+def _members(text: str, at: int, member: Callable[[str, int], int], misfit: Misfit) -> int:
+    """Walk over an object. `member` reads a value and returns the position after it."""
+    if not text.startswith("{", at):
+        raise misfit(text, at)
     at = _next(text, at + 1)
     if text.startswith("}", at):
         return at + 1
@@ -255,7 +246,7 @@ def _float(where: str, name: str) -> Reader:
         if text.startswith('"', at):
             value, end = _text(text, at + 1, True)
             if value in _NOT_NUMBERS_IN_TEXT:
-                return float(_NOT_NUMBERS_IN_TEXT[value]), end
+                return float(value), end
         raise misfit(text, at)
 
     return read
@@ -335,7 +326,7 @@ def _readable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _misfit(expected: str, where: str) -> Callable[[str, int], BadJson]:
+def _misfit(expected: str, where: str) -> Misfit:
     def error(text: str, at: int) -> BadJson:
         try:
             found = text[at : _skip(text, at)]

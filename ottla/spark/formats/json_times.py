@@ -56,16 +56,12 @@ def microseconds(text: str, zone: tzinfo | None) -> int:
         if name:
             raise ValueError(text)
         return (moment - _EPOCH) // _MICROSECOND
-    offset = (_zone(name.strip()) if name else zone).utcoffset(moment) or timedelta()
+    offset = (time_zone(name.strip()) if name else zone).utcoffset(moment) or timedelta()
     return (moment - offset - _EPOCH) // _MICROSECOND
 
 
 def time_zone(name: str) -> tzinfo:
     """A zone as Spark names them. Raises ValueError where there is none."""
-    return _zone(name)
-
-
-def _zone(name: str) -> tzinfo:
     if name in ("Z", "UTC", "GMT", "UT"):
         return UTC
     found = _OFFSET.fullmatch(name)

@@ -67,7 +67,7 @@ def check_type(kind: Any, where: str) -> None:
         for field in kind.fields:
             if not field.nullable:
                 raise OptionError(
-                    f"{where}.{field.name} is NOT NULL, but JSON may leave any field out: leave the words away."
+                    f"{where}.{field.name} is NOT NULL, but JSON may omit any field: omit NOT NULL."
                 )
             check_type(field.dataType, f"{where}.{field.name}")
     elif name == "array":

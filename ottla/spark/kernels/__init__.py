@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ottla.protocol.compression import Buffer, Codec
+from ottla.protocol.compression import Buffer
 from ottla.spark.kernels import input_columns
 from ottla.spark.kernels.record_columns import RecordColumns
 from ottla.spark.kernels.sealing import Seal
@@ -29,7 +29,7 @@ except ModuleNotFoundError as error:
     from ottla.spark.kernels import reference as decoding
     from ottla.spark.kernels import reference as encoding
 
-__all__ = ["Encoder", "RecordColumns", "Seal", "decode", "encode", "partition_for", "rows_by_partition"]
+__all__ = ["Encoder", "RecordColumns", "Seal", "decode", "partition_for", "rows_by_partition"]
 
 #: What a broker takes by default: max.message.bytes is this and some room for the header.
 MAX_BATCH_BYTES = 1 << 20
@@ -54,37 +54,12 @@ def decode(
     return result
 
 
-def encode(
-    keys: pa.Array | None,
-    values: pa.Array | None,
-    headers: pa.Array | None,
-    timestamps: pa.Array | None,
-    rows: Any = None,
-    *,
-    codec: int = Codec.NONE,
-    level: int | None = None,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    transactional: bool = False,
-) -> list[bytearray]:
-    """Record batches of some rows, or all, in their order: ready for Produce.
-
-    Keys and values are strings or bytes, headers lists of (key, value), timestamps milliseconds; a column may
-    be missing, and a timestamp that is missing is now. No batch is larger than `max_batch_bytes` before it is
-    compressed, unless it is a single record. Sequence numbers go on from batch to batch.
-    """
-    encoder = Encoder(keys, values, headers, timestamps, None if rows is None else max(rows, default=-1) + 1)
-    return encoder.encode(
-        np.arange(encoder.count) if rows is None else rows,
-        max_batch_bytes,
-        Seal(codec, level, producer_id, producer_epoch, base_sequence, transactional),
-    )
-
-
 class Encoder:
-    """Columns that are encoded in several parts, by their rows; `encode` says what they are."""
+    """Columns that are encoded in several parts, by their rows.
+
+    Keys and values are strings or bytes, headers lists of (key, value), timestamps milliseconds. A column may be
+    missing; a timestamp that is missing is now.
+    """
 
     def __init__(
         self,
@@ -103,6 +78,10 @@ class Encoder:
         self._columns = encoding.prepare(keys, values, headers)
 
     def encode(self, rows: Any, max_batch_bytes: int, seal: Seal) -> list[bytearray]:
+        """Record batches of these rows in their order, ready for Produce. Sequence numbers go on from batch to batch.
+
+        No batch is larger than `max_batch_bytes` before it is compressed, unless it is a single record.
+        """
         rows = np.ascontiguousarray(rows, np.uint64)
         if len(rows) and rows.max() >= self.count:
             raise IndexError(f"there is no row {rows.max()} among {self.count}")

@@ -29,7 +29,7 @@ from ottla.protocol.record_format import LEAST_RECORD, parse_records
 #: Arrow counts the bytes of a column in int32: what would make it larger is left for the next call.
 MOST_BYTES = 1 << 30
 
-#: Room for what most fetches decompress to, and small enough to be given back and forth without the system's help.
+#: Large enough for what most fetches decompress to, and small enough for the allocator to keep.
 _ROOM = 8 << 20
 
 _INT32 = Struct(">i")
@@ -123,7 +123,7 @@ def _checked_header(view: memoryview, position: int, check_crcs: bool) -> BatchH
 
 
 class _Room:
-    """Where bodies are decompressed to, one after the other: large buffers are reused, and filled in one go."""
+    """Large buffers into which bodies are decompressed, one after the other."""
 
     def __init__(self) -> None:
         self._buffer = memoryview(b"")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, copy_bytes
+from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
 # The columns of the table of bodies.
 POSITION, END, BASE_OFFSET, BASE_TIMESTAMP, LAST_OFFSET_DELTA, COUNT, TIMESTAMP_TYPE, MAX_TIMESTAMP = range(8)
@@ -19,20 +19,13 @@ POSITION, END, BASE_OFFSET, BASE_TIMESTAMP, LAST_OFFSET_DELTA, COUNT, TIMESTAMP_
 # The totals that the loops carry on from one buffer to the next.
 ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, HEADER_KEY_BYTES, HEADER_VALUE_BYTES = range(6)
 
-_0 = np.uint64(0)
-_1 = np.uint64(1)
-_2 = np.uint64(2)
-_3 = np.uint64(3)
-_7 = np.uint64(7)
-_32 = np.uint64(32)
-_63 = np.uint64(63)
-_127 = np.uint64(127)
-_128 = np.uint64(128)
+_0, _1, _2, _3, _7, _32, _63, _127, _128 = map(np.uint64, (0, 1, 2, 3, 7, 32, 63, 127, 128))
 _NOWHERE = np.uint64(1 << 63)
 _BITS_32 = np.uint64(35)
 _BITS_64 = np.uint64(70)
 
 
+@compiled
 def _long_varint(data: Any, pos: Any, end: Any, bits: Any) -> Any:
     result = _0
     shift = _0
@@ -52,9 +45,7 @@ def _long_varint(data: Any, pos: Any, end: Any, bits: Any) -> Any:
     return _0, _NOWHERE
 
 
-_long_varint = compiled(_long_varint)
-
-
+@compiled_inline
 def _varint(data: Any, pos: Any, end: Any) -> Any:
     """A varint of at most 32 bits, still zigzag, and the position after it."""
     if pos >= end:
@@ -69,9 +60,7 @@ def _varint(data: Any, pos: Any, end: Any) -> Any:
     return _long_varint(data, pos, end, _BITS_32)
 
 
-_varint = compiled(_varint, inline=True)
-
-
+@compiled_inline
 def _bytes(data: Any, pos: Any, end: Any) -> Any:
     """Where a nullable string starts and ends, and whether it is null."""
     n, pos = _varint(data, pos, end)
@@ -82,9 +71,7 @@ def _bytes(data: Any, pos: Any, end: Any) -> Any:
     return pos, pos + (n >> _1), False
 
 
-_bytes = compiled(_bytes, inline=True)
-
-
+@compiled
 def _skip_headers(data: Any, pos: Any, end: Any) -> Any:
     """The position after the headers, their number, and the bytes of their keys and values."""
     n, pos = _varint(data, pos, end)
@@ -104,31 +91,15 @@ def _skip_headers(data: Any, pos: Any, end: Any) -> Any:
     return pos, count, key_bytes, value_bytes
 
 
-_skip_headers = compiled(_skip_headers)
-
-
-def _fill_records(
-    data: Any,
-    table: Any,
-    first_offset: Any,
-    last_offset: Any,
-    totals: Any,
-    offsets: Any,
-    timestamps: Any,
-    timestamp_types: Any,
-    key_ends: Any,
-    key_valid: Any,
-    keys: Any,
-    value_ends: Any,
-    value_valid: Any,
-    values: Any,
-    header_positions: Any,
-    header_ends: Any,
+@compiled
+def fill_records(
+    data: Any, table: Any, first: Any, last: Any, totals: Any, rows: Any, keys: Any, values: Any, lists: Any
 ) -> Any:
-    """Append the records of the bodies in `table`, which all lie in `data`, to the columns.
+    """Append the records of the bodies in `table`, which all lie in `data`, to the buffers of the columns.
 
-    Gives -1, or the number of the first body that is corrupt. The bits of `key_valid` and `value_valid` must
-    be set. `header_positions` may be empty: then headers are checked and passed over.
+    Returns -1, or the number of the first body that is corrupt. Offsets outside of [first, last) are passed over.
+    The bits of `keys.valid` and `values.valid` must be set. `lists.positions` may be empty: then headers are checked
+    and passed over.
     """
     row = totals[ROWS]
     key_at = totals[KEY_BYTES]
@@ -136,7 +107,7 @@ def _fill_records(
     headers = totals[HEADERS]
     header_key_bytes = totals[HEADER_KEY_BYTES]
     header_value_bytes = totals[HEADER_VALUE_BYTES]
-    with_headers = header_positions.size > 0
+    with_headers = lists.positions.size > 0
     for body in range(table.shape[0]):
         pos = np.uint64(table[body, POSITION])
         body_end = np.uint64(table[body, END])
@@ -182,32 +153,32 @@ def _fill_records(
                 pos, header_count, more_keys, more_values = _skip_headers(data, value_end, end)
             if pos != end:
                 return body
-            if offset < first_offset or offset >= last_offset:
+            if offset < first or offset >= last:
                 continue
-            offsets[row] = offset
-            timestamps[row] = timestamp if timestamp_type == 0 else append_time
-            timestamp_types[row] = timestamp_type
+            rows.offsets[row] = offset
+            rows.timestamps[row] = timestamp if timestamp_type == 0 else append_time
+            rows.timestamp_types[row] = timestamp_type
             if key_null:
-                key_valid[row >> _3] &= ~(np.uint8(1) << np.uint8(row & _7))
+                keys.valid[row >> _3] &= ~(np.uint8(1) << np.uint8(row & _7))
             else:
-                copy_bytes(keys, key_at, data, key_start, key_end - key_start)
+                copy_bytes(keys.data, key_at, data, key_start, key_end - key_start)
                 key_at += key_end - key_start
             if value_null:
-                value_valid[row >> _3] &= ~(np.uint8(1) << np.uint8(row & _7))
+                values.valid[row >> _3] &= ~(np.uint8(1) << np.uint8(row & _7))
             else:
-                copy_bytes(values, value_at, data, value_start, value_end - value_start)
+                copy_bytes(values.data, value_at, data, value_start, value_end - value_start)
                 value_at += value_end - value_start
             if with_headers:
-                header_positions[row] = header_position
+                lists.positions[row] = header_position
                 if header_count:
                     headers += header_count
                     header_key_bytes += more_keys
                     header_value_bytes += more_values
             row += _1
-            key_ends[row] = np.int32(key_at)
-            value_ends[row] = np.int32(value_at)
+            keys.ends[row] = np.int32(key_at)
+            values.ends[row] = np.int32(value_at)
             if with_headers:
-                header_ends[row] = np.int32(headers)
+                lists.ends[row] = np.int32(headers)
         if pos != body_end:
             return body
     totals[ROWS] = row
@@ -219,46 +190,31 @@ def _fill_records(
     return -1
 
 
-fill_records = compiled(_fill_records)
-
-
-def _fill_headers(
-    data: Any,
-    first_row: Any,
-    last_row: Any,
-    header_positions: Any,
-    header_ends: Any,
-    totals: Any,
-    key_ends: Any,
-    keys: Any,
-    value_ends: Any,
-    value_valid: Any,
-    values: Any,
+@compiled
+def fill_headers(
+    data: Any, first_row: Any, last_row: Any, lists: Any, totals: Any, keys: Any, values: Any
 ) -> None:
-    """Append the headers of some rows, which `fill_records` has checked and measured, to their columns."""
+    """Append the headers of some rows, which `fill_records` has checked and measured, to their buffers."""
     end = np.uint64(data.size)
     at = totals[HEADERS]
     key_at = totals[HEADER_KEY_BYTES]
     value_at = totals[HEADER_VALUE_BYTES]
     for row in range(first_row, last_row):
-        count = header_ends[row + _1] - header_ends[row]
+        count = lists.ends[row + _1] - lists.ends[row]
         if count:
-            _, pos = _varint(data, header_positions[row], end)
+            _, pos = _varint(data, lists.positions[row], end)
             for _ in range(count):
                 start, pos, null = _bytes(data, pos, end)
-                copy_bytes(keys, key_at, data, start, pos - start)
+                copy_bytes(keys.data, key_at, data, start, pos - start)
                 key_at += pos - start
                 start, pos, null = _bytes(data, pos, end)
-                copy_bytes(values, value_at, data, start, pos - start)
+                copy_bytes(values.data, value_at, data, start, pos - start)
                 value_at += pos - start
                 if null:
-                    value_valid[at >> _3] &= ~(np.uint8(1) << np.uint8(at & _7))
+                    values.valid[at >> _3] &= ~(np.uint8(1) << np.uint8(at & _7))
                 at += _1
-                key_ends[at] = np.int32(key_at)
-                value_ends[at] = np.int32(value_at)
+                keys.ends[at] = np.int32(key_at)
+                values.ends[at] = np.int32(value_at)
     totals[HEADERS] = at
     totals[HEADER_KEY_BYTES] = key_at
     totals[HEADER_VALUE_BYTES] = value_at
-
-
-fill_headers = compiled(_fill_headers)

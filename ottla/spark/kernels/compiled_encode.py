@@ -1,8 +1,6 @@
 """The loops over single rows, compiled: Arrow columns to record batches, and keys to partitions.
 
-A column of strings comes as three arrays: where each string ends (with where the first one starts before
-them), the bytes, and whether each is null; the last is empty when none is. Indexes are unsigned, as in
-`compiled_decode`.
+Columns come as `input_columns` describes them. Indexes are unsigned, as in `compiled_decode`.
 """
 
 from __future__ import annotations
@@ -11,22 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled, copy_bytes
+from ottla.spark.kernels.compiling import compiled, compiled_inline, copy_bytes
 
-_0 = np.uint64(0)
-_1 = np.uint64(1)
-_2 = np.uint64(2)
-_3 = np.uint64(3)
-_4 = np.uint64(4)
-_7 = np.uint64(7)
-_8 = np.uint64(8)
-_13 = np.uint64(13)
-_15 = np.uint64(15)
-_16 = np.uint64(16)
-_24 = np.uint64(24)
-_127 = np.uint64(127)
-_128 = np.uint64(128)
-_16384 = np.uint64(16384)
+_0, _1, _2, _3, _4, _7, _8, _13, _15, _16, _24 = map(np.uint64, (0, 1, 2, 3, 4, 7, 8, 13, 15, 16, 24))
+_127, _128, _16384 = map(np.uint64, (127, 128, 16384))
 _63 = np.int64(63)
 _SIGNED_1 = np.int64(1)
 
@@ -36,6 +22,7 @@ _UINT32 = np.uint64(0xFFFFFFFF)
 _POSITIVE = np.uint64(0x7FFFFFFF)
 
 
+@compiled_inline
 def _size_of_varint(n: Any) -> Any:
     if n < _128:
         return _1
@@ -49,9 +36,7 @@ def _size_of_varint(n: Any) -> Any:
     return size
 
 
-_size_of_varint = compiled(_size_of_varint, inline=True)
-
-
+@compiled_inline
 def _write_varint(out: Any, at: Any, n: Any) -> Any:
     while n > _127:
         out[at] = np.uint8(n & _127 | _128)
@@ -61,61 +46,36 @@ def _write_varint(out: Any, at: Any, n: Any) -> Any:
     return at + _1
 
 
-_write_varint = compiled(_write_varint, inline=True)
-
-
-def _string(ends: Any, nulls: Any, row: Any) -> Any:
+@compiled_inline
+def _string(column: Any, row: Any) -> Any:
     """Where a string starts, how long it is, and its length as it is written: -1 for null, in zigzag."""
-    start = np.uint64(ends[row])
-    if nulls.size != 0 and nulls[row]:
+    start = np.uint64(column.ends[row])
+    if column.nulls.size != 0 and column.nulls[row]:
         return start, _0, _1
-    size = np.uint64(ends[row + _1]) - start
+    size = np.uint64(column.ends[row + _1]) - start
     return start, size, size << _1
 
 
-_string = compiled(_string, inline=True)
-
-
-def _size_of_headers(
-    first: Any, last: Any, key_ends: Any, value_ends: Any, value_nulls: Any, no_nulls: Any
-) -> Any:
+@compiled
+def _size_of_headers(first: Any, last: Any, headers: Any) -> Any:
     size = _size_of_varint((last - first) << _1)
     for header in range(first, last):
-        _, length, written = _string(key_ends, no_nulls, header)
+        _, length, written = _string(headers.keys, header)
         size += _size_of_varint(written) + length
-        _, length, written = _string(value_ends, value_nulls, header)
+        _, length, written = _string(headers.values, header)
         size += _size_of_varint(written) + length
     return size
 
 
-_size_of_headers = compiled(_size_of_headers)
-
-
-def _fill_batch(
-    out: Any,
-    start: Any,
-    rows: Any,
-    first: Any,
-    timestamps: Any,
-    key_ends: Any,
-    keys: Any,
-    key_nulls: Any,
-    value_ends: Any,
-    values: Any,
-    value_nulls: Any,
-    header_ends: Any,
-    header_key_ends: Any,
-    header_keys: Any,
-    header_value_ends: Any,
-    header_values: Any,
-    header_value_nulls: Any,
+@compiled
+def fill_batch(
+    out: Any, start: Any, rows: Any, first: Any, timestamps: Any, keys: Any, values: Any, headers: Any
 ) -> Any:
     """Write the records of rows[first:] to `out` from `start` on, as many as it has room for.
 
-    Gives how many they are, where they end, their largest timestamp, and the size of the one that had no room.
-    A table of ends that is empty stands for a column that is not there.
+    Returns how many they are, where they end, their largest timestamp, and the size of the one that had no room.
+    A column whose `ends` is empty is missing.
     """
-    no_nulls = value_nulls[:0]
     at = start
     room = np.uint64(out.size)
     base_timestamp = timestamps[rows[first]]
@@ -124,17 +84,15 @@ def _fill_batch(
     for index in range(first, np.uint64(rows.size)):
         row = rows[index]
         key_start, key_size, key_written, value_start, value_size, value_written = _0, _0, _1, _0, _0, _1
-        if key_ends.size != 0:
-            key_start, key_size, key_written = _string(key_ends, key_nulls, row)
-        if value_ends.size != 0:
-            value_start, value_size, value_written = _string(value_ends, value_nulls, row)
+        if keys.ends.size != 0:
+            key_start, key_size, key_written = _string(keys, row)
+        if values.ends.size != 0:
+            value_start, value_size, value_written = _string(values, row)
         first_header = last_header = _0
         headers_size = _1
-        if header_ends.size != 0:
-            first_header, last_header = np.uint64(header_ends[row]), np.uint64(header_ends[row + _1])
-            headers_size = _size_of_headers(
-                first_header, last_header, header_key_ends, header_value_ends, header_value_nulls, no_nulls
-            )
+        if headers.ends.size != 0:
+            first_header, last_header = np.uint64(headers.ends[row]), np.uint64(headers.ends[row + _1])
+            headers_size = _size_of_headers(first_header, last_header, headers)
         timestamp = timestamps[row]
         since = timestamp - base_timestamp
         since_written = np.uint64((since << _SIGNED_1) ^ (since >> _63))
@@ -156,27 +114,25 @@ def _fill_batch(
         at = _write_varint(out, at + _1, since_written)
         at = _write_varint(out, at, count << _1)
         at = _write_varint(out, at, key_written)
-        copy_bytes(out, at, keys, key_start, key_size)
+        copy_bytes(out, at, keys.data, key_start, key_size)
         at = _write_varint(out, at + key_size, value_written)
-        copy_bytes(out, at, values, value_start, value_size)
+        copy_bytes(out, at, values.data, value_start, value_size)
         at = _write_varint(out, at + value_size, (last_header - first_header) << _1)
         for header in range(first_header, last_header):
-            text_start, text_size, written = _string(header_key_ends, no_nulls, header)
+            text_start, text_size, written = _string(headers.keys, header)
             at = _write_varint(out, at, written)
-            copy_bytes(out, at, header_keys, text_start, text_size)
+            copy_bytes(out, at, headers.keys.data, text_start, text_size)
             at += text_size
-            text_start, text_size, written = _string(header_value_ends, header_value_nulls, header)
+            text_start, text_size, written = _string(headers.values, header)
             at = _write_varint(out, at, written)
-            copy_bytes(out, at, header_values, text_start, text_size)
+            copy_bytes(out, at, headers.values.data, text_start, text_size)
             at += text_size
         max_timestamp = max(max_timestamp, timestamp)
         count += _1
     return count, at, max_timestamp, _0
 
 
-fill_batch = compiled(_fill_batch)
-
-
+@compiled_inline
 def _murmur2(data: Any, start: Any, size: Any) -> Any:
     """The hash of Kafka's Java client, by which every client places keys; a uint32."""
     hashed = _SEED ^ size
@@ -203,23 +159,19 @@ def _murmur2(data: Any, start: Any, size: Any) -> Any:
     return hashed ^ hashed >> _15
 
 
-_murmur2 = compiled(_murmur2, inline=True)
-
-
-def _fill_partitions(ends: Any, data: Any, nulls: Any, count: Any, partitions: Any) -> None:
+@compiled
+def fill_partitions(keys: Any, count: Any, partitions: Any) -> None:
     """The partition of each key as Kafka's default partitioner has it, and -1 for a null."""
     for row in range(np.uint64(partitions.size)):
-        start, size, written = _string(ends, nulls, row)
+        start, size, written = _string(keys, row)
         if written == _1:
             partitions[row] = -1
         else:
-            partitions[row] = np.int32((_murmur2(data, start, size) & _POSITIVE) % count)
+            partitions[row] = np.int32((_murmur2(keys.data, start, size) & _POSITIVE) % count)
 
 
-fill_partitions = compiled(_fill_partitions)
-
-
-def _group_rows(partitions: Any, ends: Any, rows: Any) -> None:
+@compiled
+def group_rows(partitions: Any, ends: Any, rows: Any) -> None:
     """Sort the rows by partition, in their order within each; `ends` starts as zeros, one per partition."""
     for row in range(np.uint64(partitions.size)):
         ends[np.uint64(partitions[row])] += _1
@@ -232,6 +184,3 @@ def _group_rows(partitions: Any, ends: Any, rows: Any) -> None:
         mine = np.uint64(partitions[row])
         rows[ends[mine]] = row
         ends[mine] += _1
-
-
-group_rows = compiled(_group_rows)

@@ -1,7 +1,7 @@
-"""The walk from batch to batch, compiled, for a fetch of plain batches: those that need no look at their own.
+"""The walk from batch to batch, compiled, for a fetch of plain batches: not compressed, no markers, nothing wrong.
 
-A batch of a few records costs more in Python than its records in the kernel, and producers that do not linger send
-such batches.
+To step over a batch in Python costs more than to decode a few records, and producers that do not linger send small
+batches.
 """
 
 from __future__ import annotations
@@ -10,25 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ottla.spark.kernels.compiling import compiled
+from ottla.spark.kernels.compiling import compiled, compiled_inline
 
 #: Beyond the columns of `compiled_decode`'s table: the checksum, and whether any record is wanted.
 CRC, WANTED = 8, 9
 WIDTH = 10
 
-_8 = np.uint64(8)
-_12 = np.uint64(12)
-_16 = np.uint64(16)
-_17 = np.uint64(17)
-_21 = np.uint64(21)
-_23 = np.uint64(23)
-_27 = np.uint64(27)
-_35 = np.uint64(35)
-_57 = np.uint64(57)
-_61 = np.uint64(61)
+_8, _12, _16, _17, _21, _23, _27, _35, _57, _61 = map(np.uint64, (8, 12, 16, 17, 21, 23, 27, 35, 57, 61))
 _LARGEST_BASE = np.int64(1 << 62)
 
 
+@compiled_inline
 def _integer(data: Any, pos: Any, size: Any) -> Any:
     """Big-endian, of up to eight bytes, without a sign."""
     result = np.uint64(0)
@@ -37,10 +29,8 @@ def _integer(data: Any, pos: Any, size: Any) -> Any:
     return result
 
 
-_integer = compiled(_integer, inline=True)
-
-
-def _scan(data: Any, start: Any, end: Any, special: Any, table: Any) -> Any:
+@compiled
+def scan(data: Any, start: Any, end: Any, special: Any, table: Any) -> Any:
     """Every complete batch up to `end`: how many rows of the table that made, and the offset to go on with.
 
     The first is -1 if a batch is not plain: not of magic 2, or with one of the `special` attributes, or wrong.
@@ -85,6 +75,3 @@ def _scan(data: Any, start: Any, end: Any, special: Any, table: Any) -> Any:
         elif last_offset >= start:
             next_offset = last_offset + 1
     return count, min(next_offset, end)
-
-
-scan = compiled(_scan)

@@ -10,12 +10,21 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
-def compiled(function: Callable[..., Any], inline: bool = False) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiled at its first call, or loaded from the cache of an earlier process in milliseconds.
 
     numba looks at the module of a function to see whether its cache is stale, and not at what it calls:
-    after a change of `copy_bytes` or `uint64_at`, touch the kernels.
+    after a change of `copy_bytes`, touch the kernels.
     """
+    return _compile(function, inline=False)
+
+
+def compiled_inline(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, for what kernels call in their inner loops."""
+    return _compile(function, inline=True)
+
+
+def _compile(function: Callable[..., Any], inline: bool) -> Callable[..., Any]:
     try:
         return njit(function, cache=True, nogil=True, forceinline=inline)  # type: ignore[no-any-return]
     except RuntimeError:  # no directory can be written: neither the package's nor the user's
@@ -28,11 +37,7 @@ def _copy_bytes(typing_context: Any, target: Any, to: Any, source: Any, start: A
         target_array = context.make_array(signature.args[0])(context, builder, target)
         source_array = context.make_array(signature.args[2])(context, builder, source)
         cgutils.raw_memcpy(
-            builder,
-            builder.gep(target_array.data, [to]),
-            builder.gep(source_array.data, [start]),
-            count,
-            1,
+            builder, builder.gep(target_array.data, [to]), builder.gep(source_array.data, [start]), count, 1
         )
         return context.get_dummy_value()
 

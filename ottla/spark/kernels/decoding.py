@@ -35,7 +35,9 @@ from ottla.spark.kernels.record_columns import (
     HEADER_TYPE,
     HEADERS_TYPE,
     BinaryBuilder,
+    HeaderLists,
     RecordColumns,
+    RowBuffers,
     allocate,
     primitive,
     readable_keys,
@@ -102,30 +104,16 @@ def _columns(parts: list[Part], start: int, end: int, with_headers: bool) -> Rec
     offset_buffer, offsets = allocate(rows, np.int64)
     timestamp_buffer, timestamps = allocate(rows, np.int64)
     type_buffer, types = allocate(rows, np.int32)
-    header_positions: Any = np.empty(rows if with_headers else 0, np.uint64)
     header_ends_buffer, header_ends = allocate(rows + 1 if with_headers else 1, np.int32)
     header_ends[0] = 0
+    lists = HeaderLists(np.empty(rows if with_headers else 0, np.uint64), header_ends)
     totals: Any = np.zeros(6, np.uint64)
     buffers: list[tuple[Any, int, int]] = []
+    row_buffers = RowBuffers(offsets, timestamps, types)
     for buffer, table in parts:
         first_row = int(totals[ROWS])
         wrong = fill_records(
-            buffer,
-            table,
-            start,
-            end,
-            totals,
-            offsets,
-            timestamps,
-            types,
-            keys.ends,
-            keys.valid,
-            keys.data,
-            values.ends,
-            values.valid,
-            values.data,
-            header_positions,
-            header_ends,
+            buffer, table, start, end, totals, row_buffers, keys.buffers, values.buffers, lists
         )
         if wrong >= 0:
             raise corrupt(f"a record of the batch at offset {table[wrong, BASE_OFFSET]} is broken")
@@ -133,7 +121,7 @@ def _columns(parts: list[Part], start: int, end: int, with_headers: bool) -> Rec
     rows, key_bytes, value_bytes, *header_totals = (int(total) for total in totals)
     headers = None
     if with_headers:
-        fields = _headers(buffers, header_positions, header_ends, *header_totals)
+        fields = _headers(buffers, lists, *header_totals)
         headers = _lists(header_ends_buffer, header_ends, rows, fields)
     return RecordColumns(
         keys.finish(pa.binary(), rows, key_bytes),
@@ -167,29 +155,14 @@ def _read_only(buffer: Buffer) -> Any:
 
 
 def _headers(
-    buffers: list[tuple[Any, int, int]],
-    positions: Any,
-    header_ends: Any,
-    count: int,
-    key_bytes: int,
-    value_bytes: int,
+    buffers: list[tuple[Any, int, int]], lists: HeaderLists, count: int, key_bytes: int, value_bytes: int
 ) -> pa.StructArray:
     keys, values = BinaryBuilder(count, key_bytes), BinaryBuilder(count, value_bytes)
     totals: Any = np.zeros(6, np.uint64)
     if count:
         for buffer, first, last in buffers:
             fill_headers(
-                buffer,
-                np.uint64(first),
-                np.uint64(last),
-                positions,
-                header_ends,
-                totals,
-                keys.ends,
-                keys.data,
-                values.ends,
-                values.valid,
-                values.data,
+                buffer, np.uint64(first), np.uint64(last), lists, totals, keys.buffers, values.buffers
             )
     return pa.StructArray.from_arrays(
         [

@@ -26,24 +26,13 @@ def prepare(keys: pa.Array | None, values: pa.Array | None, headers: pa.Array | 
 def encode(
     columns: Prepared, timestamps: Any, rows: Any, max_batch_bytes: int, seal: Seal
 ) -> list[bytearray]:
-    key_column, value_column, header_column = columns
     rows.flags.writeable = False
     batches: list[bytearray] = []
     room: Any = np.empty(max(max_batch_bytes, BATCH_OVERHEAD), np.uint8)
     done = 0
     while done < len(rows):
         count, end, max_timestamp, missing = fill_batch(
-            room,
-            _START,
-            rows,
-            np.uint64(done),
-            timestamps,
-            *key_column,
-            *value_column,
-            header_column.ends,
-            header_column.keys.ends,
-            header_column.keys.data,
-            *header_column.values,
+            room, _START, rows, np.uint64(done), timestamps, *columns
         )
         if not count:  # a record larger than a batch is a batch of its own
             if missing > _LARGEST_RECORD:
@@ -62,7 +51,7 @@ def encode(
 
 def partition_for(keys: pa.Array, count: int) -> Any:
     partitions: Any = np.empty(len(keys), np.int32)
-    fill_partitions(*input_columns.strings(keys), np.uint64(count), partitions)
+    fill_partitions(input_columns.strings(keys), np.uint64(count), partitions)
     return partitions
 
 

@@ -32,15 +32,39 @@ def primitive(kind: pa.DataType, buffer: pa.Buffer, rows: int) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, buffer.slice(0, rows * kind.bit_width // 8)])
 
 
+class StringBuffers(NamedTuple):
+    """What a kernel fills of a column of strings: where each one ends, the bits of those that are there, the bytes."""
+
+    ends: Any
+    valid: Any
+    data: Any
+
+
+class RowBuffers(NamedTuple):
+    """What a kernel fills of the columns of fixed width."""
+
+    offsets: Any
+    timestamps: Any
+    timestamp_types: Any
+
+
+class HeaderLists(NamedTuple):
+    """Where the headers of each record lie in the batch, and how many there are up to its end."""
+
+    positions: Any
+    ends: Any
+
+
 class BinaryBuilder:
-    """Offsets, bytes and validity of a column of strings, for at most so many rows and bytes."""
+    """The buffers of a column of strings, for at most so many rows and bytes."""
 
     def __init__(self, rows: int, size: int) -> None:
-        self._ends, self.ends = allocate(rows + 1, np.int32)
-        self._valid, self.valid = allocate((rows + 7) // 8, np.uint8)
-        self._data, self.data = allocate(size, np.uint8)
-        self.ends[0] = 0
-        self.valid.fill(0xFF)
+        self._ends, ends = allocate(rows + 1, np.int32)
+        self._valid, valid = allocate((rows + 7) // 8, np.uint8)
+        self._data, data = allocate(size, np.uint8)
+        ends[0] = 0
+        valid.fill(0xFF)
+        self.buffers = StringBuffers(ends, valid, data)
 
     def finish(self, kind: pa.DataType, rows: int, size: int) -> pa.Array:
         valid = self._valid.slice(0, (rows + 7) // 8)

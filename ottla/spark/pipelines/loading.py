@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import CodeType
@@ -97,16 +96,12 @@ def _queries(file: Path, returned: object) -> list[StreamingQuery]:
 
 def _load_sql(file: Path, text: str) -> Starter:
     try:
-        run_script = import_module("ottla.spark.sql").run_script
+        from ottla.spark.sql import run_script
     except ModuleNotFoundError as error:
-        if error.name is not None and not error.name.startswith("ottla"):
-            raise PipelineError(
-                f"{file} is SQL, which needs {error.name}: pip install 'ottla[spark]'."
-            ) from None
-        raise PipelineError(f"{file} is SQL, which this version of Ottla does not run.") from None
+        raise PipelineError(f"{file} is SQL, which needs {error.name}: pip install 'ottla[spark]'.") from None
 
     def start(spark: SparkSession, bootstrap_servers: str) -> list[StreamingQuery]:
-        queries: list[StreamingQuery] = list(run_script(spark, text, bootstrap_servers=bootstrap_servers))
+        queries = run_script(spark, text, bootstrap_servers=bootstrap_servers)
         if not queries:
             raise PipelineError(
                 f"{file} starts no query: a pipeline has at least one CREATE … AS SELECT or INSERT INTO."

@@ -35,7 +35,7 @@ def query_progress(
         return QueryProgress(name, is_active)
     durations = progress.get("durationMs", {})
     if durations and "addBatch" not in durations:
-        # Nothing has come. It is then the number of the next batch that Spark gives; what was done stays as it was.
+        # There was no new data. Spark then gives the number of the next batch; the figures of the last one stay.
         batch = progress["batchId"] - 1
         last = before or QueryProgress(name, is_active, batch=batch if batch >= 0 else None)
         lag = _lag(progress.get("sources", []))

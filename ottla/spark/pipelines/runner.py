@@ -1,4 +1,4 @@
-"""Runs one pipeline in this process: starts its queries, writes down how they do, and stops them when told to."""
+"""Runs one pipeline in this process: starts its queries, publishes their state, and stops them on request."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Plan:
 
 
 class Stop:
-    """Set by SIGTERM, SIGINT and SIGHUP; whoever insists a second time gets a kill."""
+    """Set by SIGTERM, SIGINT and SIGHUP. A second signal ends the process at once."""
 
     _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -86,7 +86,7 @@ class Stop:
         if not self._asked.is_set():
             self._asked_at = time.monotonic()
             self._asked.set()
-        # Some send a signal to a process and to its group, which is still only once.
+        # A signal that is sent to the process and to its group arrives twice, and counts once.
         elif time.monotonic() - self._asked_at > _ONCE:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -154,14 +154,14 @@ def _run(
             state.phase = Phase.RUNNING
             return _follow(plan.name, queries, state, stop, publish)
         except _java_errors() as error:
-            if stop.is_asked():  # the signal was for all processes, and Java was faster
+            if stop.is_asked():  # the signal went to Java too, which ended first
                 return Phase.STOPPED
             raise PipelineError(
                 f"Pipeline '{plan.name}' failed: the Java that ran it has ended; {state.log} may say why.",
                 repr(error),
             ) from error
         finally:
-            _put_away(spark)
+            _stop_spark(spark)
 
 
 def _java_errors() -> tuple[type[Exception], ...]:
@@ -196,7 +196,7 @@ def _start_queries(plan: Plan, starter: Starter, spark: SparkSession) -> list[St
 
 @contextlib.contextmanager
 def _stderr_to(log: Path) -> Iterator[None]:
-    """Of this process and of Java, which it starts: their stack traces are not for the terminal."""
+    """Of this process and of the Java that it starts: their stack traces are not for the terminal."""
     kept = os.dup(2)
     with log.open("a") as file:
         os.dup2(file.fileno(), 2)
@@ -250,7 +250,7 @@ def _current_batch(query: StreamingQuery) -> int | None:
         return None
 
 
-def _put_away(spark: SparkSession) -> None:
+def _stop_spark(spark: SparkSession) -> None:
     """Each query ends between two steps of its batch, and what the checkpoint says is what counts."""
     with contextlib.suppress(Exception):
         for query in spark.streams.active:

@@ -26,7 +26,7 @@ _WAIT_FOR_THE_END = 0.1
 
 
 class PipelineError(Exception):
-    """One sentence for whoever runs the pipeline; `detail` is for whoever asks to see more."""
+    """One sentence for the user who runs the pipeline; `detail` is shown on request."""
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
@@ -141,14 +141,14 @@ class Pipelines:
         return state
 
     def write(self, state: PipelineState) -> None:
-        """All of it or nothing, whoever reads or kills meanwhile."""
+        """Atomic: readers see the old state or the new one, even if this process is killed."""
         draft = self._directory / f".{state.name}.{os.getpid()}"
         draft.write_text(json.dumps(asdict(state), indent=1))
         draft.replace(self._file(state.name))
 
     @contextlib.contextmanager
     def claim(self, name: str) -> Iterator[None]:
-        """Own a name; whoever else wants it meanwhile is refused."""
+        """Hold a name; another process that wants it meanwhile is refused."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             lock = (self._directory / f"{name}.lock").open("w")
@@ -183,7 +183,7 @@ class Pipelines:
         while process_started(state.pid) == state.pid_started:
             if time.monotonic() > deadline:
                 raise PipelineError(
-                    f"Pipeline '{name}' was told to stop and has not within {seconds:g} s: "
+                    f"Pipeline '{name}' was asked to stop and has not within {seconds:g} s: "
                     f"process {state.pid} still runs."
                 )
             time.sleep(_WAIT_FOR_THE_END)

@@ -1,4 +1,4 @@
-"""Which partition each row goes to: the one it names, or the one of its key, or any."""
+"""Which partition each row goes to: the one it names, the one of its key, or the next in turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUN = 1000
 
 
 class Partitioner:
-    """For one topic. Rows without a key go round, from a partition that is chosen by chance."""
+    """For one topic. Rows without a key go round robin, from a partition that is chosen at random."""
 
     def __init__(self, topic: str, count: int) -> None:
         self._topic = topic

@@ -1,7 +1,7 @@
-"""Delivers batches to the leaders of their partitions: in order, each acknowledged, tried again while that may help.
+"""Delivers record batches to partition leaders: in order, acknowledged, and retried while a retry may help.
 
-One request at a time is on its way to each broker; what comes meanwhile waits, and is encoded meanwhile. So the
-batch that a failure concerns is always the first of its partition, and order is kept by putting it back.
+Each broker has at most one request in flight, while the next batches are encoded. So a batch that fails is always the
+first of its partition's queue, and stays there until it is acknowledged: that keeps the order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from ottla.client.errors import ClientError, error_code
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -49,13 +48,9 @@ _EVERYTHING = 1 << 62
 _SEQUENCES = 0x7FFFFFFF
 
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-#: The broker no longer knows what we have written: as a new producer we can go on.
+#: The broker has lost our producer state. We can continue with a new producer id.
 _IDENTITY_LOST = frozenset(
-    {
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-    }
+    {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH}
 )
 
 
@@ -71,9 +66,9 @@ class _Request(NamedTuple):
 
 
 class Producer:
-    """Used by one thread, for one task. What it was given is delivered when `flush` returns.
+    """Invariant: what is in flight of a partition is the first batch of its queue. Owner: one task, in one thread.
 
-    With a transaction all of it is part of that one. Whoever ends it is the caller.
+    Everything that was sent is acknowledged when `flush` returns. In a transaction, the caller ends it.
     """
 
     def __init__(
@@ -101,7 +96,7 @@ class Producer:
     # What a task calls
 
     def partition_count(self, topic: str) -> int:
-        """Waits for a topic that is not there, because brokers may create it when they are asked for it."""
+        """Waits for a topic that does not exist, because brokers may create it on demand."""
         self._receive_all()
         deadline = time.monotonic() + self._options.topic_timeout
         while True:
@@ -113,7 +108,7 @@ class Producer:
                 found = self._cluster.topics([topic]).get(topic)
                 if found is not None:
                     return len(found.leaders)
-                self._ask_for(topic)
+                self._cluster.metadata([topic], create=True)
             except ClientError as error:
                 failure = error
             if not failure.is_retriable or time.monotonic() > deadline:
@@ -121,7 +116,7 @@ class Producer:
             time.sleep(self._cluster.settings.retry_backoff)
 
     def send(self, partition: TopicPartition, encoder: Encoder, rows: Any) -> None:
-        """Take rows to be written, in their order; wait if too much is waiting."""
+        """Queue rows in their order; blocks while too much is waiting."""
         producer_id, epoch = self._identified()
         sequence = self._sequences.get(partition, 0)
         options = self._options
@@ -129,44 +124,44 @@ class Producer:
         seal = Seal(options.codec, options.level, producer_id, epoch, first, self._transaction is not None)
         batches = encoder.encode(rows, options.batch_bytes, seal)
         self._sequences[partition] = sequence + len(rows) & _SEQUENCES
-        self._queues.setdefault(partition, deque()).extend(self._timed(batches))
+        self._queues.setdefault(partition, deque()).extend(self._with_deadline(batches))
         self._waiting_bytes += sum(map(len, batches))
         while self._waiting_bytes > _MOST_WAITING:
-            self._turn()
+            self._exchange()
 
     def push(self) -> None:
-        """Send what can be sent now; wait for nothing."""
+        """Send what can be sent now, without waiting."""
         if not self._stale:
             self._join_transaction()
             self._send_ready()
 
     def flush(self) -> None:
         while self._queues or self._in_flight:
-            self._turn()
+            self._exchange()
 
     # The exchange with the brokers
 
-    def _turn(self) -> None:
+    def _exchange(self) -> None:
         if self._stale:
             self._receive_all()
-            self._settle()
+            self._recover()
         self._join_transaction()
         self._send_ready()
         if self._in_flight:
             self._receive(self._in_flight.pop(0))
 
     def _receive_all(self) -> None:
-        """Nothing is on its way then, and connections are free for other requests."""
+        """Afterwards nothing is in flight, and connections are free for other requests."""
         while self._in_flight:
             self._receive(self._in_flight.pop(0))
 
-    def _settle(self) -> None:
-        """After a failure: look again who leads, and be a new producer if the old one is not known."""
+    def _recover(self) -> None:
+        """After a failure: look up the leaders again, and get a new producer id if ours is unknown."""
         time.sleep(self._cluster.settings.retry_backoff)
         for topic in self._stale:
             self._cluster.forget(topic)
         stale, self._stale = self._stale, set()
-        with suppress(ClientError):  # what is wrong will be seen partition by partition
+        with suppress(ClientError):  # failures show partition by partition
             self._cluster.topics(sorted(stale))
         self._identified()
 
@@ -178,11 +173,11 @@ class Producer:
 
     def _send_ready(self) -> None:
         busy = {id(request.connection) for request in self._in_flight}
-        on_their_way = {partition for request in self._in_flight for partition in request.batches}
+        in_flight = {partition for request in self._in_flight for partition in request.batches}
         groups: dict[int, tuple[Connection, dict[TopicPartition, _Batch]]] = {}
         sizes: dict[int, int] = {}
         for partition, queue in list(self._queues.items()):
-            if partition in on_their_way or partition.topic in self._stale:
+            if partition in in_flight or partition.topic in self._stale:
                 continue
             batch = queue[0]
             try:
@@ -255,7 +250,7 @@ class Producer:
         elif code in _TOO_LARGE and read_header(batch.data).record_count > 1:
             parts = self._split(batch.data)
             self._done(partition, parts)
-        elif code in _IDENTITY_LOST and self._may_be_another and time.monotonic() < batch.deadline:
+        elif code in _IDENTITY_LOST and self._can_change_producer_id and time.monotonic() < batch.deadline:
             self._identity = None
             self._stale.add(partition.topic)
         else:
@@ -263,22 +258,22 @@ class Producer:
             self._check_retry(partition, batch, ClientError(f"{code.name} {said}".strip(), code))
 
     @property
-    def _may_be_another(self) -> bool:
-        """Not in a transaction: what was written before would no longer belong to it."""
+    def _can_change_producer_id(self) -> bool:
+        """Not in a transaction, which belongs to one producer id."""
         return self._options.idempotent and self._transaction is None
 
     def _done(self, partition: TopicPartition, instead: Iterable[bytearray] = ()) -> None:
-        """The first batch of a partition is not needed any more."""
+        """Remove the first batch of a partition, or put smaller ones in its place."""
         queue = self._queues[partition]
         self._waiting_bytes -= len(queue.popleft().data)
-        for batch in reversed([*self._timed(instead)]):
+        for batch in reversed([*self._with_deadline(instead)]):
             queue.appendleft(batch)
             self._waiting_bytes += len(batch.data)
         if not queue:
             del self._queues[partition]
 
     def _check_retry(self, partition: TopicPartition, batch: _Batch, error: ClientError) -> None:
-        """The batch stays the first of its partition, unless there is no use or no time."""
+        """Leave the batch where it is, for a retry. Raises if a retry is of no use or time is up."""
         if not error.is_retriable or time.monotonic() > batch.deadline:
             hint = ""
             if error.code in _TOO_LARGE:
@@ -290,12 +285,12 @@ class Producer:
 
     # Batches
 
-    def _timed(self, batches: Iterable[bytearray]) -> Iterable[_Batch]:
+    def _with_deadline(self, batches: Iterable[bytearray]) -> Iterable[_Batch]:
         deadline = time.monotonic() + self._options.delivery_timeout
         return [_Batch(batch, deadline) for batch in batches]
 
     def _split(self, data: bytearray) -> list[bytearray]:
-        """The same records in smaller batches, for a topic that takes less than most. Sequence numbers stay."""
+        """The same records in smaller batches, for a topic with a small max.message.bytes. Sequence numbers stay."""
         header = read_header(data)
         columns, _ = kernels.decode(data, start=0, end=_EVERYTHING, with_headers=True)
         encoder = Encoder(columns.keys, columns.values, columns.headers, columns.timestamps)
@@ -342,7 +337,3 @@ class Producer:
         if code != ErrorCode.NONE:
             raise ClientError(f"The broker gives no producer id: {code.name}.", code)
         return answer.producer_id, answer.producer_epoch
-
-    def _ask_for(self, topic: str) -> None:
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
-        self._cluster.any_connection().request(request, MetadataResponse)

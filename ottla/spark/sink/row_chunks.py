@@ -1,6 +1,6 @@
 """The columns that the sink writes: those of Spark's Kafka connector, and timestamps.
 
-Other columns are left alone. The checks of types are made in the driver, before anything runs.
+Other columns are ignored. Types are checked in the driver, before anything runs.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _CHUNK_BYTES = 4 << 20
 
 
 def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
-    """Write all rows and wait until they are acknowledged. Gives how many they were."""
+    """Write all rows and wait until they are acknowledged. Returns how many they were."""
     with shared_cluster(options.settings) as cluster:
         return _write(cluster, options, batches)
 

@@ -74,7 +74,7 @@ def _prepared(messages: Messages) -> list[Prepared]:
 
 
 class OttlaWriter(DataSourceArrowWriter):
-    """One save. The same writer, pickled, is in the tasks and at the end in the driver."""
+    """One save. Tasks get it pickled; the driver commits with the same one."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -87,7 +87,7 @@ class OttlaWriter(DataSourceArrowWriter):
         return Prepared(rows, self._attempt, transaction)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Nobody repeats a save, so there is nothing to write down for whoever would."""
+        """A save is never repeated, so it needs no commit log."""
         transactions = [each.transaction for each in _prepared(messages) if each.transaction is not None]
         if not self._options.exactly_once:
             return
@@ -113,7 +113,7 @@ class OttlaWriter(DataSourceArrowWriter):
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
-    """Made anew for each batch, and once more to commit it: what the driver knows is in the messages."""
+    """Spark makes one for each batch and another to commit it: all that the driver knows is in the messages."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -121,14 +121,14 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if not self._options.exactly_once:
             return Written(write_rows(self._options, iterator))
-        query, run, batch = _where_we_are()
+        query, run, batch = _current_batch()
         with shared_cluster(self._options.settings) as cluster:
             state = join_run(cluster, query, run)
         check_batch(state, query, batch)
         attempt = Attempt(query, state.generation, batch)
         if state.is_decided(batch):
-            # Written and committed by an earlier run. What comes before the sink is run to its end all the same,
-            # because operators keep their state only then.
+            # An earlier run has committed it. The rows are still consumed, because operators before the sink keep
+            # their state only then.
             rows = sum(each.num_rows for each in iterator)
             return Prepared(rows, attempt, None)
         rows, transaction = prepare_rows(self._options, iterator, attempt)
@@ -150,7 +150,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
                 BatchCommit(cluster, prepared[0].attempt, self._options.transaction_timeout_ms).abort()
 
 
-def _where_we_are() -> tuple[str, str, int]:
+def _current_batch() -> tuple[str, str, int]:
     """The query, its run and the micro-batch of this task, by the names that Spark gives them."""
     context = TaskContext.get()
     assert context is not None
@@ -161,7 +161,7 @@ def _where_we_are() -> tuple[str, str, int]:
     query, run, batch = found
     if query is None or run is None or batch is None:
         raise ClientError(
-            "Spark does not tell which query this is, so it cannot be written exactly once: say "
+            "Spark does not say which query this is, so it cannot be written exactly once: say "
             "ottla.delivery=at-least-once."
         )
     return query, run, int(batch)

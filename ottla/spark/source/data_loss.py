@@ -1,4 +1,4 @@
-"""Records that were to be read and are gone: an error, or a line in the log, as failOnDataLoss says."""
+"""Records that are gone before they were read: an error or a warning, as failOnDataLoss says."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def report(what: str, *, fail: bool) -> None:
     """`what` is a sentence without its full stop."""
     if fail:
         raise DataLoss(
-            f"{what}. Some data may have been missed; with failOnDataLoss=false the query goes on with what is there."
+            f"{what}. Some data may have been missed; with failOnDataLoss=false the query continues with what is left."
         )
     log.warning("%s. Some data may have been missed.", what)

@@ -1,6 +1,6 @@
 """Records that could not be decoded, on their way to a dead-letter topic: as they were, with headers that say why.
 
-The command line knows the names of the headers too, and sends the records back.
+The headers are named in `ottla.client.dead_letters`; by them the command line sends records back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.spark.kernels.record_columns import HEADERS_TYPE
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.task import write_rows
 
-#: So many wait in a task before they are written.
+#: A task writes them when so many are waiting.
 _MOST_WAITING = 10_000
 
 

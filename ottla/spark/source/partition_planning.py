@@ -1,4 +1,4 @@
-"""What there is to read, on the driver: partitions of the subscription, their bounds, and ranges for the tasks."""
+"""Planning, on the driver: the partitions of a subscription, their bounds, and ranges for the tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.spark.source.ranges import OffsetRange, split_ranges
 from ottla.spark.source.source_options import SourceOptions, Subscription
 
 
-class NotThere(ClientError):
+class MissingPartition(ClientError):
     """A topic or a partition that the options name does not exist."""
 
 
@@ -36,7 +36,7 @@ def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[To
 
 
 def _is_internal(topic: Topic) -> bool:
-    """Of the broker, or of the sink."""
+    """Internal to the broker, or to our sink."""
     return topic.is_internal or topic.name.startswith(COMMIT_TOPICS)
 
 
@@ -45,10 +45,10 @@ def all_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPa
     found = cluster.retrying(lambda: existing_partitions(cluster, subscription))
     missing = sorted(set(subscription.topics or ()) - {partition.topic for partition in found})
     if missing:
-        raise NotThere(f"Topic '{missing[0]}' does not exist at {cluster.settings.servers}.")
+        raise MissingPartition(f"Topic '{missing[0]}' does not exist at {cluster.settings.servers}.")
     absent = sorted(set(subscription.assigned or ()) - set(found))
     if absent:
-        raise NotThere(f"Partition {absent[0]} does not exist at {cluster.settings.servers}.")
+        raise MissingPartition(f"Partition {absent[0]} does not exist at {cluster.settings.servers}.")
     return found
 
 
@@ -63,14 +63,14 @@ def plan_batch(cluster: Cluster, options: SourceOptions) -> list[OffsetRange]:
         start, end = _within_bounds(cluster, options, start, end)
     ranges = [OffsetRange(each, start[each], end[each]) for each in partitions]
     if options.follow:
-        return ranges  # those without records as well, which may come
+        return ranges  # also those without records: some may arrive
     return split_ranges(ranges, options.min_partitions, options.max_records_per_partition)
 
 
 def _within_bounds(
     cluster: Cluster, options: SourceOptions, start: Offsets, end: Offsets
 ) -> tuple[Offsets, Offsets]:
-    """Offsets that were given as numbers may be older than the oldest record, or younger than the youngest."""
+    """Offsets given as numbers may lie before the first record or after the last."""
     first = list_offsets(cluster, dict.fromkeys(start, EARLIEST), options.isolation_level)
     last = list_offsets(cluster, dict.fromkeys(start, LATEST), options.isolation_level)
     for each in start:

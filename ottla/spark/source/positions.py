@@ -1,4 +1,4 @@
-"""Where reading starts and ends: positions as options say them, and the offsets that they mean."""
+"""Where reading starts and ends: positions as options give them, and the offsets they stand for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.spark.options import OptionError
 
 Offsets = dict[TopicPartition, int]
 
-#: What an option may say in place of an offset; the same numbers as in place of a timestamp.
+#: What an option may name instead of an offset.
 _NAMES = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -27,7 +27,7 @@ class Position:
     offsets: Mapping[TopicPartition, int] | None = None
     timestamp: int | None = None
     timestamps: Mapping[TopicPartition, int] | None = None
-    #: What a time means that no record has reached yet: LATEST, or None if that is an error.
+    #: Where a time is that no record has reached yet: LATEST, or None if that is an error.
     beyond: int | None = LATEST
     option: str = ""
 

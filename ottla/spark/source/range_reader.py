@@ -22,8 +22,8 @@ from ottla.spark.workers import settle
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
-# A new leader may not know for a moment that a topic exists, or how far it is replicated: only after so many seconds
-# is it believed that records are gone.
+# A new leader may not know for a moment that a topic exists, or how far it is replicated. Only after so many seconds
+# do we believe that records are gone.
 _PATIENCE = 10.0
 
 
@@ -78,7 +78,7 @@ class _RangeReader:
             fetcher.close()
 
     def _next(self, fetcher: PartitionFetcher) -> RecordColumns | None:
-        """What comes next, if this attempt brought anything."""
+        """The next columns, or None if this attempt brought nothing."""
         try:
             fetched = fetcher.fetch(self._offset)
         except ClientError as error:
@@ -113,7 +113,7 @@ class _RangeReader:
         if error.code == ErrorCode.OFFSET_OUT_OF_RANGE and self._is_out_of_range():
             return
         if error.code in _GONE and self._waited > self._patience:
-            self._lose(self._end, "the topic or the partition was deleted")
+            self._skip_lost(self._end, "the topic or the partition was deleted")
             return
         if error.code != ErrorCode.OFFSET_OUT_OF_RANGE and not error.is_retriable:
             raise error
@@ -123,29 +123,29 @@ class _RangeReader:
         time.sleep(self._cluster.settings.retry_backoff)
 
     def _is_out_of_range(self) -> bool:
-        """Whether the leader, asked again, does not have the offset; if so, what is lost has been passed over."""
+        """Ask the leader again. True if it does not have the offset: what is lost has been skipped then."""
         self._cluster.forget(self._partition.topic)
         first = list_offsets(self._cluster, {self._partition: EARLIEST})[self._partition].offset
         last = list_offsets(self._cluster, {self._partition: LATEST})[self._partition].offset
         if self._offset < first:
-            self._lose(min(first, self._end), f"the partition starts at {first}")
+            self._skip_lost(min(first, self._end), f"the partition starts at {first}")
         elif self._offset > last:
-            self._lose(self._end, f"the partition ends at {last}")
+            self._skip_lost(self._end, f"the partition ends at {last}")
         else:
             return False
         return True
 
     def _check_end(self, high_watermark: int) -> None:
-        """Nothing came: wait, unless there is nothing to come."""
+        """Nothing came: wait on, unless the partition has ended or time is up."""
         if self._offset >= high_watermark and self._waited > self._patience:
-            self._lose(self._end, f"the partition ends at {high_watermark}")
+            self._skip_lost(self._end, f"the partition ends at {high_watermark}")
         elif self._waited > self._options.poll_timeout:
             raise ClientError(
-                f"Partition {self._partition} gave nothing at offset {self._offset} "
+                f"Partition {self._partition} returned nothing at offset {self._offset} "
                 f"for {self._options.poll_timeout:g} seconds."
             )
 
-    def _lose(self, until: int, reason: str) -> None:
+    def _skip_lost(self, until: int, reason: str) -> None:
         report(
             f"Offsets {self._offset} to {until - 1} of {self._partition} cannot be read: {reason}",
             fail=self._options.fail_on_data_loss,

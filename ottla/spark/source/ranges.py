@@ -12,7 +12,7 @@ from ottla.spark.source.positions import Offsets
 
 
 class OffsetRange(NamedTuple):
-    """From `start` up to, and not with, `end`."""
+    """Offsets from `start` up to `end`, which is not included."""
 
     partition: TopicPartition
     start: int
@@ -26,7 +26,7 @@ class OffsetRange(NamedTuple):
 def limit_offsets(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], most: int
 ) -> Offsets:
-    """An end that is at most `most` offsets away, each partition by its share of what there is to read."""
+    """An end at most `most` offsets away in total, divided among partitions by what they have to read."""
     sizes = {
         partition: end[partition] - start[partition] for partition in end if end[partition] > start[partition]
     }

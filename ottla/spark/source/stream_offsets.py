@@ -1,7 +1,6 @@
-"""How a streaming query moves on: the offsets of its next micro-batch, and what of them tools get to see.
+"""The offsets of a streaming query: where its next micro-batch ends, and what its consumer group commits.
 
-Lives in the driver's Python process, for as long as the query runs; nothing of it survives a restart, and nothing
-has to: what counts is in the checkpoint.
+Runs in the driver. Nothing here survives a restart, because the checkpoint has what counts.
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ from ottla.spark.source.positions import Offsets
 from ottla.spark.source.ranges import OffsetRange, limit_offsets, split_ranges
 from ottla.spark.source.source_options import SourceOptions
 
-# A query does not wait long for what is only there to be looked at.
+# The commit only shows the lag to tools, so a query does not wait long for it.
 _COMMIT_SECONDS = 5.0
 
 
-class Progress:
+class StreamOffsets:
+    """Invariant: offsets before `start` have been processed. Owner: the query's stream reader, in the driver."""
+
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._cluster = Cluster(options.settings)
@@ -42,14 +43,11 @@ class Progress:
         return self._options.starting.resolve(self._cluster, partitions, self._options.isolation_level)
 
     def stop_at_latest(self) -> None:
-        """For AvailableNow: what comes from now on is not for this run."""
+        """For AvailableNow: records that arrive from now on are left to the next run."""
         self._target = self._cluster.retrying(self._read_latest)
 
     def next_end(self, start: Offsets, *, limited: bool) -> Offsets:
-        """Up to where the next micro-batch reads. The same as `start`: there is none.
-
-        All before `start` has been processed and is in the checkpoint.
-        """
+        """Where the next micro-batch ends; `start` itself if there is to be none yet."""
         latest = self.latest = self._cluster.retrying(self._read_latest)
         self._commit({each: start[each] for each in start if each in latest})
         if self._target is not None:
@@ -72,14 +70,14 @@ class Progress:
 
     def _read_latest(self) -> Offsets:
         partitions = existing_partitions(self._cluster, self._options.subscription)
-        # Not retried by itself: where a topic was deleted between the two, only asking for both again helps.
+        # Without a retry of its own: if a topic was deleted meanwhile, the partitions must be asked for again too.
         found = list_offsets(
             self._cluster, dict.fromkeys(partitions, LATEST), self._options.isolation_level, seconds=0
         )
         return {partition: found[partition].offset for partition in partitions}
 
     def _begin(self, start: Offsets, end: Offsets) -> Offsets:
-        """`start`, with partitions that are new: of those nothing has been read, so they are read from the first."""
+        """`start`, with the first offset of each partition that is new and has not been read yet."""
         new = [each for each in end if each not in start and each not in self._first]
         if new:
             self._first.update(self._first_offsets(new, end))
@@ -91,7 +89,7 @@ class Progress:
         found = list_offsets(self._cluster, {each: EARLIEST for each in new if each in existing})
         first = {}
         for partition in new:
-            if partition not in found:  # a batch that is run once more, of a topic that is gone by now
+            if partition not in found:  # the batch runs again, and its topic has been deleted since
                 self._report(f"{partition} no longer exists")
             elif found[partition].offset > 0:
                 self._report(
@@ -108,7 +106,7 @@ class Progress:
             if offset < start.get(partition, 0):
                 self._report(
                     f"Partition {partition} ends at offset {offset} and was read up to {start[partition]}: "
-                    "it was truncated, or its topic was deleted and made again"
+                    "it was truncated, or its topic was deleted and created again"
                 )
 
     def _report(self, what: str) -> None:
@@ -120,10 +118,10 @@ class Progress:
             return False
         if time.monotonic() - self._last_batch_at >= self._options.max_trigger_delay:
             return False
-        return _distance(begin, latest) < least
+        return sum(max(0, latest[each] - begin[each]) for each in latest) < least
 
     def _commit(self, offsets: Offsets) -> None:
-        """Tell the group how far the query has come, so that tools see its lag. It is never read back."""
+        """Commit to the consumer group, so that tools see the lag. These offsets are never read back."""
         group = self._options.commit_group
         if group is None or not offsets or offsets == self._committed:
             return
@@ -137,7 +135,3 @@ class Progress:
             self._commit_failure = error.message
         else:
             self._committed = offsets
-
-
-def _distance(start: dict[TopicPartition, int], end: dict[TopicPartition, int]) -> int:
-    return sum(max(0, end[each] - start[each]) for each in end)

@@ -20,7 +20,7 @@ _ERRORS = ("BadKey", "BadValue")
 
 
 class TypedReader:
-    """Of one task. `finish` comes when all its batches have been decoded."""
+    """Owner: one task, which calls `finish` after its last batch."""
 
     def __init__(self, options: SourceOptions, partition: TopicPartition) -> None:
         typed = options.typed
@@ -57,7 +57,7 @@ class TypedReader:
             columns[name] = _only(batch.column(which), decoded[which].reasons)
         typed = pa.RecordBatch.from_pydict(columns)
         if reasons and self._dead_letters is not None:
-            self._bury(self._dead_letters, batch, reasons)
+            self._send_dead_letters(self._dead_letters, batch, reasons)
             good = np.ones(len(batch), np.bool_)
             good[list(reasons)] = False
             typed = typed.filter(pa.array(good))
@@ -73,10 +73,12 @@ class TypedReader:
         part = "key" if error == _ERRORS[_KEY] else "value"
         raise ClientError(
             f"The {part} at offset {batch.column('offset')[row]} of {self._partition} cannot be read: {reason}. "
-            "Leave badRows=fail away, or name a deadLetterTopic, to go on without it."
+            "Omit badRows=fail, or name a deadLetterTopic, to continue without it."
         )
 
-    def _bury(self, letters: DeadLetters, batch: pa.RecordBatch, reasons: dict[int, tuple[str, str]]) -> None:
+    def _send_dead_letters(
+        self, letters: DeadLetters, batch: pa.RecordBatch, reasons: dict[int, tuple[str, str]]
+    ) -> None:
         rows = sorted(reasons)
         records = batch.take(pa.array(rows))
         milliseconds = records.column("timestamp").cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())

@@ -1,18 +1,25 @@
-"""The cluster behind the statements: topics, single records, what is in a topic. By confluent-kafka, without Spark."""
+"""The cluster behind the statements: topics, single records, what is in a topic. Without Spark.
+
+Topics and offsets by `ottla.client`, records by confluent-kafka.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+from ottla.client.admin.topics import create_topic, delete_topics, list_topics
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError, Unreachable
+from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
+from ottla.client.settings import Settings
+from ottla.protocol.errors import ErrorCode
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.sources import TopicShape
-
-T = TypeVar("T")
 
 TIMEOUT = 10.0
 
@@ -37,7 +44,6 @@ class Brokers:
     def __init__(self, bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.properties = dict(properties or {})
-        self._admin: Any = None
         self._producer: Any = None
 
     def read_options(self) -> dict[str, str]:
@@ -62,77 +68,93 @@ class Brokers:
             "logger": logger,
         }
 
-    @property
-    def admin(self) -> Any:
-        if self._admin is None:
-            self._admin = _admin_class("AdminClient")(self.config())
-        return self._admin
+    @contextmanager
+    def _cluster(self) -> Iterator[Cluster]:
+        """For one statement: between two of them brokers hang up, and threads share nothing."""
+        milliseconds = str(round(TIMEOUT * 1000))
+        properties = {
+            **self.properties,
+            "bootstrap.servers": self.bootstrap_servers,
+            "request.timeout.ms": milliseconds,
+            "default.api.timeout.ms": milliseconds,
+        }
+        try:
+            with closing(Cluster(Settings.from_properties(properties, client_id="ottla-sql"))) as cluster:
+                yield cluster
+        except Unreachable:
+            raise SqlError(f"Cannot reach a broker at {self.bootstrap_servers}: is it running?") from None
+        except ClientError as error:
+            raise SqlError(error.message) from None
 
     # Topics
 
     def cluster_id(self) -> str:
-        return str(self._call(lambda: self.admin.list_topics(timeout=TIMEOUT)).cluster_id or "cluster")
+        with self._cluster() as cluster:
+            return cluster.metadata(()).cluster_id or "cluster"
 
     def topics(self) -> list[TopicFacts]:
-        found = self._call(lambda: self.admin.list_topics(timeout=TIMEOUT)).topics.values()
-        return sorted(
-            (
-                TopicFacts(
-                    topic.topic,
-                    len(topic.partitions),
-                    len(topic.partitions[0].replicas) if topic.partitions else 0,
-                )
-                for topic in found
-            ),
-            key=lambda topic: topic.name,
-        )
+        with self._cluster() as cluster:
+            return [
+                TopicFacts(topic.name, topic.partitions, topic.replication_factor)
+                for topic in list_topics(cluster, include_internal=True)
+            ]
 
     def topic(self, name: str) -> TopicFacts | None:
         return next((topic for topic in self.topics() if topic.name == name), None)
 
     def create_topic(self, name: str, shape: TopicShape, config: Mapping[str, str] | None = None) -> None:
         """Does nothing if it exists."""
-        topic = _admin_class("NewTopic")(
-            name,
-            num_partitions=shape.partitions or -1,
-            replication_factor=shape.replicas or -1,
-            config=dict(config or {}),
-        )
-        [future] = self.admin.create_topics([topic], request_timeout=TIMEOUT).values()
-        self._call(future.result, unless=("TOPIC_ALREADY_EXISTS",))
+        with self._cluster() as cluster:
+            try:
+                create_topic(
+                    cluster,
+                    name,
+                    partitions=shape.partitions or None,
+                    replication_factor=shape.replicas or None,
+                    configs=config,
+                )
+            except ClientError as error:
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise
         deadline = time.monotonic() + TIMEOUT
         while self.topic(name) is None and time.monotonic() < deadline:
             time.sleep(0.02)  # until every broker knows of it
 
     def delete_topic(self, name: str) -> None:
-        [future] = self.admin.delete_topics([name], request_timeout=TIMEOUT).values()
-        self._call(future.result, unless=("UNKNOWN_TOPIC_OR_PART",))
+        """Does nothing if it does not exist."""
+        with self._cluster() as cluster:
+            try:
+                delete_topics(cluster, [name])
+            except ClientError as error:
+                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
 
     def end_offset(self, topic: str) -> int:
         """Of the first partition."""
-        from confluent_kafka import Consumer
+        with self._cluster() as cluster:
+            first = TopicPartition(topic, 0)
+            return list_offsets(cluster, {first: LATEST}, READ_COMMITTED)[first].offset
 
-        consumer: Any = Consumer(self.config(**{"group.id": "ottla-sql"}))
-        with closing(consumer):
-            return self._watermarks(consumer, topic, 0)[1]
-
-    def _watermarks(self, consumer: Any, topic: str, partition: int) -> tuple[int, int]:
-        from confluent_kafka import TopicPartition
-
-        place = TopicPartition(topic, partition)
-        low, high = self._call(lambda: consumer.get_watermark_offsets(place, timeout=TIMEOUT))
-        return int(low), int(high)
+    def _ranges(self, topic: str, partitions: int) -> dict[int, tuple[int, int]]:
+        """Where each partition starts and where what is committed of it ends."""
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        with self._cluster() as cluster:
+            starts = list_offsets(cluster, dict.fromkeys(places, EARLIEST), READ_COMMITTED)
+            ends = list_offsets(cluster, dict.fromkeys(places, LATEST), READ_COMMITTED)
+        return {place.partition: (starts[place].offset, ends[place].offset) for place in places}
 
     # Records
 
     def produce(self, topic: str, records: Sequence[tuple[bytes | None, bytes | None, int | None]]) -> None:
         """Keys, values and timestamps; returns when all of them are acknowledged."""
-        from confluent_kafka import Producer
+        from confluent_kafka import KafkaException, Producer
 
         if self._producer is None:
-            self._producer = self._call(
-                lambda: Producer(self.config(partitioner="murmur2_random", **{"message.timeout.ms": 10_000}))
-            )
+            extra = {"partitioner": "murmur2_random", "message.timeout.ms": 10_000}
+            try:
+                self._producer = Producer(self.config(**extra))
+            except KafkaException as failure:
+                raise SqlError(f"{failure.args[0].str().rstrip('.')}.") from None
         failures: list[Any] = []
 
         def delivered(error: Any, _message: Any) -> None:
@@ -140,8 +162,8 @@ class Brokers:
                 failures.append(error)
 
         for key, value, timestamp in records:
-            extra = {} if timestamp is None else {"timestamp": timestamp}
-            self._producer.produce(topic, value=value, key=key, on_delivery=delivered, **extra)
+            time_of = {} if timestamp is None else {"timestamp": timestamp}
+            self._producer.produce(topic, value=value, key=key, on_delivery=delivered, **time_of)
         self._producer.flush(TIMEOUT + 5)
         if failures:
             raise SqlError(f"The record was not written to '{topic}': {failures[0].str()}.")
@@ -150,7 +172,8 @@ class Brokers:
         self, topic: str, *, from_beginning: bool, follow: bool, stop: Callable[[], bool] | None = None
     ) -> Iterator[Received]:
         """The records of a topic; unless `follow`, up to what is there now."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer
+        from confluent_kafka import TopicPartition as Place
 
         facts = self.topic(topic)
         if facts is None:
@@ -168,17 +191,16 @@ class Brokers:
             )
         )
         with closing(consumer):
-            ends: dict[int, int] = {}
-            places = []
-            for partition in range(facts.partitions):
-                low, high = self._watermarks(consumer, topic, partition)
-                ends[partition] = high
-                places.append(TopicPartition(topic, partition, low if from_beginning else high))
-                if low == high:
-                    ends.pop(partition)
+            ranges = self._ranges(topic, facts.partitions)
+            ends = {partition: end for partition, (start, end) in ranges.items() if start < end}
             if not follow and not ends:
                 return
-            consumer.assign(places)
+            consumer.assign(
+                [
+                    Place(topic, partition, start if from_beginning else end)
+                    for partition, (start, end) in ranges.items()
+                ]
+            )
             while (follow or ends) and not (stop is not None and stop()):
                 message = consumer.poll(0.1)
                 if message is None:
@@ -198,23 +220,3 @@ class Brokers:
                 )
                 if message.offset() + 1 >= ends.get(message.partition(), message.offset() + 2):
                     ends.pop(message.partition(), None)
-
-    def _call(self, call: Callable[[], T], unless: tuple[str, ...] = ()) -> T | Any:
-        from confluent_kafka import KafkaException
-
-        try:
-            return call()
-        except KafkaException as failure:
-            error = failure.args[0]
-            if error.name() in unless:
-                return None
-            if error.name() in ("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE"):
-                raise SqlError(f"Cannot reach a broker at {self.bootstrap_servers}: is it running?") from None
-            raise SqlError(f"{error.str().removeprefix('Broker: ').rstrip('.')}.") from None
-
-
-def _admin_class(name: str) -> Any:
-    """The library is typed, but does not say that it exports these."""
-    import confluent_kafka.admin
-
-    return getattr(confluent_kafka.admin, name)

@@ -1,7 +1,7 @@
 """Plans on Spark: batches, streams of rows for a reader, and queries that write topics.
 
-A session of Spark is used as it is. What statements need of its settings holds while they are planned, which is when a
-streaming query takes its copy.
+The settings that statements need are set while they are planned, which is when a streaming query takes its copy, and
+restored afterwards: the session belongs to the caller.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import queue
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark import queries
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.brokers import Brokers
-from ottla.spark.sql.errors import SqlError
-from ottla.spark.sql.frames import TIME, batch_frame, latest_per_key, stream_frame
+from ottla.spark.sql.errors import SqlError, sentence
+from ottla.spark.sql.frames import TIME, batch_frame, latest_per_key, milliseconds_of, stream_frame
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import KEEP, ROW_TIME, WINDOW_END, WINDOW_START, Plan
 from ottla.spark.sql.planning.record_expressions import encode_key, encode_value
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.spark_errors import sentence
-from ottla.spark.sql.sql_types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,14 +31,10 @@ if TYPE_CHECKING:
 _SETTINGS = {
     # Names are upper case unless quoted; then their case counts.
     "spark.sql.caseSensitive": "true",
-    # A value that does not fit is null, and no end of the query.
+    # A value that does not fit is null and does not end the query.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-
-#: Spark's setting of when queries look for more: "1 second", or "available-now" for what there is and no more.
-TRIGGER = "spark.ottla.trigger"
-AVAILABLE_NOW = "available-now"
 
 Row = tuple[Any, ...]
 
@@ -109,12 +105,10 @@ class Engine:
         return options
 
     def _triggers(self, plan: Plan, group: str | None) -> DataFrame:
-        """Something for each change of the tables of a plan."""
+        """A row for each change of the tables of a plan."""
         topics = ",".join(dict.fromkeys(source.topic for source in plan.sources.values()))
-        reader = self.spark.readStream.format("ottla").options(**self._options(group))
-        return (
-            reader.option("subscribe", topics).option("startingOffsets", "earliest").load().select("offset")
-        )
+        options = {**self._options(group), "subscribe": topics, "startingOffsets": "earliest"}
+        return self.spark.readStream.format("ottla").options(**options).load().select("offset")
 
     def encoded(self, frame: DataFrame, plan: Plan, target: Source) -> DataFrame:
         """Rows as records of the target's topic."""
@@ -129,13 +123,11 @@ class Engine:
         value = encode_value(target)
         if KEEP in hidden:
             value = f"CASE WHEN {KEEP} THEN {value} END"
-        time = f"timestamp_millis({ROW_TIME})"
-        if target.timestamp is not None:
-            time = _time_column(target)
+        time = ROW_TIME if target.timestamp is None else milliseconds_of(target)
         return typed.selectExpr(
             f"{encode_key(target, WINDOW_START, WINDOW_END)} AS key",
             f"{value} AS value",
-            f"{time} AS timestamp",
+            f"timestamp_millis({time}) AS timestamp",
         )
 
     # Batches
@@ -159,21 +151,11 @@ class Engine:
         with self._settings():
             if plan.mode in ("append", "changes"):
                 rows = self.encoded(self._stream(plan, starting, group), plan, target)
-                writer = (
-                    rows.writeStream.format("ottla")
-                    .options(**self._brokers.write_options())
-                    .option("topic", target.topic)
-                    .outputMode("append")
-                )
+                options = {**self._brokers.write_options(), "topic": target.topic}
+                writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
             else:
                 writer = self._each_batch(plan, starting, group, self._writing(plan, target))
-            writer = writer.queryName(query_id).option("checkpointLocation", checkpoint)
-            trigger = self.spark.conf.get(TRIGGER, None)
-            if trigger == AVAILABLE_NOW:
-                writer = writer.trigger(availableNow=True)
-            elif trigger is not None:
-                writer = writer.trigger(processingTime=trigger)
-            return writer.start()
+            return queries.start(writer, self.spark, query_id, checkpoint, None)
 
     def _each_batch(
         self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame], None]
@@ -207,34 +189,20 @@ class Engine:
             records = self.encoded(rows, plan, target)
             if plan.mode == "refresh":
                 records = self._differences(records, target)
-            (
-                records.write.format("ottla")
-                .options(**self._brokers.write_options())
-                .option("topic", target.topic)
-                .mode("append")
-                .save()
-            )
+            options = {**self._brokers.write_options(), "topic": target.topic}
+            records.write.format("ottla").options(**options).mode("append").save()
 
         return write
 
     def _differences(self, records: DataFrame, target: Source) -> DataFrame:
         """What must be written so that the topic holds these rows: what is new or other, and tombstones."""
-        raw = (
-            records.sparkSession.read.format("ottla")
-            .options(**self._brokers.read_options())
-            .option("subscribe", target.topic)
-            .load()
-        )
-        held = (
-            latest_per_key(raw)
-            .where("value IS NOT NULL")
-            .selectExpr("key AS held_key", "value AS held_value")
-        )
+        options = {**self._brokers.read_options(), "subscribe": target.topic}
+        raw = records.sparkSession.read.format("ottla").options(**options).load()
+        held = latest_per_key(raw).where("value IS NOT NULL")
+        held = held.selectExpr("key AS held_key", "value AS held_value")
         joined = records.join(held, records["key"] == held["held_key"], "full_outer")
         return joined.where("NOT (key <=> held_key AND value <=> held_value)").selectExpr(
-            "coalesce(key, held_key) AS key",
-            "value",
-            "coalesce(timestamp, current_timestamp()) AS timestamp",
+            "coalesce(key, held_key) AS key", "value", "coalesce(timestamp, current_timestamp()) AS timestamp"
         )
 
     # Rows for a reader
@@ -260,13 +228,12 @@ class Engine:
         checkpoint = tempfile.mkdtemp(prefix="ottla-sql-")
         try:
             with self._settings():
-                query = (
-                    self._each_batch(plan, starting, None, collect)
-                    .option("checkpointLocation", checkpoint)
-                    .start()
-                )
-            with closing(_Stopping(query)):
+                writer = self._each_batch(plan, starting, None, collect)
+                query = writer.option("checkpointLocation", checkpoint).start()
+            try:
                 yield from self._waited(query, waiting)
+            finally:
+                query.stop()
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
@@ -282,14 +249,6 @@ class Engine:
                     return
 
 
-class _Stopping:
-    def __init__(self, query: StreamingQuery) -> None:
-        self._query = query
-
-    def close(self) -> None:
-        self._query.stop()
-
-
 def plain(value: Any) -> Any:
     """Rows of Spark as dictionaries, its byte arrays as bytes."""
     if hasattr(value, "asDict"):
@@ -299,16 +258,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items()}
     return bytes(value) if isinstance(value, bytearray) else value
-
-
-def _time_column(target: Source) -> str:
-    column = next(each for each in target.columns if each.name == target.timestamp)
-    name = quoted(column.name)
-    if column.type.name == "TIMESTAMP":
-        return name
-    if column.type.name == "STRING":
-        from ottla.spark.sql.planning.json_expressions import text
-
-        form = f", {text(target.timestamp_format)}" if target.timestamp_format else ""
-        return f"try_to_timestamp({name}{form})"
-    return f"timestamp_millis(CAST({name} AS BIGINT))"

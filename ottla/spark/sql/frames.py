@@ -1,6 +1,6 @@
 """Streams and tables as DataFrames: columns under their own names, and ROWTIME, ROWPARTITION, ROWOFFSET.
 
-Records that cannot be read are left out, as ksqlDB does.
+Records that cannot be read are skipped, as in ksqlDB.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.planning.json_expressions import picked, raw_schema, text
 from ottla.spark.sql.planning.record_expressions import Decoding, decode_key, decode_value, window_bounds
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.sql_types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -112,14 +112,17 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
 def _row_time(source: Source) -> str:
     if source.timestamp is None:
         return "__record_time"
+    # A tombstone has no columns, and still a time.
+    return f"CASE WHEN {DELETED} THEN __record_time ELSE {milliseconds_of(source)} END"
+
+
+def milliseconds_of(source: Source) -> str:
+    """The column that WITH (timestamp=…) names, as milliseconds since 1970."""
     column = next(each for each in source.columns if each.name == source.timestamp)
     name = quoted(column.name)
     if column.type.name == "TIMESTAMP":
-        chosen = f"unix_millis({name})"
-    elif column.type.name == "STRING":
+        return f"unix_millis({name})"
+    if column.type.name == "STRING":
         form = f", {text(source.timestamp_format)}" if source.timestamp_format else ""
-        chosen = f"unix_millis(try_to_timestamp({name}{form}))"
-    else:
-        chosen = f"CAST({name} AS BIGINT)"
-    # A tombstone has no columns, and still a time.
-    return f"CASE WHEN {DELETED} THEN __record_time ELSE {chosen} END"
+        return f"unix_millis(try_to_timestamp({name}{form}))"
+    return f"CAST({name} AS BIGINT)"

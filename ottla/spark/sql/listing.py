@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import TOPIC, Catalogue
-from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.statements import Describe, Show, SourceKind
 from ottla.spark.sql.planning import functions
 from ottla.spark.sql.properties import SessionProperties
@@ -53,7 +52,7 @@ def _sources(statement: Show, catalogue: Catalogue, kind: SourceKind) -> Result:
 def _queries(statement: Show, catalogue: Catalogue, queries: RunningQueries) -> Result:
     rows = [(each.query_id, each.state, each.sink, each.statement) for each in queries.all()]
     here = {row[0] for row in rows}
-    # Whether another process runs them nobody here can know.
+    # Another process may run them; this one cannot know.
     rows += [
         (each.query_id, "NOT HERE", each.name, each.statement)
         for each in catalogue.all()
@@ -63,9 +62,7 @@ def _queries(statement: Show, catalogue: Catalogue, queries: RunningQueries) -> 
 
 
 def describe(statement: Describe, catalogue: Catalogue, brokers: Brokers, queries: RunningQueries) -> Result:
-    source = catalogue.get(statement.name)
-    if source is None:
-        raise SqlError(f"There is no stream or table {statement.name}.", statement.position)
+    source = catalogue.find(statement.name, statement.position)
     rows = [
         (column.name, str(column.type), _role(source, column.is_key, column.is_headers))
         for column in source.columns

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.spark.sql.errors import Position, SqlError
-from ottla.spark.sql.spark_errors import sentence
+from ottla.spark.sql.errors import Position, SqlError, sentence
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery

@@ -10,10 +10,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark import queries
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
-from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.errors import SqlError, spark_errors_at
 from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parsing import statements as s
@@ -25,14 +26,10 @@ from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
 from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
-from ottla.spark.sql.spark_errors import told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-CHECKPOINTS = "spark.ottla.checkpoints"
-BOOTSTRAP_SERVERS = "spark.ottla.bootstrap.servers"
 
 
 class SqlSession:
@@ -52,13 +49,8 @@ class SqlSession:
     ) -> None:
         self._spark = spark
         self._owns_spark = not hasattr(spark, "readStream")
-        if bootstrap_servers is None:
-            bootstrap_servers = (
-                self._setting(BOOTSTRAP_SERVERS)
-                or os.environ.get("OTTLA_BOOTSTRAP_SERVERS")
-                or "localhost:9092"
-            )
-        self.brokers = Brokers(bootstrap_servers, properties)
+        servers = bootstrap_servers or queries.bootstrap_servers(self._session(), None)
+        self.brokers = Brokers(servers, properties)
         self.catalogue = Catalogue(self.brokers)
         self.queries = RunningQueries()
         self.properties = SessionProperties()
@@ -72,25 +64,25 @@ class SqlSession:
         done = []
         for result in self.results(script, resume=resume):
             if result.is_push:
-                if getattr(result.statement, "limit", None) is None and _limit(result.statement) is None:
+                if _limit(result.statement) is None:
                     raise SqlError("This goes on for ever: give it a LIMIT.", result.statement.position)
                 result.rows = list(result.rows)
             done.append(result)
         return done
 
     def results(self, script: str, *, resume: bool = False) -> Generator[Result, None, None]:
-        """The results as statements are carried out; take all rows of one before asking for the next.
+        """The results as statements are executed; take all rows of one before asking for the next.
 
         With `resume`, what was created by the same statement before is no error, and a query that does not run here
         goes on from its checkpoint: a script can be run again.
         """
         for statement in statements(script, self.variables):
-            with told(statement):
-                yield from self._carry_out(statement, resume)
+            with spark_errors_at(statement):
+                yield from self._execute(statement, resume)
 
     def stop(self) -> None:
         """End all queries of this session. Spark goes on."""
-        with told():
+        with spark_errors_at():
             self.queries.stop_all()
 
     @property
@@ -118,28 +110,63 @@ class SqlSession:
             self._spark = self._spark()
         return self._spark
 
-    def _setting(self, name: str) -> str | None:
-        value: str | None = self._session().conf.get(name, None)
-        return value
-
     def _checkpoint(self, name: str) -> str:
-        base = self._checkpoints or self._setting(CHECKPOINTS) or str(state_directory() / "sql")
+        configured = self._session().conf.get(queries.CHECKPOINTS, None)
+        base = self._checkpoints or configured or str(state_directory() / "sql")
         # The same names on another cluster are other queries.
         return f"{base.rstrip('/')}/{self.brokers.cluster_id()}/{name}"
 
     # Statements
 
-    def _carry_out(self, statement: s.Statement, resume: bool) -> Iterator[Result]:
+    def _execute(self, statement: s.Statement, resume: bool) -> Iterator[Result]:
         if isinstance(statement, s.RunScript):
             yield from self._run_script(statement)
             return
-        if isinstance(statement, _LOOKS_UP):
+        if isinstance(statement, _NEEDS_CATALOGUE):
             self.catalogue.refresh()
-        handler = _HANDLERS[type(statement)]
-        if isinstance(statement, s.CreateSource | s.CreateAsSelect):
-            yield handler(self, statement, resume)
-        else:
-            yield handler(self, statement)
+        yield self._result(statement, resume)
+
+    def _result(self, statement: s.Statement, resume: bool) -> Result:
+        match statement:
+            case s.CreateSource():
+                return self._create(statement, resume)
+            case s.CreateAsSelect():
+                return self._create_as_select(statement, resume)
+            case s.InsertSelect():
+                return self._insert_select(statement)
+            case s.InsertValues():
+                return self._insert_values(statement)
+            case s.Query():
+                return self._query(statement)
+            case s.Show():
+                return show(
+                    statement, self.catalogue, self.brokers, self.queries, self.properties, self.variables
+                )
+            case s.Describe():
+                return describe(statement, self.catalogue, self.brokers, self.queries)
+            case s.Explain():
+                return self._explain(statement)
+            case s.Print():
+                columns, rows = printed(statement, self.brokers)
+                return Result(statement, None, columns, rows, is_push=True)
+            case s.Terminate():
+                return self._terminate(statement)
+            case s.Drop():
+                return self._drop(statement)
+            case s.SetProperty(name=name, value=value):
+                self.properties.set(name, value, statement.position)
+                return Result(statement, f"Set {name} to {value}.")
+            case s.UnsetProperty(name=name):
+                self.properties.unset(name, statement.position)
+                return Result(statement, f"{name} is at its default.")
+            case s.Define(name=name, value=value):
+                self.variables[name] = value
+                return Result(statement, f"Defined {name}.")
+            case s.Undefine(name=name):
+                if self.variables.pop(name, None) is None:
+                    raise SqlError(f"There is no variable {name}.", statement.position)
+                return Result(statement, f"{name} is no longer defined.")
+        raise AssertionError(statement)
 
     def _run_script(self, statement: s.RunScript) -> Iterator[Result]:
         try:
@@ -164,7 +191,7 @@ class SqlSession:
                 )
         return plan
 
-    def _existing(self, statement: s.CreateSource | s.CreateAsSelect) -> Source | None:
+    def _existing(self, statement: s.Create) -> Source | None:
         """What has the name already; it may not be in the way of the statement."""
         there = self.catalogue.get(statement.name)
         if there is not None and there.kind != statement.kind:
@@ -228,7 +255,7 @@ class SqlSession:
             query_id = f"{prefix}_{statement.name}_{self.catalogue.next_number()}"
         target = dataclasses.replace(target, query_id=query_id)
         query = self.engine.start(plan, target, query_id, self._checkpoint(query_id), self._starting())
-        self._runs(query_id, query, target, plan, statement)
+        self._register(query_id, query, target, plan, statement)
         if target != there:
             self.catalogue.put(target)
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
@@ -242,10 +269,10 @@ class SqlSession:
         digest = hashlib.sha256(" ".join(statement.text.split()).encode()).hexdigest()[:12]
         checkpoint = self._checkpoint(f"INSERT_{target.name}_{target.number}_{digest}")
         query = self.engine.start(plan, target, query_id, checkpoint, self._starting())
-        self._runs(query_id, query, target, plan, statement)
+        self._register(query_id, query, target, plan, statement)
         return Result(statement, f"Started query {query_id}, which writes to {target.name}.", query=query)
 
-    def _runs(
+    def _register(
         self, query_id: str, query: StreamingQuery, target: Source, plan: Plan, statement: s.Statement
     ) -> None:
         sources = tuple(source.name for source in plan.sources.values())
@@ -270,13 +297,13 @@ class SqlSession:
         columns = tuple(plan.names)
         if select.emit is None:
             return Result(statement, None, columns, self.engine.pull(plan))
-        self.engine.schema(plan)  # what does not work is said before anything is awaited
-        rows = self._told(self.engine.push(plan, self._starting()), statement)
-        return Result(statement, None, columns, itertools.islice(rows, select.limit), is_push=True)
+        self.engine.schema(plan)  # fails at once if the query cannot work
+        rows = itertools.islice(self._pushed(plan, statement), select.limit)
+        return Result(statement, None, columns, rows, is_push=True)
 
-    def _told(self, rows: Iterator[tuple[Any, ...]], statement: s.Statement) -> Iterator[tuple[Any, ...]]:
-        with told(statement):
-            yield from rows
+    def _pushed(self, plan: Plan, statement: s.Statement) -> Iterator[tuple[Any, ...]]:
+        with spark_errors_at(statement):
+            yield from self.engine.push(plan, self._starting())
 
     def _explain(self, statement: s.Explain) -> Result:
         if statement.query_id is not None:
@@ -291,10 +318,6 @@ class SqlSession:
             plan = self._plan(select, batch=batch)
         message = f"Mode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
         return Result(statement, message)
-
-    def _print(self, statement: s.Print) -> Result:
-        columns, rows = printed(statement, self.brokers)
-        return Result(statement, None, columns, rows, is_push=True)
 
     def _terminate(self, statement: s.Terminate) -> Result:
         if statement.query_id is None:
@@ -326,66 +349,18 @@ class SqlSession:
         also = f" and topic '{source.topic}'" if statement.delete_topic else ""
         return Result(statement, f"Dropped {source.kind.lower()} {source.name}{also}.")
 
-    def _show(self, statement: s.Show) -> Result:
-        return show(statement, self.catalogue, self.brokers, self.queries, self.properties, self.variables)
-
-    def _describe(self, statement: s.Describe) -> Result:
-        return describe(statement, self.catalogue, self.brokers, self.queries)
-
-    def _set(self, statement: s.SetProperty) -> Result:
-        self.properties.set(statement.name, statement.value, statement.position)
-        return Result(statement, f"Set {statement.name} to {statement.value}.")
-
-    def _unset(self, statement: s.UnsetProperty) -> Result:
-        self.properties.unset(statement.name, statement.position)
-        return Result(statement, f"{statement.name} is at its default.")
-
-    def _define(self, statement: s.Define) -> Result:
-        self.variables[statement.name] = statement.value
-        return Result(statement, f"Defined {statement.name}.")
-
-    def _undefine(self, statement: s.Undefine) -> Result:
-        if self.variables.pop(statement.name, None) is None:
-            raise SqlError(f"There is no variable {statement.name}.", statement.position)
-        return Result(statement, f"{statement.name} is no longer defined.")
-
 
 #: Statements that need to know what other shells have created.
-_LOOKS_UP = (
-    s.CreateSource,
-    s.CreateAsSelect,
-    s.InsertSelect,
-    s.InsertValues,
-    s.Query,
-    s.Show,
-    s.Describe,
-    s.Explain,
-    s.Drop,
-)
-
-_HANDLERS: dict[type[s.Statement], Callable[..., Result]] = {
-    s.CreateSource: SqlSession._create,
-    s.CreateAsSelect: SqlSession._create_as_select,
-    s.InsertSelect: SqlSession._insert_select,
-    s.InsertValues: SqlSession._insert_values,
-    s.Query: SqlSession._query,
-    s.Show: SqlSession._show,
-    s.Describe: SqlSession._describe,
-    s.Explain: SqlSession._explain,
-    s.Print: SqlSession._print,
-    s.Terminate: SqlSession._terminate,
-    s.Drop: SqlSession._drop,
-    s.SetProperty: SqlSession._set,
-    s.UnsetProperty: SqlSession._unset,
-    s.Define: SqlSession._define,
-    s.Undefine: SqlSession._undefine,
-}
+_NEEDS_CATALOGUE = (
+    s.CreateSource | s.CreateAsSelect | s.InsertSelect | s.InsertValues | s.Query
+    | s.Show | s.Describe | s.Explain | s.Drop
+)  # fmt: skip
 
 
 def run_script(
     spark: SparkSession, text: str, *, bootstrap_servers: str | None = None
 ) -> list[StreamingQuery]:
-    """Carry out a script and return the queries that it left running. It can be run again: they go on then."""
+    """Execute a script and return the queries that it left running. If it is run again, they continue."""
     session = SqlSession(spark, bootstrap_servers=bootstrap_servers)
     session.execute(text, resume=True)
     return [running.query for running in session.queries.all()]
@@ -397,10 +372,12 @@ def state_directory() -> Path:
 
 
 def _limit(statement: s.Statement) -> int | None:
-    return statement.select.limit if isinstance(statement, s.Query) else None
+    if isinstance(statement, s.Query):
+        return statement.select.limit
+    return statement.limit if isinstance(statement, s.Print) else None
 
 
-def _exists(statement: s.CreateSource | s.CreateAsSelect, resume: bool) -> SqlError:
+def _exists(statement: s.Create, resume: bool) -> SqlError:
     other = " with another definition" if resume else ""
     return SqlError(
         f"{statement.kind.capitalize()} {statement.name} exists already{other}; DROP it, or CREATE OR REPLACE.",

@@ -24,20 +24,12 @@ _LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
 _DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 #: What WITH (…) may say.
+# fmt: off
 PROPERTIES = (
-    "kafka_topic",
-    "value_format",
-    "key_format",
-    "format",
-    "partitions",
-    "replicas",
-    "timestamp",
-    "timestamp_format",
-    "value_delimiter",
-    "key_delimiter",
-    "window_type",
-    "window_size",
+    "kafka_topic", "value_format", "key_format", "format", "partitions", "replicas", "timestamp", "timestamp_format",
+    "value_delimiter", "key_delimiter", "window_type", "window_size",
 )
+# fmt: on
 
 _PSEUDO_COLUMNS = {"ROWTIME": BIGINT, "ROWPARTITION": INTEGER, "ROWOFFSET": BIGINT}
 _WINDOW_COLUMNS = {"WINDOWSTART": BIGINT, "WINDOWEND": BIGINT}
@@ -124,7 +116,7 @@ def from_statement(statement: CreateSource) -> tuple[Source, TopicShape]:
     source = Source(
         statement.kind,
         statement.name,
-        _text(properties, "kafka_topic") or statement.name,
+        topic_of(properties, statement.name),
         statement.columns,
         window=window,
         window_size_ms=window_size,

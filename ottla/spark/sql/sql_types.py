@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.formats.value_format import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
@@ -96,10 +98,6 @@ class SqlType:
 STRING = SqlType("STRING")
 BIGINT = SqlType("BIGINT")
 INTEGER = SqlType("INTEGER")
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def quoted_if_needed(name: str) -> str:

@@ -46,7 +46,7 @@ def table(
     from pyspark.sql import functions as F
 
     if follow and stream:
-        raise OptionError("A table with stream=True follows its topic anyhow: leave follow=True away.")
+        raise OptionError("A table with stream=True follows its topic anyway: omit follow=True.")
     records = read_topic(
         spark,
         topic,
@@ -88,7 +88,7 @@ class Parquet:
 
 
 def parquet(path: str, partition_by: Sequence[str] = ()) -> Parquet:
-    """A directory of Parquet files; each row is in it exactly once for who reads it with Spark."""
+    """A directory of Parquet files; readers that use Spark see each row exactly once."""
     return Parquet(path, tuple(partition_by))
 
 
@@ -122,7 +122,7 @@ def to_table(
     trigger: str | None = None,
     output_mode: str | None = None,
 ) -> StreamingQuery | None:
-    """Write a DataFrame to parquet(…), delta(…) or jdbc(…). A stream gives the query, which is running.
+    """Write a DataFrame to parquet(…), delta(…) or jdbc(…). Returns the running query of a stream.
 
     The output mode is what the target needs: append, update to upsert and complete to overwrite.
     """

@@ -42,7 +42,7 @@ class Delta:
             query = query_id(rows.sparkSession)
             last = DeltaTable(self.path).transaction_version(query) if exists else None
             if last is not None and last >= batch:
-                return  # written before, and the query ended before its checkpoint knew
+                return  # already written: the query ended before its checkpoint said so
             marks = [Transaction(query, batch)]
         data = rows.toArrow()
         properties = CommitProperties(app_transactions=marks)

@@ -42,7 +42,7 @@ class Jdbc:
         rows.write.jdbc(self.url, self.table, mode=self.mode, properties=properties)
 
     def _upsert(self, rows: DataFrame) -> None:
-        """The rows go to a table beside it, and from there in one statement: all of them or none."""
+        """The rows go to a staging table, and from there in one statement: all of them or none."""
         from py4j.protocol import Py4JJavaError
 
         staging = f"{self.table}_ottla_staging"
@@ -50,7 +50,9 @@ class Jdbc:
         columns, key = [names[name] for name in rows.columns], [names[name] for name in self.key]
         statement = upsert(self.url, self.table, staging, columns, key)
         with self._statements(rows.sparkSession) as statements:
-            with suppress(Py4JJavaError):  # it is there only after a failure, and not every database can ask
+            with suppress(
+                Py4JJavaError
+            ):  # it exists only after a failure, and not every database has IF EXISTS
                 statements.execute(f"DROP TABLE {staging}")
             selected = ", ".join(columns)
             statements.execute(
@@ -61,7 +63,7 @@ class Jdbc:
             statements.execute(f"DROP TABLE {staging}")
 
     def _names(self, rows: DataFrame) -> dict[str, str]:
-        """The columns as the database spells them, quoted: Spark does not mind upper and lower case."""
+        """The columns as the database spells them, quoted: Spark ignores case."""
         existing = rows.sparkSession.read.jdbc(self.url, self.table, properties=self.properties).columns
         spelt = {name.lower(): name for name in existing}
         missing = [name for name in (*rows.columns, *self.key) if name.lower() not in spelt]
@@ -95,7 +97,7 @@ def upsert(url: str, table: str, staging: str, columns: Sequence[str], key: Sequ
     if database in _ON_CONFLICT:
         update = ", ".join(f"{name} = excluded.{name}" for name in others)
         action = f"UPDATE SET {update}" if others else "NOTHING"
-        # SQLite takes ON for a join's without a WHERE before it.
+        # Without a WHERE, SQLite reads ON as part of a join.
         return (
             f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} WHERE true "
             f"ON CONFLICT ({', '.join(key)}) DO {action}"

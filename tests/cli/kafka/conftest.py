@@ -6,12 +6,14 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ottla.testing import Broker
-from tests.installed import kafka_tool
+from tests.fork_server import run_forked
+from tests.installed import kafka_tool, tool_name
 
 
 @dataclass(frozen=True)
@@ -32,23 +34,36 @@ class Tools:
         self.bootstrap = bootstrap
         self.environment = {key: value for key, value in os.environ.items() if key != "OTTLA_DEBUG"}
 
-    def command(self, tool: str, *args: object) -> list[str]:
+    def arguments(self, *args: object) -> list[str]:
         servers = [] if self.bootstrap is None else ["--bootstrap-server", self.bootstrap]
-        return [kafka_tool(tool), *servers, *map(str, args)]
+        return [*servers, *map(str, args)]
+
+    def command(self, tool: str, *args: object) -> list[str]:
+        return [kafka_tool(tool), *self.arguments(*args)]
 
     def __call__(
-        self, tool: str, *args: object, stdin: str = "", code: int | None = 0, **options: Any
+        self,
+        tool: str,
+        *args: object,
+        stdin: str = "",
+        code: int | None = 0,
+        cwd: Path | None = None,
+        installed: bool = False,
     ) -> Result:
-        done = subprocess.run(
-            self.command(tool, *args),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=self.environment,
-            timeout=60,
-            **options,
-        )
-        result = Result(done.returncode, done.stdout, done.stderr)
+        """`installed` runs the installed command itself; otherwise its process is forked, which is faster."""
+        if installed:
+            done = subprocess.run(
+                self.command(tool, *args),
+                input=stdin.encode(),
+                capture_output=True,
+                env=self.environment,
+                cwd=cwd,
+                timeout=60,
+            )
+        else:
+            words = self.arguments(*args)
+            done = run_forked(tool_name(tool), *words, stdin=stdin.encode(), env=self.environment, cwd=cwd)
+        result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         assert "Traceback" not in result.err
         assert "This is a bug" not in result.err
         if code is not None:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.reassign import Move, Reassignment, ReplicaPlace, moves_of, throttled_replicas
 from ottla.cli.kafka.partitions.reassignment_json import (
     parse_broker_ids,
     read_reassignment_to_execute,
@@ -13,6 +12,9 @@ from ottla.cli.kafka.partitions.reassignment_json import (
     written,
 )
 from ottla.cli.kafka.partitions.reassignment_moves import state_of
+from ottla.client.admin.log_dirs import ReplicaPlace
+from ottla.client.admin.reassignments import Reassignment
+from ottla.client.admin.throttles import Move, moves_of, throttled_replicas
 
 # -- what moves, and what is held back --------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla.testing import Broker
-from tests.broker.transactions import NONE, WireProducer
+from tests.broker.transactions.wire_producer import NONE, WireProducer
 from tests.cli.kafka.conftest import Tools
 from tests.wire_client import WireClient
 

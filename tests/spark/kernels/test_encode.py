@@ -45,6 +45,27 @@ def columns(rows: list[Any]) -> list[Any]:
     ]
 
 
+def encode(
+    keys: Any,
+    values: Any,
+    headers: Any,
+    timestamps: Any,
+    rows: Any = None,
+    *,
+    codec: Codec = Codec.NONE,
+    max_batch_bytes: int = kernels.MAX_BATCH_BYTES,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> list[bytearray]:
+    """Of some rows, or all."""
+    count = None if rows is None else max(rows, default=-1) + 1
+    encoder = kernels.Encoder(keys, values, headers, timestamps, count)
+    seal = kernels.Seal(codec, None, producer_id, producer_epoch, base_sequence, transactional)
+    return encoder.encode(np.arange(encoder.count) if rows is None else rows, max_batch_bytes, seal)
+
+
 def read(batches: list[bytearray]) -> list[Any]:
     found = []
     for batch in batches:
@@ -59,7 +80,7 @@ def read(batches: list[bytearray]) -> list[Any]:
 
 @given(row_lists, st.sampled_from(Codec), st.integers(61, 3000))
 def test_rows_come_back_as_records(rows: list[Any], codec: Codec, max_batch_bytes: int) -> None:
-    batches = kernels.encode(*columns(rows), codec=codec, max_batch_bytes=max_batch_bytes)
+    batches = encode(*columns(rows), codec=codec, max_batch_bytes=max_batch_bytes)
     assert read(batches) == [(key, value, headers or [], time) for key, value, headers, time in rows]
     if codec == Codec.NONE:
         assert all(len(b) <= max_batch_bytes for b in batches if read_header(b).record_count > 1)
@@ -80,15 +101,15 @@ def test_the_kernel_writes_the_bytes_of_the_reference(
         "transactional": True,
     }
     wanted = np.array(chosen, np.int64) - skip
-    by_kernel = kernels.encode(*given_columns, wanted, **options)
+    by_kernel = encode(*given_columns, wanted, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "encoding", reference)
-        assert kernels.encode(*given_columns, wanted, **options) == by_kernel
+        assert encode(*given_columns, wanted, **options) == by_kernel
 
 
 def test_sequence_numbers_go_on_and_start_again() -> None:
     values = pa.array([b"x" * 100] * 6)
-    batches = kernels.encode(
+    batches = encode(
         None,
         values,
         None,
@@ -105,19 +126,19 @@ def test_sequence_numbers_go_on_and_start_again() -> None:
 
 def test_a_record_larger_than_a_batch_is_a_batch_of_its_own() -> None:
     values = [b"a", b"b" * 10_000, b"c", b"d"]
-    batches = kernels.encode(None, pa.array(values), None, None, max_batch_bytes=200)
+    batches = encode(None, pa.array(values), None, None, max_batch_bytes=200)
     assert [read_header(batch).record_count for batch in batches] == [1, 1, 2]
     assert [row[1] for row in read(batches)] == values
 
 
 def test_columns_may_be_missing_and_text_is_utf8() -> None:
-    batches = kernels.encode(pa.array(["é", None]), None, None, pa.array([5, None]))
+    batches = encode(pa.array(["é", None]), None, None, pa.array([5, None]))
     first, second = read(batches)
     assert first == ("é".encode(), None, [], 5)
     assert second[:3] == (None, None, [])
     assert second[3] > 1_600_000_000_000
-    assert len(read(kernels.encode(None, None, None, None, [0, 1, 2]))) == 3
-    assert kernels.encode(None, pa.array([], pa.binary()), None, None) == []
+    assert len(read(encode(None, None, None, None, [0, 1, 2]))) == 3
+    assert encode(None, pa.array([], pa.binary()), None, None) == []
 
 
 @pytest.mark.parametrize("kind", ["large_binary", "large_string", "chunked", "binary_view"])
@@ -129,7 +150,7 @@ def test_every_layout_of_strings_is_taken(kind: str) -> None:
         column = column.cast(pa.large_string())
     else:
         column = column.cast(getattr(pa, kind)())
-    assert [row[1] for row in read(kernels.encode(None, column, None, None))] == [b"one", None, b"three"]
+    assert [row[1] for row in read(encode(None, column, None, None))] == [b"one", None, b"three"]
 
 
 @pytest.mark.parametrize("module", [encoding, reference])
@@ -137,17 +158,17 @@ def test_a_header_without_a_key_is_refused(module: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(kernels, "encoding", module)
     for pairs in ([{"key": None, "value": b"x"}], [None]):
         with pytest.raises(ValueError, match="a header has no key"):
-            kernels.encode(None, None, pa.array([pairs], HEADERS_TYPE), None)
+            encode(None, None, pa.array([pairs], HEADERS_TYPE), None)
 
 
 def test_a_negative_timestamp_is_refused() -> None:
     with pytest.raises(ValueError, match="the timestamp -1 is negative"):
-        kernels.encode(None, pa.array([b"x"]), None, pa.array([-1]))
+        encode(None, pa.array([b"x"]), None, pa.array([-1]))
 
 
 def test_rows_that_are_not_there_are_refused() -> None:
     with pytest.raises(IndexError, match="there is no row 1 among 1"):
-        kernels.encode(None, pa.array([b"x"]), None, None, [1])
+        encode(None, pa.array([b"x"]), None, None, [1])
 
 
 # From Kafka's own UtilsTest.
@@ -197,7 +218,8 @@ import pyarrow as pa
 from ottla.spark import kernels
 from ottla.spark.kernels import reference
 assert kernels.encoding is reference
-[batch] = kernels.encode(pa.array([b"k"]), pa.array(["v"]), None, pa.array([1]))
+encoder = kernels.Encoder(pa.array([b"k"]), pa.array(["v"]), None, pa.array([1]))
+[batch] = encoder.encode([0], 1000, kernels.Seal(0, None, -1, -1, -1, False))
 columns, next_offset = kernels.decode(batch, start=0, end=9, with_headers=True)
 assert (columns.keys.to_pylist(), columns.values.to_pylist(), next_offset) == ([b"k"], [b"v"], 1)
 """

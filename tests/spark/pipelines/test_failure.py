@@ -34,8 +34,8 @@ and so is eight
 FROM_THE_SOURCE = """[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform \
 initialOffset: Traceback (most recent call last):
   File "ottla/spark/planning.py", line 40, in all_partitions
-    raise NotThere("…")
-ottla.spark.source.partition_planning.NotThere: Topic 'nope' does not exist at 127.0.0.1:9092.
+    raise MissingPartition("…")
+ottla.spark.source.partition_planning.MissingPartition: Topic 'nope' does not exist at 127.0.0.1:9092.
  SQLSTATE: 38000"""
 
 FROM_A_BATCH_WITHIN_A_BATCH = """[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function. \

@@ -109,7 +109,7 @@ def test_a_replayed_batch_keeps_the_state_of_a_window(
 
 @pytest.fixture
 def crashing(spark: SparkSession) -> Iterator[None]:
-    from ottla.spark.source.readers import OttlaDataSource
+    from ottla.spark.data_source import OttlaDataSource
 
     spark.dataSource.register(CrashingDataSource)
     yield

@@ -13,22 +13,22 @@ from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
 from ottla.spark.options import OptionError
 from ottla.spark.source.data_loss import DataLoss
-from ottla.spark.source.partition_planning import NotThere, plan_batch
+from ottla.spark.source.partition_planning import MissingPartition, plan_batch
 from ottla.spark.source.ranges import OffsetRange
 from ottla.spark.source.source_options import parse_options
-from ottla.spark.source.stream_offsets import Progress
+from ottla.spark.source.stream_offsets import StreamOffsets
 from ottla.testing import Broker
 
-MakeProgress = Callable[..., Progress]
+MakeOffsets = Callable[..., StreamOffsets]
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 @pytest.fixture
-def progress(broker: Broker) -> Iterator[MakeProgress]:
+def progress(broker: Broker) -> Iterator[MakeOffsets]:
     made = []
 
-    def make(**options: Any) -> Progress:
+    def make(**options: Any) -> StreamOffsets:
         given = {
             "kafka.bootstrap.servers": broker.bootstrap_servers,
             "startingOffsets": "earliest",
@@ -37,7 +37,7 @@ def progress(broker: Broker) -> Iterator[MakeProgress]:
         }
         if "assign" not in given and "subscribePattern" not in given:
             given.setdefault("subscribe", "orders")
-        made.append(Progress(parse_options(given, streaming=True)))
+        made.append(StreamOffsets(parse_options(given, streaming=True)))
         return made[-1]
 
     yield make
@@ -64,7 +64,7 @@ def add_partitions(broker: Broker, total: int) -> None:
     admin.create_partitions([NewPartitions("orders", total)])["orders"].result(10)
 
 
-def test_starts_where_the_options_say(broker: Broker, progress: MakeProgress) -> None:
+def test_starts_where_the_options_say(broker: Broker, progress: MakeOffsets) -> None:
     assert progress().initial() == {A: 0, B: 0}
     assert progress(startingOffsets="latest").initial() == {A: 10, B: 0}
     exact = '{"orders": {"0": 4, "1": -2}}'
@@ -72,7 +72,7 @@ def test_starts_where_the_options_say(broker: Broker, progress: MakeProgress) ->
     assert progress(assign='{"orders": [0]}', startingTimestamp="3500").initial() == {A: 4}
 
 
-def test_a_time_that_no_record_has_reached(broker: Broker, progress: MakeProgress) -> None:
+def test_a_time_that_no_record_has_reached(broker: Broker, progress: MakeOffsets) -> None:
     with pytest.raises(
         OptionError, match=r"No record of orders-1 is as young as startingTimestamp asks \(3500\)"
     ):
@@ -81,7 +81,7 @@ def test_a_time_that_no_record_has_reached(broker: Broker, progress: MakeProgres
     assert latest.initial() == {A: 4, B: 0}
 
 
-def test_offsets_must_name_every_partition_and_no_other(broker: Broker, progress: MakeProgress) -> None:
+def test_offsets_must_name_every_partition_and_no_other(broker: Broker, progress: MakeOffsets) -> None:
     with pytest.raises(
         OptionError, match="startingOffsets must name every partition, and orders-1 is not in it"
     ):
@@ -90,15 +90,15 @@ def test_offsets_must_name_every_partition_and_no_other(broker: Broker, progress
         progress(startingOffsets='{"orders": {"0": 4, "1": 0, "2": 0}}').initial()
 
 
-def test_topics_that_are_not_there(broker: Broker, progress: MakeProgress) -> None:
-    with pytest.raises(NotThere, match=r"^Topic 'invoices' does not exist at 127.0.0.1:"):
+def test_topics_that_are_not_there(broker: Broker, progress: MakeOffsets) -> None:
+    with pytest.raises(MissingPartition, match=r"^Topic 'invoices' does not exist at 127.0.0.1:"):
         progress(subscribe="orders,invoices").initial()
-    with pytest.raises(NotThere, match=r"^Partition orders-7 does not exist at 127.0.0.1:"):
+    with pytest.raises(MissingPartition, match=r"^Partition orders-7 does not exist at 127.0.0.1:"):
         progress(assign='{"orders": [0, 7]}').initial()
     assert progress(subscribePattern="nothing.*").initial() == {}
 
 
-def test_a_batch_goes_to_the_end_or_as_far_as_it_may(broker: Broker, progress: MakeProgress) -> None:
+def test_a_batch_goes_to_the_end_or_as_far_as_it_may(broker: Broker, progress: MakeOffsets) -> None:
     produce(broker, 30, partition=1)
     everything = progress(maxOffsetsPerTrigger=8)
     assert everything.next_end({A: 0, B: 0}, limited=False) == {A: 10, B: 30}
@@ -106,7 +106,7 @@ def test_a_batch_goes_to_the_end_or_as_far_as_it_may(broker: Broker, progress: M
     assert everything.latest == {A: 10, B: 30}
 
 
-def test_a_small_batch_waits_for_more_but_not_for_ever(broker: Broker, progress: MakeProgress) -> None:
+def test_a_small_batch_waits_for_more_but_not_for_ever(broker: Broker, progress: MakeOffsets) -> None:
     waiting = progress(minOffsetsPerTrigger=5, maxTriggerDelay="1h")
     assert waiting.next_end({A: 0, B: 0}, limited=True) == {A: 10, B: 0}
     produce(broker, 4)
@@ -118,7 +118,7 @@ def test_a_small_batch_waits_for_more_but_not_for_ever(broker: Broker, progress:
     assert hasty.next_end({A: 14, B: 0}, limited=True) == {A: 15, B: 0}
 
 
-def test_what_comes_after_available_now_is_not_read(broker: Broker, progress: MakeProgress) -> None:
+def test_what_comes_after_available_now_is_not_read(broker: Broker, progress: MakeOffsets) -> None:
     now = progress(maxOffsetsPerTrigger=6, minOffsetsPerTrigger=6)
     now.stop_at_latest()
     produce(broker, 5)
@@ -128,7 +128,7 @@ def test_what_comes_after_available_now_is_not_read(broker: Broker, progress: Ma
     assert now.next_end({A: 10, B: 0}, limited=True) == {A: 10, B: 0}
 
 
-def test_new_partitions_are_read_from_their_first_record(broker: Broker, progress: MakeProgress) -> None:
+def test_new_partitions_are_read_from_their_first_record(broker: Broker, progress: MakeOffsets) -> None:
     going = progress()
     start = going.next_end(going.initial(), limited=False)
     add_partitions(broker, 3)
@@ -141,7 +141,7 @@ def test_new_partitions_are_read_from_their_first_record(broker: Broker, progres
     assert restarted.ranges(start, end) == [OffsetRange(new, 0, 3)]
 
 
-def test_new_topics_of_a_pattern_are_found(broker: Broker, progress: MakeProgress) -> None:
+def test_new_topics_of_a_pattern_are_found(broker: Broker, progress: MakeOffsets) -> None:
     going = progress(subscribePattern="ord.*")
     start = going.next_end(going.initial(), limited=False)
     broker.create_topic("ordinary")
@@ -151,7 +151,7 @@ def test_new_topics_of_a_pattern_are_found(broker: Broker, progress: MakeProgres
 
 
 def test_a_deleted_topic_ends_the_query_or_is_left_behind(
-    broker: Broker, progress: MakeProgress, caplog: pytest.LogCaptureFixture
+    broker: Broker, progress: MakeOffsets, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.create_topic("other")
     start = {A: 10, B: 0, TopicPartition("other", 0): 0}
@@ -165,7 +165,7 @@ def test_a_deleted_topic_ends_the_query_or_is_left_behind(
 
 
 def test_a_batch_that_is_run_again_after_its_new_topic_was_deleted(
-    broker: Broker, progress: MakeProgress
+    broker: Broker, progress: MakeOffsets
 ) -> None:
     start = {A: 10, B: 0}
     end = {**start, TopicPartition("ordinary", 0): 2}
@@ -174,7 +174,7 @@ def test_a_batch_that_is_run_again_after_its_new_topic_was_deleted(
     assert progress(subscribePattern="ord.*", failOnDataLoss="false").ranges(start, end) == []
 
 
-def test_a_topic_that_was_made_again(broker: Broker, progress: MakeProgress) -> None:
+def test_a_topic_that_was_made_again(broker: Broker, progress: MakeOffsets) -> None:
     start = {A: 10, B: 0}
     broker.delete_topic("orders")
     broker.create_topic("orders", partitions=2)
@@ -187,7 +187,7 @@ def test_a_topic_that_was_made_again(broker: Broker, progress: MakeProgress) -> 
     assert careless.ranges(start, end) == []
 
 
-def test_progress_is_committed_for_lag_tools(broker: Broker, progress: MakeProgress) -> None:
+def test_progress_is_committed_for_lag_tools(broker: Broker, progress: MakeOffsets) -> None:
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Assigned
 
@@ -199,7 +199,7 @@ def test_progress_is_committed_for_lag_tools(broker: Broker, progress: MakeProgr
 
 
 def test_a_commit_that_fails_does_not_stop_the_query(
-    broker: Broker, progress: MakeProgress, caplog: pytest.LogCaptureFixture
+    broker: Broker, progress: MakeOffsets, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.fail("OffsetCommit", ErrorCode.GROUP_AUTHORIZATION_FAILED, times=5)
     going = progress(ottla__commit__group="pipeline")
@@ -209,7 +209,7 @@ def test_a_commit_that_fails_does_not_stop_the_query(
     assert caplog.text.count("The progress of the query is not visible in group 'pipeline'") == 1
 
 
-def test_a_batch_query_reads_what_lies_between_two_offsets(broker: Broker, progress: MakeProgress) -> None:
+def test_a_batch_query_reads_what_lies_between_two_offsets(broker: Broker, progress: MakeOffsets) -> None:
     options = {
         "kafka.bootstrap.servers": broker.bootstrap_servers,
         "subscribe": "orders",
@@ -225,7 +225,7 @@ def test_a_batch_query_reads_what_lies_between_two_offsets(broker: Broker, progr
     assert plan_batch(going._cluster, parse_options(options, streaming=False)) == [OffsetRange(A, 3, 10)]
 
 
-def test_a_broker_that_is_away_is_waited_for(broker: Broker, progress: MakeProgress) -> None:
+def test_a_broker_that_is_away_is_waited_for(broker: Broker, progress: MakeOffsets) -> None:
     going = progress()
     broker.drop("Metadata", times=3)
     assert going.next_end({A: 0, B: 0}, limited=False) == {A: 10, B: 0}

@@ -14,11 +14,11 @@ from ottla.cli.errors import JobError
 from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage
 from ottla.cli.jobs.share_consume import Fate, ShareMember
-from ottla.cli.jobs.topics import topic_names
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client, read_file
 from ottla.cli.kafka.console.console_producer import ensure_topic
 from ottla.cli.kafka.console.formatters import Formatter, formatter
+from ottla.client.admin.topics import topic_names
 
 _RENAMED = (("--property", "--formatter-property"), ("--consumer-property", "--command-property"))
 _TOGETHER = "Options {old} and {new} cannot be specified together."
@@ -159,7 +159,7 @@ def _topics(client: Client, args: argparse.Namespace) -> list[str]:
     # Topics may be created yet; Kafka's tool waits for them, too.
     deadline = time.monotonic() + args.timeout_ms / 1000
     while True:
-        topics = [name for name in topic_names(client) if pattern.fullmatch(name)]
+        topics = [name for name in topic_names(client.cluster) if pattern.fullmatch(name)]
         if topics or (args.timeout_ms >= 0 and time.monotonic() > deadline):
             return topics
         time.sleep(_LOOK_AGAIN)

@@ -160,7 +160,7 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
     attempt = 0
     while True:
         attempt += 1
-        [found] = client.brokers.metadata([topic], create=True).topics
+        [found] = client.cluster.metadata([topic], create=True).topics
         error = ErrorCode(found.error_code)
         if error == ErrorCode.NONE and all(partition.leader_id >= 0 for partition in found.partitions):
             return

@@ -8,10 +8,10 @@ from itertools import groupby
 
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotFound
-from ottla.cli.jobs.groups import GroupDescription, describe_group, group_lag
-from ottla.cli.jobs.offsets import Partition
-from ottla.cli.jobs.share_groups import ShareGroup, describe_share_group, share_positions
 from ottla.cli.kafka.tool import print_table
+from ottla.client.admin.groups import GroupDescription, describe_group, group_lag
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.share_groups import ShareGroup, describe_share_group, share_positions
 
 _NOTICES = {
     "Dead": "Consumer group '{}' does not exist.",
@@ -25,7 +25,7 @@ def describe_consumer_groups(client: Client, groups: list[str], args: argparse.N
     described = []
     for name in groups:
         try:
-            described.append(describe_group(client, name))
+            described.append(describe_group(client.cluster, name))
         except GroupNotFound:
             print(
                 "\nError: Executing consumer group command failed due to "
@@ -42,7 +42,7 @@ def describe_consumer_groups(client: Client, groups: list[str], args: argparse.N
 
 
 def describe_share_groups(client: Client, groups: list[str], args: argparse.Namespace) -> None:
-    for group in [describe_share_group(client, name) for name in groups]:
+    for group in [describe_share_group(client.cluster, name) for name in groups]:
         if args.members:
             _share_members(group, args.verbose)
         elif args.state is not None:
@@ -67,7 +67,7 @@ def _say_empty(group: ShareGroup) -> None:
 
 
 def _offsets(client: Client, group: GroupDescription, verbose: bool) -> None:
-    lags = group_lag(client, group)
+    lags = group_lag(client.cluster, group)
     idle = [member for member in group.members if not member.partitions]
     _say_state(group)
     if not lags and not idle:
@@ -88,7 +88,7 @@ def _offsets(client: Client, group: GroupDescription, verbose: bool) -> None:
 
 
 def _share_offsets(client: Client, group: str, verbose: bool) -> None:
-    positions = share_positions(client, group)
+    positions = share_positions(client.cluster, group)
     if not positions:
         print(f"\nShare group '{group}' has no offset information.")
         return

@@ -10,14 +10,14 @@ import argparse
 
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
-from ottla.cli.jobs import all_groups
-from ottla.cli.jobs.groups import delete_groups, delete_offsets, list_groups
-from ottla.cli.jobs.reset import select_partitions
-from ottla.cli.jobs.share_groups import delete_share_group, forget_topics
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.groups.describe_groups import describe_consumer_groups, describe_share_groups
 from ottla.cli.kafka.groups.reset_offsets import TARGETS, reset_consumer_groups, reset_share_group
 from ottla.cli.kafka.java_order import hash_map_order
+from ottla.client.admin.groups import delete_groups, delete_offsets, list_consumer_groups, list_groups
+from ottla.client.admin.reset import select_partitions
+from ottla.client.admin.share_groups import delete_share_group, forget_topics
+from ottla.protocol.errors import ErrorCode
 
 _ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets")
 _STATES = ("CompletingRebalance", "PreparingRebalance", "Stable", "Reconciling", "Assigning", "Empty", "Dead")
@@ -35,10 +35,13 @@ _DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group],
 def main(argv: list[str]) -> None:
     args = _consumer_parser().options(argv)
     if args.validate_regex is not None:
-        from ottla.cli.kafka.groups.re2_syntax import fault
+        from ottla.protocol.regular_expressions import RegexError, matcher
 
-        wrong = fault(args.validate_regex)
-        verdict = "valid" if wrong is None else f"invalid: {wrong}"
+        try:
+            matcher(args.validate_regex)
+            verdict = "valid"
+        except RegexError as error:
+            verdict = f"invalid: {error}"
         print(f"The regular expression `{args.validate_regex}` is {verdict}.")
         return
     actions = (*_ACTIONS, "validate-regex")
@@ -53,7 +56,7 @@ def main(argv: list[str]) -> None:
     else:
         groups = list(dict.fromkeys(args.group))
         if args.all_groups:
-            groups = [listing.group for listing in list_groups(client)]
+            groups = [listing.group for listing in list_consumer_groups(client.cluster)]
         if action == "delete":
             _delete_consumer_groups(client, groups)
         elif action == "describe":
@@ -83,7 +86,7 @@ def main_share(argv: list[str]) -> None:
             else:
                 reset_share_group(client, args.group[0], args)
         except JobError as error:
-            if error.code != "GROUP_ID_NOT_FOUND":
+            if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
             name = "org.apache.kafka.common.errors.GroupIdNotFoundException: " if action == "describe" else ""
             print(f"{_FAILED.format('share')}{name}{error.message}")
@@ -228,7 +231,7 @@ def _check_share(args: argparse.Namespace, action: str) -> None:
 def _list_consumer_groups(client: Client, args: argparse.Namespace) -> None:
     states = _wanted(args.state, _STATES, "state")
     types = _wanted(args.type, _TYPES, "types")
-    listings = list_groups(client)
+    listings = list_consumer_groups(client.cluster)
     if args.state is None and args.type is None:
         for listing in listings:
             print(listing.group)
@@ -257,7 +260,7 @@ def _list_share_groups(client: Client, args: argparse.Namespace) -> None:
 
 def _share_states(client: Client, states: list[str] | None = None) -> dict[str, str]:
     """The state of every share group, or of those in certain states."""
-    found = all_groups.list_groups(client, types=["share"], states=states or ())
+    found = list_groups(client.cluster, types=["share"], states=states or ())
     return {each.group: each.state for each in found}
 
 
@@ -278,7 +281,7 @@ def _delete_consumer_groups(client: Client, groups: list[str]) -> None:
     failed: dict[str, str] = {}
     for group in groups:
         try:
-            delete_groups(client, [group])
+            delete_groups(client.cluster, [group])
         except (GroupNotFound, GroupNotEmpty) as error:
             failed[group] = _error_text(error)
     _print_deletion("consumer", [group for group in groups if group not in failed], failed)
@@ -297,7 +300,7 @@ def _delete_share_groups(client: Client, args: argparse.Namespace) -> None:
             )
         else:
             try:
-                delete_share_group(client, group)
+                delete_share_group(client.cluster, group)
                 done.append(group)
             except JobError as error:
                 failed[group] = error.message
@@ -322,7 +325,7 @@ def _error_text(error: JobError) -> str:
         return "org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not exist."
     if isinstance(error, GroupNotEmpty):
         return "org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty."
-    if error.code == "GROUP_SUBSCRIBED_TO_TOPIC":
+    if error.code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:
         return (
             "org.apache.kafka.common.errors.GroupSubscribedToTopicException: Deleting offsets of a topic is "
             "forbidden while the consumer group is actively subscribed to it."
@@ -337,10 +340,10 @@ def _delete_consumer_offsets(client: Client, args: argparse.Namespace) -> None:
     if len(args.group) != 1:
         raise tool.UsageError(_ONE_GROUP)
     [group] = args.group
-    partitions = select_partitions(client, args.topic)
+    partitions = select_partitions(client.cluster, args.topic)
     status = "Successful"
     try:
-        delete_offsets(client, group, partitions)
+        delete_offsets(client.cluster, group, partitions)
         print(f"Request succeeded for deleting offsets from group {group}.")
     except JobError as error:
         text = _error_text(error)
@@ -358,9 +361,9 @@ def _delete_consumer_offsets(client: Client, args: argparse.Namespace) -> None:
 def _delete_share_offsets(client: Client, group: str, topics: list[str]) -> None:
     outcome: dict[str, JobError | None]
     try:
-        outcome = forget_topics(client, group, topics)
+        outcome = forget_topics(client.cluster, group, topics)
     except JobError as error:
-        if error.code not in ("GROUP_ID_NOT_FOUND", "NON_EMPTY_GROUP"):
+        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NON_EMPTY_GROUP):
             raise
         print(f"\nError: {error.message}")
         outcome = dict.fromkeys(topics, error)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from ottla.cli.jobs.all_groups import AnyGroup, list_groups
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.java_order import hash_map_order
+from ottla.client.admin.groups import GroupListing, list_groups
 
 _TYPES = ("classic", "consumer", "share", "streams")
 
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> None:
     args = parser.options(argv)
     _check(args)
     client = tool.connect(args)
-    groups = {each.group: each for each in list_groups(client) if _wanted(each, args)}
+    groups = {each.group: each for each in list_groups(client.cluster) if _wanted(each, args)}
     rows = [
         (each.group, each.type, each.protocol) for name in hash_map_order(groups) for each in (groups[name],)
     ]
@@ -50,7 +50,7 @@ def _check(args: argparse.Namespace) -> None:
                 raise tool.together(chosen, other)
 
 
-def _wanted(group: AnyGroup, args: argparse.Namespace) -> bool:
+def _wanted(group: GroupListing, args: argparse.Namespace) -> bool:
     if args.consumer:
         return group.type == "Consumer" or group.protocol in ("consumer", "")
     if args.share or args.streams:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotEmpty, JobError
-from ottla.cli.jobs.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
-from ottla.cli.jobs.reset import (
+from ottla.cli.kafka import tool
+from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets, offsets_by_time
+from ottla.client.admin.reset import (
     OffsetChange,
     Target,
     execute_reset,
@@ -20,9 +22,8 @@ from ottla.cli.jobs.reset import (
     plan_reset,
     select_partitions,
 )
-from ottla.cli.jobs.share_groups import describe_share_group, move_share_group, share_positions
-from ottla.cli.kafka import tool
-from ottla.cli.times import parse_duration_ms, parse_timestamp_ms
+from ottla.client.admin.share_groups import describe_share_group, move_share_group, share_positions
+from ottla.protocol.errors import ErrorCode
 
 # The order in which Kafka's tool looks for two that exclude each other.
 _SCENARIOS = (
@@ -73,7 +74,7 @@ def reset_consumer_groups(client: Client, groups: list[str], args: argparse.Name
     if args.execute:
         for of_group in planned.values():
             if of_group:
-                execute_reset(client, of_group)
+                execute_reset(client.cluster, of_group)
     if args.export:
         with_group = len(planned) > 1
         for change in changes:
@@ -90,16 +91,16 @@ def reset_share_group(client: Client, group: str, args: argparse.Namespace) -> N
     except ValueError as error:
         raise tool.UsageError(f"{error}.") from None
     try:
-        state = describe_share_group(client, group).state
+        state = describe_share_group(client.cluster, group).state
     except JobError as error:
-        if error.code != "GROUP_ID_NOT_FOUND":
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         state = "Empty"  # the reset makes it
     if state not in ("Empty", "Dead"):
         raise tool.UsageError(f"Share group '{group}' is not empty.")
     offsets = _share_offsets(client, _share_partitions(client, group, args.topic), target)
     if args.execute and offsets:
-        move_share_group(client, group, offsets)
+        move_share_group(client.cluster, group, offsets)
     _print_new_offsets((group, topic, number, offset) for (topic, number), offset in offsets.items())
 
 
@@ -129,11 +130,11 @@ def _plan(client: Client, groups: list[str], args: argparse.Namespace) -> dict[s
     for group in groups if from_file is None else from_file:
         try:
             if from_file is not None:
-                planned[group] = plan_offsets(client, group, from_file[group])
+                planned[group] = plan_offsets(client.cluster, group, from_file[group])
             else:
                 assert target is not None
                 planned[group] = plan_reset(
-                    client, group, target, topics=args.topic, all_topics=args.all_topics
+                    client.cluster, group, target, topics=args.topic, all_topics=args.all_topics
                 )
         except GroupNotEmpty as error:
             planned[group] = []
@@ -205,22 +206,22 @@ def _warn(change: OffsetChange) -> None:
 
 def _share_partitions(client: Client, group: str, topics: list[str]) -> list[Partition]:
     if topics:
-        return select_partitions(client, topics)
+        return select_partitions(client.cluster, topics)
     try:
-        return [(each.topic, each.partition) for each in share_positions(client, group)]
+        return [(each.topic, each.partition) for each in share_positions(client.cluster, group)]
     except JobError as error:
-        if error.code != "GROUP_ID_NOT_FOUND":
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return []
 
 
 def _share_offsets(client: Client, partitions: list[Partition], target: Target) -> dict[Partition, int]:
     if target.kind == "earliest":
-        return earliest_offsets(client, partitions)
-    ends = latest_offsets(client, partitions)
+        return earliest_offsets(client.cluster, partitions)
+    ends = latest_offsets(client.cluster, partitions)
     if target.kind == "latest":
         return ends
-    found = offsets_by_time(client, partitions, max(target.value, 0))
+    found = offsets_by_time(client.cluster, partitions, max(target.value, 0))
     for topic, number in partitions:
         if found[topic, number] < 0:
             print(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotFound, JobError
-from ottla.cli.jobs.groups import describe_group
-from ottla.cli.jobs.offsets import Partition
-from ottla.cli.jobs.reset import OffsetChange, Target, plan_offsets, plan_reset
-from ottla.cli.jobs.streams_reset import internal_topics, remove_members
-from ottla.cli.jobs.topics import delete_topics, topic_names
+from ottla.cli.jobs.streams_reset import internal_topics
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.groups.reset_offsets import TARGETS, target_of
+from ottla.client.admin.groups import describe_group, remove_members
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.reset import OffsetChange, Target, plan_offsets, plan_reset
+from ottla.client.admin.topics import delete_topics, topic_names
 
 _TARGETS = ("to_offset", "to_datetime", "by_duration", "to_earliest", "to_latest", "from_file", "shift_by")
 
@@ -33,9 +33,9 @@ def main(argv: list[str]) -> int | None:
         raise tool.UsageError(f"{error}.") from None
     args.bootstrap_server = args.bootstrap_server or "localhost:9092"
     client = tool.connect(args)
-    client.brokers.any()  # fail early and clearly
+    client.cluster.any_connection()  # fail early and clearly
     _end_members(client, args.application_id, args.force)
-    topics = topic_names(client)
+    topics = topic_names(client.cluster)
     if args.dry_run:
         print("----Dry run displays the actions which will be performed when running Streams Reset Tool----")
     code = _move(client, args, target, topics)
@@ -76,7 +76,7 @@ def _shown(names: list[str]) -> str:
 def _end_members(client: Client, group: str, force: bool) -> None:
     """An application that still runs would commit again what is being reset."""
     try:
-        members = [member.consumer_id for member in describe_group(client, group).members]
+        members = [member.consumer_id for member in describe_group(client.cluster, group).members]
     except GroupNotFound:
         return
     if members and not force:
@@ -87,7 +87,7 @@ def _end_members(client: Client, group: str, force: bool) -> None:
         )
     if members:
         print(f"Force deleting all active members in the group: {group}")
-        remove_members(client, group, members)
+        remove_members(client.cluster, group, members)
 
 
 def _move(client: Client, args: argparse.Namespace, target: Target, topics: list[str]) -> int:
@@ -118,9 +118,9 @@ def _move(client: Client, args: argparse.Namespace, target: Target, topics: list
     )
     if changes:
         if not args.dry_run:
-            from ottla.cli.jobs.reset import execute_reset
+            from ottla.client.admin.reset import execute_reset
 
-            execute_reset(client, changes)
+            execute_reset(client.cluster, changes)
         print("Done.")
     return code
 
@@ -134,9 +134,9 @@ def _plan(
         print(f"Following input topics offsets will be reset to (for consumer group {group})")
         if args.from_file is not None:
             wanted = {key: offset for key, offset in _read(Path(args.from_file)).items() if key[0] in inputs}
-            changes = plan_offsets(client, group, wanted)
+            changes = plan_offsets(client.cluster, group, wanted)
         else:
-            changes = plan_reset(client, group, target, topics=inputs)
+            changes = plan_reset(client.cluster, group, target, topics=inputs)
         for change in changes:
             _warn(change)
         for change in changes:
@@ -145,7 +145,7 @@ def _plan(
         print(f"Following intermediate topics offsets will be reset to end (for consumer group {group})")
         for name in between:
             print(f"Topic: {name}")
-        changes += plan_reset(client, group, Target("latest"), topics=between)
+        changes += plan_reset(client.cluster, group, Target("latest"), topics=between)
     return changes
 
 
@@ -186,5 +186,5 @@ def _delete_internal_topics(client: Client, args: argparse.Namespace, topics: li
     print(f"Deleting {'specified' if specified else 'inferred'} internal topics {_shown(chosen)}")
     sys.stdout.flush()
     if chosen and not args.dry_run:
-        delete_topics(client, chosen)
+        delete_topics(client.cluster, chosen)
     print("Done.")

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.topics import delete_records, describe_topics
 from ottla.cli.kafka import tool
+from ottla.client.admin.offsets import delete_records
+from ottla.client.admin.topics import describe_topics
+from ottla.protocol.errors import ErrorCode
 
 _OUT_OF_RANGE = (
     "org.apache.kafka.common.errors.OffsetOutOfRangeException: The requested offset is not within the range of "
@@ -35,7 +37,7 @@ offset -1 is the end
     wanted = _read(args.offset_json_file)
     client = tool.connect(args)
     print("Executing records delete operation")
-    topics = describe_topics(client, [topic for topic, _ in wanted], skip_missing=True)
+    topics = describe_topics(client.cluster, [topic for topic, _ in wanted], skip_missing=True)
     known = {(topic.name, each.partition) for topic in topics for each in topic.partitions}
     print("Records delete operation completed:")
     for (topic, partition), offset in wanted.items():
@@ -43,9 +45,9 @@ offset -1 is the end
             print(f"partition: {topic}-{partition}\terror: {_UNKNOWN}")
             continue
         try:
-            low = delete_records(client, {(topic, partition): None if offset == -1 else offset})
+            low = delete_records(client.cluster, {(topic, partition): None if offset == -1 else offset})
         except JobError as error:
-            said = _OUT_OF_RANGE if error.code == "OFFSET_OUT_OF_RANGE" else error.message
+            said = _OUT_OF_RANGE if error.code == ErrorCode.OFFSET_OUT_OF_RANGE else error.message
             print(f"partition: {topic}-{partition}\terror: {said}")
         else:
             print(f"partition: {topic}-{partition}\tlow_watermark: {low[topic, partition]}")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.offsets import offsets_by_time
-from ottla.cli.jobs.topics import list_topics
 from ottla.cli.kafka import tool
+from ottla.client.admin.offsets import offsets_by_time
+from ottla.client.admin.topics import list_topics
 
 _TIMES = {
     "latest": -1,
@@ -57,13 +57,13 @@ def main(argv: list[str]) -> None:
 def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -> None:
     partitions = [
         (topic.name, number)
-        for topic in list_topics(client, include_internal=with_internal)
+        for topic in list_topics(client.cluster, include_internal=with_internal)
         for number in range(topic.partitions)
         if wanted(topic.name, number)
     ]
     if not partitions:
         raise JobError("Could not match any topic-partitions with the specified filters")
-    found = offsets_by_time(client, partitions, moment)
+    found = offsets_by_time(client.cluster, partitions, moment)
     for topic, number in partitions:
         if found[topic, number] >= 0:  # an empty partition has no offset at a moment
             print(f"{topic}:{number}:{found[topic, number]}")

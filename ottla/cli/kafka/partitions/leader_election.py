@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.leader_election import elect_leaders
 from ottla.cli.kafka import tool
+from ottla.client.admin.reassignments import elect_leaders
 
 _TYPES = {"preferred": 0, "unclean": 1}
 _EXCEPTIONS = {
@@ -76,7 +76,7 @@ def main_preferred(argv: list[str]) -> None:
 
 def _elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -> None:
     """Hold the election and say what came of it."""
-    outcome = elect_leaders(client, _TYPES[kind], partitions)
+    outcome = elect_leaders(client.cluster, _TYPES[kind], partitions)
     kind = kind.upper()
     names: dict[str, list[str]] = {"NONE": [], "ELECTION_NOT_NEEDED": []}
     for partition, (error, _) in outcome.items():

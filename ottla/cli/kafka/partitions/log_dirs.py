@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.log_dirs import describe_log_dirs
 from ottla.cli.kafka import tool
+from ottla.client.admin.log_dirs import describe_log_dirs
 
 # As Kafka's tool prints what is wrong with a directory.
 _EXCEPTIONS = {"KAFKA_STORAGE_ERROR": "org.apache.kafka.common.errors.KafkaStorageException"}
@@ -30,7 +30,7 @@ def main(argv: list[str]) -> None:
     tool.required(args, "bootstrap-server", "describe")
     client = tool.connect(args)
     topics = [name for name in args.topic_list.split(",") if name]
-    known = list(client.brokers.nodes())
+    known = list(client.cluster.nodes())
     try:
         named = [int(number) for number in args.broker_list.split(",") if number]
     except ValueError:
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> None:
             f"Current existent brokers: {', '.join(map(str, known))}"
         )
     print("Querying brokers for log directories information")
-    described = [(broker, describe_log_dirs(client, broker, topics)) for broker in brokers]
+    described = [(broker, describe_log_dirs(client.cluster, broker, topics)) for broker in brokers]
     print(f"Received log directory information from brokers {','.join(map(str, brokers))}")
     document: dict[str, Any] = {
         "brokers": [

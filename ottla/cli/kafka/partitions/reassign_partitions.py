@@ -8,10 +8,6 @@ from collections.abc import Iterable, Mapping
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.jobs import reassign
-from ottla.cli.jobs.offsets import Partition
-from ottla.cli.jobs.reassign import Assignment, Replica, ReplicaPlace
-from ottla.cli.jobs.topics import describe_topics
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.partitions.reassignment_json import (
     named,
@@ -29,6 +25,11 @@ from ottla.cli.kafka.partitions.reassignment_moves import (
     start_moves,
     state_of,
 )
+from ottla.client.admin import reassignments, throttles
+from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace, places
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.reassignments import Assignment
+from ottla.client.admin.topics import describe_topics
 from ottla.rebalancing.replica_assignment import spread_replicas
 
 _ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -143,11 +144,11 @@ def _generate(client: Client, args: argparse.Namespace) -> None:
 
 def _execute(client: Client, args: argparse.Namespace) -> None:
     wanted = read_reassignment_to_execute(args.reassignment_json_file)
-    ongoing = reassign.list_reassignments(client)
+    ongoing = reassignments.list_reassignments(client.cluster)
     if ongoing and not args.additional:
         raise TerseError(_EXISTING)
     assignment = wanted.assignment
-    known = client.brokers.nodes()
+    known = client.cluster.nodes()
     for broker in sorted({broker for replicas in assignment.values() for broker in replicas}):
         if broker not in known:
             raise JobError(f"Unknown broker id {broker}")
@@ -162,14 +163,16 @@ def _execute(client: Client, args: argparse.Namespace) -> None:
     if args.throttle is not None or args.replica_alter_log_dirs_throttle is not None:
         print(_VERIFY_LATER)
     if args.throttle is not None:
-        reassign.set_throttle(client, reassign.moves_of(ongoing, assignment, current), args.throttle)
+        throttles.set_throttle(
+            client.cluster, throttles.moves_of(ongoing, assignment, current), args.throttle
+        )
         print(f"The inter-broker throttle limit was set to {args.throttle} B/s")
     if args.replica_alter_log_dirs_throttle is not None:
         rate = args.replica_alter_log_dirs_throttle
-        reassign.set_log_dir_throttle(client, (broker for _, _, broker in wanted.log_dirs), rate)
+        throttles.set_log_dir_throttle(client.cluster, (broker for _, _, broker in wanted.log_dirs), rate)
         print(f"The replica-alter-dir throttle limit was set to {rate} B/s")
-    refused = reassign.reassign(
-        client, assignment, may_change_replication_factor=not args.disallow_replication_factor_change
+    refused = reassignments.reassign(
+        client.cluster, assignment, may_change_replication_factor=not args.disallow_replication_factor_change
     )
     if refused:
         raise TerseError(f"Error reassigning partition(s):\n{_reasons(refused)}")
@@ -179,7 +182,7 @@ def _execute(client: Client, args: argparse.Namespace) -> None:
 
 def _verify(client: Client, args: argparse.Namespace) -> None:
     wanted = read_reassignment(args.reassignment_json_file)
-    ongoing = reassign.list_reassignments(client)
+    ongoing = reassignments.list_reassignments(client.cluster)
     current = _current(client, sorted({topic for topic, _ in wanted.assignment}), missing_is_fine=True)
     print("Status of partition reassignment:")
     for partition, replicas in sorted(wanted.partitions):
@@ -206,12 +209,12 @@ def _verify(client: Client, args: argparse.Namespace) -> None:
 
 def _cancel(client: Client, args: argparse.Namespace) -> None:
     wanted = read_reassignment(args.reassignment_json_file)
-    ongoing = reassign.list_reassignments(client)
+    ongoing = reassignments.list_reassignments(client.cluster)
     stopped: dict[Partition, None] = {
         partition: None for partition, _ in wanted.partitions if partition in ongoing
     }
     if stopped:
-        refused = reassign.reassign(client, stopped)
+        refused = reassignments.reassign(client.cluster, stopped)
         if refused:
             raise TerseError(
                 f"Error cancelling partition reassignment{plural(refused)} for:\n{_reasons(refused)}"
@@ -235,7 +238,7 @@ def _cancel(client: Client, args: argparse.Namespace) -> None:
 
 
 def _list(client: Client, _args: argparse.Namespace) -> None:
-    ongoing = reassign.list_reassignments(client)
+    ongoing = reassignments.list_reassignments(client.cluster)
     if not ongoing:
         print("No partition reassignments found.")
         return
@@ -250,7 +253,7 @@ def _list(client: Client, _args: argparse.Namespace) -> None:
 
 
 def _current(client: Client, topics: list[str], *, missing_is_fine: bool = False) -> Assignment:
-    described = {topic.name: topic for topic in describe_topics(client, topics, skip_missing=True)}
+    described = {topic.name: topic for topic in describe_topics(client.cluster, topics, skip_missing=True)}
     for topic in topics:
         if topic not in described and not missing_is_fine:
             raise JobError(f"Topic {topic} not found.")
@@ -261,18 +264,18 @@ def _current(client: Client, topics: list[str], *, missing_is_fine: bool = False
     }
 
 
-def _places(client: Client, replicas: Iterable[Replica]) -> dict[Replica, ReplicaPlace]:
-    return reassign.places(client, sorted({topic for topic, _, _ in replicas}))
+def _places(client: Client, replicas: Iterable[ReplicaKey]) -> dict[ReplicaKey, ReplicaPlace]:
+    return places(client.cluster, sorted({topic for topic, _, _ in replicas}))
 
 
-def _log_dirs(client: Client, topics: list[str]) -> dict[Replica, str]:
+def _log_dirs(client: Client, topics: list[str]) -> dict[ReplicaKey, str]:
     return {
-        replica: place.current for replica, place in reassign.places(client, topics).items() if place.current
+        replica: place.current for replica, place in places(client.cluster, topics).items() if place.current
     }
 
 
 def _racks(client: Client, brokers: list[int], disable_rack_aware: bool) -> dict[int, str | None]:
-    nodes = client.brokers.nodes()
+    nodes = client.cluster.nodes()
     racks = {broker: nodes[broker].rack for broker in brokers if broker in nodes}
     if disable_rack_aware:
         return dict.fromkeys(racks)

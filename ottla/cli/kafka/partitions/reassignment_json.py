@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.offsets import Partition
-from ottla.cli.jobs.reassign import Assignment, Replica
 from ottla.cli.kafka.tool import repeated
+from ottla.client.admin.log_dirs import ReplicaKey
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.reassignments import Assignment
 
 ANY_LOG_DIR = "any"
 
@@ -21,7 +22,7 @@ class Wanted:
     """What a file asks for. A partition may appear twice: only --execute refuses that."""
 
     partitions: list[tuple[Partition, list[int]]]
-    log_dirs: dict[Replica, str]
+    log_dirs: dict[ReplicaKey, str]
 
     @property
     def assignment(self) -> Assignment:
@@ -30,7 +31,7 @@ class Wanted:
 
 def read_reassignment(path: Path) -> Wanted:
     partitions: list[tuple[Partition, list[int]]] = []
-    log_dirs: dict[Replica, str] = {}
+    log_dirs: dict[ReplicaKey, str] = {}
     for entry in _entries(path, "partitions"):
         try:
             partition = (_text(entry["topic"]), _whole(entry["partition"]))
@@ -86,7 +87,7 @@ def read_topics_to_move(path: Path) -> list[str]:
     return topics
 
 
-def written(assignment: Mapping[Partition, list[int]], log_dirs: Mapping[Replica, str]) -> str:
+def written(assignment: Mapping[Partition, list[int]], log_dirs: Mapping[ReplicaKey, str]) -> str:
     """An assignment as such a file; `any` where the log directory does not matter."""
     partitions = [
         {
@@ -100,7 +101,7 @@ def written(assignment: Mapping[Partition, list[int]], log_dirs: Mapping[Replica
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"), ensure_ascii=False)
 
 
-def named(partition: Partition | Replica) -> str:
+def named(partition: Partition | ReplicaKey) -> str:
     return "-".join(map(str, partition))
 
 

@@ -7,14 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.reassign import (
-    Replica,
-    ReplicaPlace,
-    clear_broker_throttles,
-    clear_topic_throttles,
-    move_replicas,
-)
 from ottla.cli.kafka.partitions.reassignment_json import Wanted, named
+from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace, move_replicas
+from ottla.client.admin.throttles import clear_broker_throttles, clear_topic_throttles
 
 TIMEOUT_MS = 10_000
 
@@ -23,7 +18,7 @@ class TerseError(JobError):
     """Printed without the `Error: ` that Kafka's tool puts before all others."""
 
 
-def in_order(replicas: Iterable[Replica]) -> list[Replica]:
+def in_order(replicas: Iterable[ReplicaKey]) -> list[ReplicaKey]:
     """By broker, then topic and partition."""
     return sorted(replicas, key=lambda replica: (replica[2], replica[0], replica[1]))
 
@@ -32,7 +27,7 @@ def plural(several: Collection[object]) -> str:
     return "" if len(several) == 1 else "s"
 
 
-def state_of(replica: Replica, target: str, place: ReplicaPlace | None) -> str:
+def state_of(replica: ReplicaKey, target: str, place: ReplicaPlace | None) -> str:
     topic, number, broker = replica
     if place is None:
         return f"Partition {topic}-{number} cannot be found in any live log directory on broker {broker}."
@@ -53,12 +48,12 @@ def state_of(replica: Replica, target: str, place: ReplicaPlace | None) -> str:
     return f"Partition {topic}-{number} on broker {broker} is not being moved from log dir {place.current} to {target}."
 
 
-def start_moves(client: Client, wanted: Mapping[Replica, str], timeout_ms: int | None) -> None:
+def start_moves(client: Client, wanted: Mapping[ReplicaKey, str], timeout_ms: int | None) -> None:
     """Ask until every broker has begun: one that gets a partition only now does not have the replica yet."""
     pending = dict(wanted)
     deadline = time.monotonic() + (TIMEOUT_MS if timeout_ms is None else timeout_ms) / 1000
     while pending:
-        for topic, number, broker in in_order(move_replicas(client, pending)):
+        for topic, number, broker in in_order(move_replicas(client.cluster, pending)):
             path = pending.pop((topic, number, broker))
             print(
                 f"Successfully started moving log directory to {path} for replica {topic}-{number} with broker "
@@ -74,9 +69,9 @@ def start_moves(client: Client, wanted: Mapping[Replica, str], timeout_ms: int |
 
 
 def clear_throttles(client: Client, wanted: Wanted) -> None:
-    brokers = sorted({*client.brokers.nodes(), *(broker for _, each in wanted.partitions for broker in each)})
+    brokers = sorted({*client.cluster.nodes(), *(broker for _, each in wanted.partitions for broker in each)})
     topics = sorted({topic for (topic, _), _ in wanted.partitions})
     print(f"Clearing broker-level throttles on broker{plural(brokers)} {','.join(map(str, brokers))}")
-    clear_broker_throttles(client, brokers)
+    clear_broker_throttles(client.cluster, brokers)
     print(f"Clearing topic-level throttles on topic{plural(topics)} {','.join(topics)}")
-    clear_topic_throttles(client, topics)
+    clear_topic_throttles(client.cluster, topics)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, from_kafka
-from ottla.cli.jobs.offsets import latest_offsets
-from ottla.cli.jobs.topics import create_topic, partitions_of, topic_names
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.measurement import letters
+from ottla.client.admin.offsets import latest_offsets
+from ottla.client.admin.topics import create_topic, partitions_of, topic_names
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -120,11 +120,11 @@ def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consume
     """It reads every partition from its present end on."""
     from confluent_kafka import TopicPartition
 
-    if topic not in topic_names(client, include_internal=True):
+    if topic not in topic_names(client.cluster, include_internal=True):
         print(
             f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1'
         )
-        create_topic(client, topic, partitions=1, replication_factor=1)
+        create_topic(client.cluster, topic, partitions=1, replication_factor=1)
     consumer = client.consumer(
         {
             "group.id": f"test-group-{time.time_ns() // 1_000_000}",
@@ -134,7 +134,7 @@ def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consume
             **properties,
         }
     )
-    ends = latest_offsets(client, partitions_of(client, [topic]))
+    ends = latest_offsets(client.cluster, partitions_of(client.cluster, [topic]))
     consumer.assign([TopicPartition(name, number, offset) for (name, number), offset in ends.items()])
     return consumer
 

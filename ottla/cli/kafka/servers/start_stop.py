@@ -42,7 +42,7 @@ def start_broker(argv: list[str]) -> int | None:
     args = _parse(parser, argv, "server.properties of the broker")
     if args.daemon:
         return _run_in_background(argv, "kafkaServer.out", _BROKER_STARTED)
-    from ottla.cli.commands.start import serve
+    from ottla.cli.commands.servers.start import serve
 
     serve(args.properties, tool.key_values(args.override), announce=_announce)
     return 0

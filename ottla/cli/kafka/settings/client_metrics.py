@@ -6,8 +6,8 @@ import argparse
 import uuid
 
 from ottla.cli.client import Client
-from ottla.cli.jobs.configs import Resource, alter_configs, describe_configs, resource_names
 from ottla.cli.kafka import tool
+from ottla.client.admin.configs import Resource, alter_configs, describe_configs, resource_names
 
 _ACTIONS = ("alter", "delete", "describe", "list")
 
@@ -58,7 +58,7 @@ def _alter(client: Client, args: argparse.Namespace) -> None:
     name = args.name or str(uuid.uuid4())
     given = {"interval.ms": args.interval, "match": args.match, "metrics": args.metrics}
     alter_configs(
-        client,
+        client.cluster,
         Resource("client-metric", name),
         set_={key: value for key, value in given.items() if value},
         delete=[key for key, value in given.items() if value == ""],
@@ -68,21 +68,21 @@ def _alter(client: Client, args: argparse.Namespace) -> None:
 
 def _delete(client: Client, args: argparse.Namespace) -> None:
     resource = Resource("client-metric", args.name)
-    if keys := [entry.name for entry in describe_configs(client, resource) if not entry.is_default]:
-        alter_configs(client, resource, delete=keys)
+    if keys := [entry.name for entry in describe_configs(client.cluster, resource) if not entry.is_default]:
+        alter_configs(client.cluster, resource, delete=keys)
     print(f"Deleted client metrics config for {args.name}.")
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
-    names = resource_names(client, "client-metric")
+    names = resource_names(client.cluster, "client-metric")
     if args.name and args.name not in names:
         print(f"The client metric resource {args.name} doesn't exist and doesn't have dynamic config.")
         return
     for name in [args.name] if args.name else names:
         print(f"Client metrics configs for {name} are:")
-        for entry in describe_configs(client, Resource("client-metric", name)):
+        for entry in describe_configs(client.cluster, Resource("client-metric", name)):
             print(f"  {entry.name}={entry.value}")
 
 
 def _list(client: Client, _args: argparse.Namespace) -> None:
-    print("\n".join(resource_names(client, "client-metric")))
+    print("\n".join(resource_names(client.cluster, "client-metric")))

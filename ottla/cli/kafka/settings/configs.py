@@ -7,7 +7,9 @@ import re
 from typing import Any
 
 from ottla.cli.client import Client
-from ottla.cli.jobs.configs import (
+from ottla.cli.kafka import tool
+from ottla.cli.kafka.settings import quotas
+from ottla.client.admin.configs import (
     ConfigEntry,
     Kind,
     Resource,
@@ -15,8 +17,6 @@ from ottla.cli.jobs.configs import (
     describe_configs,
     resource_names,
 )
-from ottla.cli.kafka import tool
-from ottla.cli.kafka.settings import quotas
 
 _TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
 _KINDS: dict[str, Kind] = {
@@ -207,7 +207,7 @@ def _describe(client: Client, entity_type: str, name: str | None, all_settings: 
 
 
 def _show(client: Client, resource: Resource, all_settings: bool) -> None:
-    entries = describe_configs(client, resource)
+    entries = describe_configs(client.cluster, resource)
     if resource.kind == "broker":
         sources = ("DYNAMIC_BROKER_CONFIG",) if resource.name else ("DYNAMIC_DEFAULT_BROKER_CONFIG",)
     else:
@@ -233,18 +233,21 @@ def _line(entry: ConfigEntry) -> str:
 
 def _known(client: Client, kind: Kind) -> list[str]:
     if kind == "topic":
-        from ottla.cli.jobs.topics import topic_names
         from ottla.cli.kafka.java_order import hash_map_order
+        from ottla.client.admin.topics import topic_names
 
-        return hash_map_order(topic_names(client, include_internal=True))
+        return hash_map_order(topic_names(client.cluster, include_internal=True))
     if kind in ("broker", "broker-logger"):
-        return [str(node) for node in client.brokers.nodes()]
+        return [str(node) for node in client.cluster.nodes()]
     if kind == "group":
-        from ottla.cli.jobs.groups import list_groups
+        from ottla.client.admin.groups import list_consumer_groups
 
-        known = [*(listing.group for listing in list_groups(client)), *resource_names(client, kind)]
+        known = [
+            *(listing.group for listing in list_consumer_groups(client.cluster)),
+            *resource_names(client.cluster, kind),
+        ]
         return sorted(set(known))
-    return resource_names(client, kind)
+    return resource_names(client.cluster, kind)
 
 
 # -- alter ---------------------------------------------------------------------------------------------
@@ -255,11 +258,11 @@ def _alter(client: Client, entity: tuple[str, str | None], args: argparse.Namesp
     resource = Resource(_KINDS[entity_type], name or "")
     added, deleted = _added(args), _deleted(args)
     if resource.kind == "broker-logger":
-        loggers = {entry.name for entry in describe_configs(client, resource)}
+        loggers = {entry.name for entry in describe_configs(client.cluster, resource)}
         unknown = [name for name in (*added, *deleted) if name not in loggers]
         if unknown:
             raise tool.UsageError(f"Invalid broker logger(s): {','.join(unknown)}")
-    alter_configs(client, resource, set_=added, delete=deleted)
+    alter_configs(client.cluster, resource, set_=added, delete=deleted)
     if resource.name:
         print(f"Completed updating config for {resource.kind} {resource.name}.")
     else:

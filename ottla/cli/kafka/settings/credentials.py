@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from ottla.cli.client import Client
-from ottla.cli.jobs.scram import DEFAULT_ITERATIONS, Secret, alter_credentials, describe_credentials
 from ottla.cli.kafka import tool
+from ottla.client.admin.scram import DEFAULT_ITERATIONS, Secret, alter_credentials, describe_credentials
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def describe(client: Client, user: str | None) -> None:
-    for credential in describe_credentials(client, None if user is None else [user]):
+    for credential in describe_credentials(client.cluster, None if user is None else [user]):
         infos = ", ".join(f"{name}=iterations={count}" for name, count in credential.iterations.items())
         print(f"SCRAM credential configs for user-principal '{credential.user}' are {infos}")
 
 
 def alter(client: Client, user: str, added: dict[str, str], deleted: list[str]) -> None:
     secrets = {mechanism: _secret(mechanism, text) for mechanism, text in added.items()}
-    alter_credentials(client, user, set_=secrets, delete=deleted)
+    alter_credentials(client.cluster, user, set_=secrets, delete=deleted)
     print(f"Completed updating config for user {user}.")
 
 

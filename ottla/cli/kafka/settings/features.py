@@ -7,17 +7,11 @@ import sys
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.features import (
-    METADATA_VERSION,
-    describe_features,
-    level_name,
-    levels_of_release,
-    metadata_level,
-    update_features,
-)
+from ottla.cli.jobs.features import METADATA_VERSION, level_name, levels_of_release, metadata_level
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.settings import release_features
-from ottla.cli.wire import Connection
+from ottla.client.admin.features import describe_features, update_features
+from ottla.client.connection import Connection
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -33,7 +27,7 @@ def main(argv: list[str]) -> int | None:
     if not args.bootstrap_server:
         raise tool.UsageError("You must specify either --bootstrap-controller or --bootstrap-server.")
     if args.command == "describe":
-        return _describe(tool.connect(args).brokers.any())
+        return _describe(tool.connect(args).cluster.any_connection())
     levels = _levels(args)
     if not levels:
         raise JobError(f"You must specify at least one feature to {args.command}")
@@ -69,7 +63,7 @@ def _parser() -> tool.Parser:
 
 
 def _controller(client: Client, args: argparse.Namespace) -> Connection:
-    return client.brokers.any() if args.bootstrap_controller else client.brokers.controller()
+    return client.cluster.any_connection() if args.bootstrap_controller else client.cluster.controller()
 
 
 def _describe(connection: Connection) -> int:

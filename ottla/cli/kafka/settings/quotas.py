@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 
 from ottla.cli.client import Client
-from ottla.cli.jobs.quotas import ANY, alter_quotas, describe_quotas
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.java_order import hash_map_order
 from ottla.cli.kafka.settings import credentials
+from ottla.client.admin.quotas import ANY, alter_quotas, describe_quotas
 
 KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
 _RATES = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
@@ -21,7 +21,7 @@ def describe(client: Client, entities: Entities) -> None:
     asked: dict[str, object] = {}
     for entity_type, name in entities:
         asked[KINDS[entity_type]] = ANY if name is None else name or None
-    for quota in describe_quotas(client, asked):
+    for quota in describe_quotas(client.cluster, asked):
         who = ", ".join(
             f"the default {_WORDS[kind]}"
             if quota.entity[kind] is None
@@ -63,12 +63,15 @@ def alter(client: Client, entities: Entities, added: dict[str, str], deleted: li
             raise tool.UsageError(f"Cannot parse quota configuration value for {key}: {value}") from None
     entity = {KINDS[entity_type]: name or None for entity_type, name in entities}
     present = {
-        key for quota in describe_quotas(client, entity) if quota.entity == entity for key in quota.values
+        key
+        for quota in describe_quotas(client.cluster, entity)
+        if quota.entity == entity
+        for key in quota.values
     }
     absent = [key for key in deleted if key not in present]
     if absent:
         raise tool.UsageError(f"Invalid config(s): {','.join(absent)}")
-    alter_quotas(client, entity, set_=values, delete=deleted)
+    alter_quotas(client.cluster, entity, set_=values, delete=deleted)
     if name:
         print(f"Completed updating config for {first.removesuffix('s')} {name}.")
     else:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.errors import from_kafka
-from ottla.cli.jobs.configs import Resource, alter_configs
 from ottla.cli.jobs.share_consume import polled
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client
+from ottla.client.admin.configs import Resource, alter_configs
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaException, Message, ShareConsumer, TopicPartition
@@ -110,7 +110,7 @@ def main_share(argv: list[str]) -> None:
     say("startup_complete")
     if args.offset_reset_strategy:
         resource = Resource("group", args.group_id)
-        alter_configs(client, resource, set_={"share.auto.offset.reset": args.offset_reset_strategy})
+        alter_configs(client.cluster, resource, set_={"share.auto.offset.reset": args.offset_reset_strategy})
         say("offset_reset_strategy_set", offsetResetStrategy=args.offset_reset_strategy)
     _ShareMember(consumer, args).run()
 

@@ -36,6 +36,9 @@ from ottla.coordinator.groups.effects import (
     TimerKind,
     session_timer,
 )
+from ottla.coordinator.groups.group import Decision
+from ottla.coordinator.groups.records import group_key
+from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -63,7 +66,7 @@ class ClassicGroup(GroupMetadata):
 
     # Requests
 
-    def join(self, request: JoinRequest, ticket: object, now_ms: int) -> list[Effect]:
+    def join(self, request: JoinRequest, ticket: object, now_ms: int) -> Decision:
         member_id = request.member_id
         if not self._has_room_for(member_id):
             self._remove(member_id)
@@ -80,13 +83,12 @@ class ClassicGroup(GroupMetadata):
             self._refuse(ticket, member_id, error)
         else:
             self._rejoin(self.members.members[member_id], request, ticket, now_ms)
-        return self._drain()
+        return [], self._drain()
 
-    def sync(self, request: SyncRequest, ticket: object, now_ms: int) -> list[Effect]:
+    def sync(self, request: SyncRequest, ticket: object, now_ms: int) -> Decision:
         error = self._check_sync(request)
         if error:
-            self._effects.append(Answer(ticket, SyncResult(error)))
-            return self._drain()
+            return [], [Answer(ticket, SyncResult(error))]
         member = self.members.members[request.member_id]
         self.members.pending_sync.discard(member.member_id)
         if not self.members.pending_sync:
@@ -100,7 +102,7 @@ class ClassicGroup(GroupMetadata):
             if member.member_id == self.members.leader:
                 assignments = {m.member_id: request.assignments.get(m.member_id, b"") for m in self.members}
                 self._effects.append(Persist(self.generation_id, assignments, completes_sync=True))
-        return self._drain()
+        return [], self._drain()
 
     def heartbeat(
         self, member_id: str, group_instance_id: str | None, generation_id: int
@@ -117,7 +119,9 @@ class ClassicGroup(GroupMetadata):
             return ErrorCode.REBALANCE_IN_PROGRESS, self._drain()
         return ErrorCode.NONE, self._drain()
 
-    def leave(self, leaving: Sequence[LeavingMember], now_ms: int) -> tuple[list[ErrorCode], list[Effect]]:
+    def leave(
+        self, leaving: Sequence[LeavingMember], now_ms: int
+    ) -> tuple[list[ErrorCode], list[KeyValue], list[Effect]]:
         size = len(self.members)
         errors = [self._leave_one(member) for member in leaving]
         if len(self.members) < size:
@@ -125,12 +129,18 @@ class ClassicGroup(GroupMetadata):
             self._rebalance_or_complete_join(f"{ids} left the group", now_ms)
         elif self.state is PREPARING:
             self._complete_join_if_all_joined(now_ms)  # a pending member is waited for no longer
-        return errors, self._drain()
+        return errors, [], self._drain()
 
     def commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: object = None,
+        *,
+        knows_epochs: bool = True,
     ) -> tuple[ErrorCode, list[Effect]]:
-        """May this member commit offsets? A commit is as good as a heartbeat."""
+        """A commit is as good as a heartbeat."""
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         if generation_id < 0 and self.state is EMPTY:
@@ -150,7 +160,6 @@ class ClassicGroup(GroupMetadata):
     def check_transactional_commit(
         self, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> ErrorCode:
-        """May offsets be committed in a transaction? Old producers name no member, and are let through."""
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and (self.state is EMPTY or (not member_id and group_instance_id is None)):
@@ -162,14 +171,14 @@ class ClassicGroup(GroupMetadata):
 
     # Events
 
-    def on_timer(self, key: TimerKey, now_ms: int) -> list[Effect]:
+    def on_timer(self, key: TimerKey, now_ms: int) -> Decision:
         if key.kind is TimerKind.SESSION:
             self._on_session_timer(key.member_id, now_ms)
         elif key.kind is TimerKind.SYNC:
             self._on_sync_timer(now_ms)
         elif self.state is PREPARING:
             self._on_join_timer(now_ms)
-        return self._drain()
+        return [], self._drain()
 
     def on_persisted(self, persist: Persist, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The append that a `Persist` asked for is on every in-sync replica, or has failed."""
@@ -189,7 +198,6 @@ class ClassicGroup(GroupMetadata):
         return self._drain()
 
     def start_sessions(self, now_ms: int) -> list[Effect]:
-        """The group was read from the log: its members have a session timeout to show up."""
         for member in self.members:
             self._keep_session(member)
         if len(self.members) > self._config.max_size:
@@ -204,7 +212,6 @@ class ClassicGroup(GroupMetadata):
         return self._drain()
 
     def die(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The group is deleted, or another broker coordinates it from now on."""
         for member_id in self.members.pending:
             self._effects.append(CancelTimer(session_timer(member_id)))
         for member in self.members:
@@ -214,6 +221,9 @@ class ClassicGroup(GroupMetadata):
         self._effects += [CancelTimer(JOIN_TIMER), CancelTimer(SYNC_TIMER)]
         self._transition(DEAD, now_ms)
         return self._drain()
+
+    def tombstones(self) -> list[KeyValue]:
+        return [(group_key(self.group_id), None)]
 
     # Joining
 

@@ -27,22 +27,22 @@ from ottla.coordinator.groups.effects import (
     SyncResult,
     session_timer,
 )
-from ottla.coordinator.groups.offsets.offsets import GroupOffsets
+from ottla.coordinator.groups.group import Group
 from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
 
-class GroupMetadata:
+class GroupMetadata(Group):
     group_type = "classic"
+    state: GroupState
+    protocol_type: str | None
 
     __slots__ = (
         "_config",
         "_effects",
         "generation_id",
-        "group_id",
         "members",
-        "offsets",
         "previous_state",
         "protocol_name",
         "protocol_type",
@@ -52,14 +52,13 @@ class GroupMetadata:
     )
 
     def __init__(self, group_id: str, config: GroupConfig, now_ms: int) -> None:
-        self.group_id = group_id
+        super().__init__(group_id)
         self.members = Membership()
-        self.offsets = GroupOffsets()
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.EMPTY
         self.state_timestamp: int | None = now_ms
         self.generation_id = 0
-        self.protocol_type: str | None = None
+        self.protocol_type = None
         self.protocol_name: str | None = None
         # The topics that the members subscribe to; None when that cannot be known.
         self.topics: set[str] | None = None
@@ -76,7 +75,6 @@ class GroupMetadata:
 
     @property
     def has_pending_members(self) -> bool:
-        """Somebody was given an id and is about to join with it."""
         return bool(self.members.pending)
 
     @property

@@ -1,77 +1,108 @@
-"""The consumer group of KIP-848: a pure state machine. The broker assigns, members reconcile by heartbeat.
-
-    group epoch      grows when members, subscriptions or the subscribed topics change
-    target epoch     follows with a new target assignment for all members
-    member epoch     follows when a member has given up what it shall not keep
-
-Time comes in as `now_ms` and `on_timer`. What has to be written comes out as records; until the driver says that
-they are written (`stored`) everything can be taken back (`rollback`).
+"""The consumer group of KIP-848. Members are assigned partitions by the broker and reconcile by heartbeat: the member
+epoch follows the target epoch when a member has given up what it shall not keep.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from ottla.coordinator.groups.consumer.classic_protocol_members import ClassicMembers
+from ottla.coordinator.groups.classic.group import ClassicGroup
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.consumer.assignors import ASSIGNORS, Subscriber
+from ottla.coordinator.groups.consumer.classic_members import ClassicMembers
+from ottla.coordinator.groups.consumer.reconciliation import reconcile
+from ottla.coordinator.groups.consumer.records import difference, tombstones
 from ottla.coordinator.groups.consumer.state import (
+    FIRST_EPOCH,
     JOIN_EPOCH,
     LEAVE_EPOCH,
     NOTHING,
     STATIC_LEAVE_EPOCH,
     Assignment,
+    ConsumerGroupState,
     ConsumerMember,
+    ConsumerState,
     MemberState,
+    ResolvedRegex,
     is_within,
     partitions_of,
 )
-from ottla.coordinator.groups.consumer.topic_regex import topic_regex
-from ottla.coordinator.groups.effects import Effect, TimerKind
+from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
+from ottla.coordinator.groups.effects import (
+    CancelTimer,
+    Effect,
+    JoinRequest,
+    LeavingMember,
+    SetTimer,
+    SyncRequest,
+    TimerKind,
+    rebalance_timer,
+)
+from ottla.coordinator.groups.group import Decision
+from ottla.coordinator.groups.migration import to_classic
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroup
+from ottla.coordinator.groups.topics import Topics
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
-log = logging.getLogger(__name__)
 
+class ConsumerGroup(ModernGroup[ConsumerState]):
+    """Invariants: those of `ModernGroup`; no partition is held by two members."""
 
-@dataclass(slots=True)
-class HeartbeatRequest:
-    """None is a field that the member left out because it has not changed."""
+    group_type = "consumer"
+    uses_consumer_protocol = True
 
-    member_id: str
-    member_epoch: int
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    topics: tuple[str, ...] | None = None
-    regex: str | None = None
-    server_assignor: str | None = None
-    owned: Assignment | None = None
-    client_id: str = ""
-    client_host: str = ""
+    def __init__(
+        self,
+        group_id: str,
+        config: GroupConfig,
+        topics: Topics,
+        new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        super().__init__(group_id, ConsumerState(epoch=FIRST_EPOCH), config, config.consumer_max_size, topics)
+        self.new_uuid = new_uuid
+        self.static: dict[str, str] = {}
+        self._owners: dict[tuple[bytes, int], str] = {}
+        self._classic_members = ClassicMembers(self)
+
+    # What the group is
 
     @property
-    def is_full(self) -> bool:
-        """Members say everything when they join and when they have missed an answer."""
-        return (
-            self.rebalance_timeout_ms != -1
-            and (self.topics is not None or self.regex is not None)
-            and self.owned is not None
-        )
+    def state(self) -> ConsumerGroupState:
+        now = self.state_now
+        if self.dead:
+            return ConsumerGroupState.DEAD
+        if not now.members:
+            return ConsumerGroupState.EMPTY
+        if now.epoch > now.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        for member in now.members.values():
+            if member.state is not MemberState.STABLE or member.epoch != now.target_epoch:
+                return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
 
+    @property
+    def assignor(self) -> str:
+        """The one that most members ask for; the first of `group.consumer.assignors` where none does."""
+        votes = Counter(m.server_assignor for m in self.members.values() if m.server_assignor is not None)
+        return votes.most_common(1)[0][0] if votes else self.config.consumer_assignors[0]
 
-@dataclass(slots=True)
-class HeartbeatResult:
-    member_id: str
-    member_epoch: int
-    heartbeat_interval_ms: int = 0
-    assignment: Assignment | None = None
+    @property
+    def gives_way_to_classic(self) -> bool:
+        return self.is_empty
 
+    def subscribed_topics(self, member: ConsumerMember) -> set[str]:
+        topics = set(member.topics)
+        if member.regex is not None and member.regex in self.state_now.regexes:
+            topics |= self.state_now.regexes[member.regex].topics
+        return topics
 
-class ConsumerGroup(ClassicMembers):
-    """The requests and events of members that speak the new protocol."""
+    # ConsumerGroupHeartbeat
 
-    def heartbeat(
+    def consumer_heartbeat(
         self, request: HeartbeatRequest, now_ms: int
     ) -> tuple[HeartbeatResult, list[KeyValue], list[Effect]]:
         """Raises KafkaError, with nothing changed."""
@@ -83,9 +114,47 @@ class ConsumerGroup(ClassicMembers):
         except KafkaError:
             self.rollback()
             raise
-        return (result, *self._drain())
+        return (result, *self.drain())
+
+    # Members of the classic protocol
+
+    def join(self, request: JoinRequest, ticket: object, now_ms: int) -> Decision:
+        return self._classic_members.join(request, ticket, now_ms)
+
+    def sync(self, request: SyncRequest, ticket: object, now_ms: int) -> Decision:
+        return self._classic_members.sync(request, ticket)
+
+    def heartbeat(
+        self, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> tuple[ErrorCode, list[Effect]]:
+        return self._classic_members.heartbeat(member_id, group_instance_id, generation_id)
+
+    def leave(
+        self, leaving: Sequence[LeavingMember], now_ms: int
+    ) -> tuple[list[ErrorCode], list[KeyValue], list[Effect]]:
+        return self._classic_members.leave(leaving)
+
+    def downgrade(self, now_ms: int) -> ClassicGroup | None:
+        if not self.config.consumer_downgrade or not self._classic_members.are_all:
+            return None
+        return to_classic(self, now_ms)
 
     # Offsets
+
+    def commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: Callable[[], Assignment] | None = None,
+        *,
+        knows_epochs: bool = True,
+    ) -> tuple[ErrorCode, list[Effect]]:
+        try:
+            self.check_commit(member_id, generation_id, partitions, knows_epochs=knows_epochs)
+        except KafkaError as error:
+            return error.code, []
+        return ErrorCode.NONE, []
 
     def check_commit(
         self,
@@ -100,7 +169,7 @@ class ConsumerGroup(ClassicMembers):
             return  # an admin client, or a consumer that assigns partitions to itself
         member = self.members.get(member_id)
         if member is None:
-            self._no_member(member_id)
+            self.no_member(member_id)
         if member.classic is not None:
             if epoch != member.epoch:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -114,13 +183,13 @@ class ConsumerGroup(ClassicMembers):
             return
         raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
 
-    def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        if member_id is None and epoch < 0:
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
             return
         member = self.members.get(member_id or "")
         if member is None:
-            self._no_member(member_id or "")
-        if epoch != member.epoch:
+            self.no_member(member_id or "")
+        if member_epoch != member.epoch:
             raise KafkaError(
                 ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
             )
@@ -131,13 +200,9 @@ class ConsumerGroup(ClassicMembers):
         """May offsets be committed in a transaction? Only in the current epoch; who names no member is let through."""
         if generation_id < 0 and not member_id and group_instance_id is None:
             return ErrorCode.NONE
-        try:
-            self.check_commit(member_id, generation_id, None, knows_epochs=True)
-        except KafkaError as error:
-            # The API is older than epochs.
-            stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
-            return ErrorCode.ILLEGAL_GENERATION if stale else error.code
-        return ErrorCode.NONE
+        error, _ = self.commit(member_id, group_instance_id, generation_id)
+        # The API is older than epochs.
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
     # Steps
 
@@ -151,11 +216,11 @@ class ConsumerGroup(ClassicMembers):
             or (updated.regex or None) != (member.regex or None)
         )
         if updated is not member or known is None:
-            self._put(updated)
-        self._refresh(now_ms, changed=changed)
-        reconciled = self._reconcile(self.members[updated.member_id], request.owned)
-        self._keep_session(reconciled)
-        result = HeartbeatResult(reconciled.member_id, reconciled.epoch, self._pace.heartbeat_interval_ms)
+            self.put(updated)
+        self.refresh(now_ms, changed=changed)
+        reconciled = self.reconcile(self.members[updated.member_id], request.owned)
+        self.keep_session(reconciled)
+        result = HeartbeatResult(reconciled.member_id, reconciled.epoch, self.pace.heartbeat_interval_ms)
         if (
             request.member_epoch == JOIN_EPOCH
             or request.is_full
@@ -174,20 +239,20 @@ class ConsumerGroup(ClassicMembers):
         member = self.members.get(request.member_id)
         if member is None:
             if request.member_epoch != JOIN_EPOCH:
-                self._no_member(request.member_id)
-            self._check_room()
+                self.no_member(request.member_id)
+            self.check_room()
             return None
         self._check_epoch(member, request)
         return member
 
     def _static_member(self, request: HeartbeatRequest, instance_id: str) -> ConsumerMember | None:
-        current = self._static.get(instance_id)
+        current = self.static.get(instance_id)
         if request.member_epoch != JOIN_EPOCH:
-            member = self._known_instance(request.member_id, instance_id)
+            member = self.known_instance(request.member_id, instance_id)
             self._check_epoch(member, request)
             return member
         if current is None:
-            self._check_room()
+            self.check_room()
             return None
         member = self.members[current]
         if current == request.member_id:
@@ -204,14 +269,9 @@ class ConsumerGroup(ClassicMembers):
         return self._returned(member, request.member_id)
 
     def _returned(self, member: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member is back, under whatever id: what it held and what it was meant to have are its own."""
-        state = self._change()
-        target = state.targets.get(member.member_id, NOTHING)
-        self._drop(member)
-        back = replace(member, member_id=member_id, previous_epoch=0, classic=None)
-        state.targets[member_id] = target
-        self._put(back)
-        return back
+        return self.replace_static(
+            member, replace(member, member_id=member_id, previous_epoch=0, classic=None)
+        )
 
     def _check_epoch(self, member: ConsumerMember, request: HeartbeatRequest) -> None:
         epoch = request.member_epoch
@@ -222,17 +282,12 @@ class ConsumerGroup(ClassicMembers):
             missed = epoch == member.previous_epoch and request.owned is not None
             if missed and is_within(request.owned or NOTHING, member.assigned):
                 return
-        word = "greater" if epoch > member.epoch else "smaller"
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a {word} member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
-        )
+        self.wrong_epoch(member, epoch)
 
     def _subscribe(self, member: ConsumerMember, request: HeartbeatRequest) -> ConsumerMember:
         regex = member.regex if request.regex is None else request.regex or None
         if regex is not None and regex != member.regex:
-            topic_regex(regex)
+            TopicRegex(regex)  # refuses what is no pattern
         updated = replace(
             member,
             instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -257,18 +312,130 @@ class ConsumerGroup(ClassicMembers):
         if request.instance_id is None:
             member = self.members.get(request.member_id)
             if member is None:
-                self._no_member(request.member_id)
-            self._remove(member)
+                self.no_member(request.member_id)
+            self.remove(member)
         else:
-            member = self._known_instance(request.member_id, request.instance_id)
+            member = self.known_instance(request.member_id, request.instance_id)
             if request.member_epoch == STATIC_LEAVE_EPOCH:
                 # Until its session is over, nothing of it goes to others.
-                self._put(replace(member, epoch=STATIC_LEAVE_EPOCH, revoking={}))
+                self.put(replace(member, epoch=STATIC_LEAVE_EPOCH, revoking={}))
             else:
-                self._remove(member)
+                self.remove(member)
         return HeartbeatResult(request.member_id, request.member_epoch)
 
-    def _is_overdue(self, member: ConsumerMember, kind: TimerKind) -> bool:
+    # Changing it
+
+    def state_replaced(self) -> None:
+        self.static = {m.instance_id: m.member_id for m in self.members.values() if m.instance_id is not None}
+        self._owners = {}
+        for member in self.members.values():
+            self._own(member)
+
+    def put(self, member: ConsumerMember) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None and (old.assigned is not member.assigned or old.revoking is not member.revoking):
+            self._disown(old)
+        super().put(member)
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.member_id
+        self._own(member)
+
+    def drop(self, member: ConsumerMember) -> None:
+        self._disown(member)
+        super().drop(member)
+        if member.instance_id is not None and self.static.get(member.instance_id) == member.member_id:
+            del self.static[member.instance_id]
+        self._classic_members.forget(member.member_id)
+
+    def remove(self, member: ConsumerMember) -> None:
+        super().remove(member)
+        regex = member.regex
+        if regex and not any(other.regex == regex for other in self.members.values()):
+            self.change().regexes.pop(regex, None)
+
+    def replace_static(self, member: ConsumerMember, back: ConsumerMember) -> ConsumerMember:
+        """A static member is back, under whatever id: what it held and what it was meant to have are its own."""
+        state = self.change()
+        target = state.targets.get(member.member_id, NOTHING)
+        self.drop(member)
+        state.targets[back.member_id] = target
+        self.put(back)
+        return back
+
+    def difference(self, before: ConsumerState | None) -> list[KeyValue]:
+        return difference(self.group_id, before or ConsumerState(), self.state_now)
+
+    def tombstones(self) -> list[KeyValue]:
+        return tombstones(self.group_id, self.state_now)
+
+    def _own(self, member: ConsumerMember) -> None:
+        for held in (member.assigned, member.revoking):
+            for topic_id, partitions in held.items():
+                for partition in partitions:
+                    self._owners[topic_id, partition] = member.member_id
+
+    def _disown(self, member: ConsumerMember) -> None:
+        for held in (member.assigned, member.revoking):
+            for topic_id, partitions in held.items():
+                for partition in partitions:
+                    if self._owners.get((topic_id, partition)) == member.member_id:
+                        del self._owners[topic_id, partition]
+
+    def is_free(self, topic_id: bytes, partition: int) -> bool:
+        return (topic_id, partition) not in self._owners
+
+    def known_instance(self, member_id: str, instance_id: str) -> ConsumerMember:
+        current = self.static.get(instance_id)
+        if current is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if current != member_id:
+            raise KafkaError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {current}.",
+            )
+        return self.members[current]
+
+    # Towards the target
+
+    def topics_changed(self, now_ms: int) -> None:
+        """Match the patterns against the topics that there are now, and forget those nobody uses."""
+        wanted = {member.regex for member in self.members.values() if member.regex}
+        state = self.state_now
+        for regex in state.regexes.keys() - wanted:
+            del self.change().regexes[regex]
+        for regex in wanted:
+            found = TopicRegex(regex).matching(self.topics.names())
+            known = state.regexes.get(regex)
+            if known is None or known.topics != found:
+                resolved = ResolvedRegex(found, self.topics.version, now_ms)
+                self.change().regexes[regex] = resolved
+
+    def assign(
+        self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
+    ) -> dict[str, Assignment]:
+        return ASSIGNORS[self.assignor](subscribers, partition_counts)
+
+    def reconcile(self, member: ConsumerMember, owned: Assignment | None) -> ConsumerMember:
+        state = self.state_now
+        target = state.targets.get(member.member_id, NOTHING)
+        updated = reconcile(member, state.target_epoch, target, self.is_free, owned)
+        if updated is member or updated.current() == member.current():
+            return member
+        self.put(updated)
+        key = rebalance_timer(member.member_id)
+        if updated.state is MemberState.UNREVOKED_PARTITIONS:
+            self.effects.append(SetTimer(key, updated.rebalance_timeout_ms))
+        else:
+            self.effects.append(CancelTimer(key))
+        return updated
+
+    def start_sessions(self, now_ms: int) -> list[Effect]:
+        for member in self.members.values():
+            if member.state is MemberState.UNREVOKED_PARTITIONS:
+                self.effects.append(SetTimer(rebalance_timer(member.member_id), member.rebalance_timeout_ms))
+        return super().start_sessions(now_ms)
+
+    def is_overdue(self, member: ConsumerMember, kind: TimerKind) -> bool:
         if kind is TimerKind.REBALANCE:
             return member.state is MemberState.UNREVOKED_PARTITIONS
         return kind is TimerKind.SESSION or member.classic is not None

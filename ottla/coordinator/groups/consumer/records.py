@@ -1,16 +1,11 @@
-"""The records of a consumer group in `__consumer_offsets`, byte for byte Kafka's.
-
-A change of the group is written as the difference between two states, in the order in which Kafka 4.3 writes it;
-reading applies the records one by one to a state.
-"""
+"""The records of a consumer group in `__consumer_offsets`: what it has beyond `modern_records`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ottla.coordinator.groups.consumer.state import (
-    Assignment,
     ClassicProtocols,
     ConsumerMember,
     ConsumerState,
@@ -19,6 +14,7 @@ from ottla.coordinator.groups.consumer.state import (
     ResolvedRegex,
 )
 from ottla.coordinator.groups.effects import MemberProtocol
+from ottla.coordinator.groups.modern_records import RecordTypes, put_target
 from ottla.coordinator.runtime.record_codec import (
     decode_key,
     decode_value,
@@ -27,7 +23,7 @@ from ottla.coordinator.runtime.record_codec import (
     member_key,
 )
 from ottla.coordinator.runtime.state_log import KeyValue
-from ottla.protocol.group_records import (
+from ottla.protocol.internal_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerCurrentMemberValue,
@@ -36,9 +32,6 @@ from ottla.protocol.group_records import (
     HeldPartitions,
     MemberKey,
     RegularExpressionValue,
-    TargetMemberValue,
-    TargetMetadataValue,
-    TargetPartitions,
 )
 
 GROUP_METADATA = 3
@@ -66,7 +59,18 @@ CONSUMER_KINDS = frozenset(
 
 
 def difference(group_id: str, old: ConsumerState, new: ConsumerState) -> list[KeyValue]:
-    return list(_difference(group_id, old, new))
+    unused = [
+        (member_key(REGULAR_EXPRESSION, group_id, regex), None)
+        for regex in old.regexes
+        if regex not in new.regexes
+    ]
+    resolved = [
+        (member_key(REGULAR_EXPRESSION, group_id, regex), _regex(found))
+        for regex, found in new.regexes.items()
+        if old.regexes.get(regex) != found
+    ]
+    records = _TYPES.difference(group_id, old, new, after_removed=unused, after_members=resolved)
+    return list(records)
 
 
 def tombstones(group_id: str, state: ConsumerState) -> list[KeyValue]:
@@ -80,43 +84,12 @@ def tombstones(group_id: str, state: ConsumerState) -> list[KeyValue]:
     return [(key, None) for key in keys]
 
 
-def _difference(group_id: str, old: ConsumerState, new: ConsumerState) -> Iterator[KeyValue]:
-    for member_id in old.members:
-        if member_id not in new.members:
-            yield member_key(CURRENT_MEMBER, group_id, member_id), None
-            yield member_key(TARGET_MEMBER, group_id, member_id), None
-            yield member_key(MEMBER_METADATA, group_id, member_id), None
-    for regex in old.regexes:
-        if regex not in new.regexes:
-            yield member_key(REGULAR_EXPRESSION, group_id, regex), None
-    changed = [
-        (old.members.get(member_id), member)
-        for member_id, member in new.members.items()
-        if old.members.get(member_id) is not member
-    ]
-    for before, member in changed:
-        if before is None or before.subscription() != member.subscription():
-            yield member_key(MEMBER_METADATA, group_id, member.member_id), _metadata(member)
-    for regex, resolved in new.regexes.items():
-        if old.regexes.get(regex) != resolved:
-            value = RegularExpressionValue(
-                topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.timestamp_ms
-            )
-            yield member_key(REGULAR_EXPRESSION, group_id, regex), encode_value(value)
-    if (old.epoch, old.metadata_hash) != (new.epoch, new.metadata_hash):
-        metadata = ConsumerGroupMetadataValue(epoch=new.epoch, metadata_hash=new.metadata_hash)
-        yield group_key(GROUP_METADATA, group_id), encode_value(metadata)
-    for member_id, target in new.targets.items():
-        if member_id in new.members and old.targets.get(member_id) != target:
-            yield member_key(TARGET_MEMBER, group_id, member_id), encode_value(_target(target))
-    if (old.target_epoch, old.target_timestamp_ms) != (new.target_epoch, new.target_timestamp_ms):
-        stamp = TargetMetadataValue(
-            assignment_epoch=new.target_epoch, assignment_timestamp=new.target_timestamp_ms
+def _regex(found: ResolvedRegex) -> bytes:
+    return encode_value(
+        RegularExpressionValue(
+            topics=sorted(found.topics), version=found.version, timestamp=found.timestamp_ms
         )
-        yield group_key(TARGET_METADATA, group_id), encode_value(stamp)
-    for before, member in changed:
-        if before is None or before.current() != member.current():
-            yield member_key(CURRENT_MEMBER, group_id, member.member_id), encode_value(_current(member))
+    )
 
 
 def _metadata(member: ConsumerMember) -> bytes:
@@ -143,23 +116,15 @@ def _metadata(member: ConsumerMember) -> bytes:
     return encode_value(value)
 
 
-def _target(target: Assignment) -> TargetMemberValue:
-    return TargetMemberValue(
-        topic_partitions=[
-            TargetPartitions(topic_id=topic_id, partitions=sorted(partitions))
-            for topic_id, partitions in sorted(target.items())
-        ]
-    )
-
-
-def _current(member: ConsumerMember) -> ConsumerCurrentMemberValue:
-    return ConsumerCurrentMemberValue(
+def _current(member: ConsumerMember) -> bytes:
+    value = ConsumerCurrentMemberValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
         state=member.state,
         assigned_partitions=_held(member.assigned),
         partitions_pending_revocation=_held(member.revoking),
     )
+    return encode_value(value)
 
 
 def _held(held: Held) -> list[HeldPartitions]:
@@ -174,42 +139,38 @@ def _held(held: Held) -> list[HeldPartitions]:
     return parts
 
 
+_TYPES = RecordTypes(
+    GROUP_METADATA,
+    MEMBER_METADATA,
+    TARGET_METADATA,
+    TARGET_MEMBER,
+    CURRENT_MEMBER,
+    ConsumerGroupMetadataValue,
+    _metadata,
+    _current,
+)
+
+
 # Reading
 
 
 def apply(state: ConsumerState, kind: int, key: bytes, value: bytes | None) -> None:
     """Raises ValueError for bytes that are not such a record."""
-    if kind == GROUP_METADATA:
-        if value is not None:
-            metadata = decode_value(ConsumerGroupMetadataValue, value)
-            state.epoch = metadata.epoch
-            state.metadata_hash = metadata.metadata_hash
-    elif kind == TARGET_METADATA:
-        stamp = TargetMetadataValue() if value is None else decode_value(TargetMetadataValue, value)
-        state.target_epoch = stamp.assignment_epoch
-        state.target_timestamp_ms = stamp.assignment_timestamp
-    elif kind != PARTITION_METADATA:
-        _apply_to_member(state, kind, decode_key(MemberKey, key).member_id, value)
-
-
-def _apply_to_member(state: ConsumerState, kind: int, member_id: str, value: bytes | None) -> None:
-    if kind == MEMBER_METADATA:
+    if kind == PARTITION_METADATA or _TYPES.apply_to_group(state, kind, value):
+        return
+    member_id = decode_key(MemberKey, key).member_id
+    if kind == TARGET_MEMBER:
+        put_target(state, member_id, value)
+    elif kind == MEMBER_METADATA:
         if value is None:
             state.members.pop(member_id, None)
         else:
             _put_metadata(state, member_id, decode_value(ConsumerMemberMetadataValue, value))
-    elif kind == TARGET_MEMBER:
-        if value is None:
-            state.targets.pop(member_id, None)
-        else:
-            parts = decode_value(TargetMemberValue, value).topic_partitions
-            state.targets[member_id] = {part.topic_id: frozenset(part.partitions) for part in parts}
     elif kind == CURRENT_MEMBER:
-        current = (
-            ConsumerCurrentMemberValue() if value is None else decode_value(ConsumerCurrentMemberValue, value)
-        )
-        if value is not None or member_id in state.members:
-            _put_current(state, member_id, current)
+        if value is not None:
+            _put_current(state, member_id, decode_value(ConsumerCurrentMemberValue, value))
+        elif member_id in state.members:
+            _put_current(state, member_id, ConsumerCurrentMemberValue())
     elif value is None:
         state.regexes.pop(member_id, None)
     else:

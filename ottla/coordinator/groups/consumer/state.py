@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
+from typing import Self
 
 from ottla.coordinator.groups.effects import MemberProtocol
 
@@ -122,7 +123,7 @@ class ConsumerState:
     target_epoch: int = 0
     target_timestamp_ms: int = 0
 
-    def copy(self) -> ConsumerState:
+    def copy(self) -> Self:
         """What is in the dicts is immutable, so copying them is enough."""
         return replace(
             self, members=dict(self.members), regexes=dict(self.regexes), targets=dict(self.targets)

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from ottla.coordinator.groups.offsets.offsets import CommittedOffset
+from ottla.coordinator.groups.offsets.committed_offsets import CommittedOffset
 from ottla.coordinator.groups.records import OffsetKey
-
-
-class ProducerEpoch(NamedTuple):
-    producer_id: int
-    producer_epoch: int
 
 
 class PendingOffsets:

@@ -8,13 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ottla.log.cleaner.walk import kernels
-from ottla.log.cleaner.walk.walk import (
-    Filtered,
-    MalformedRecords,
-    Row,
-    Rules,
-    Scanned,
-)
+from ottla.log.cleaner.walk.walk import Filtered, MalformedRecords, Row, Rules, Scanned
 from ottla.protocol.batch_header import BATCH_OVERHEAD
 from ottla.protocol.record_format import LEAST_RECORD
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from ottla.log.batch import BATCH_OVERHEAD, HEADER, LOG_OVERHEAD, MAGIC, fault_of, header_at
+from ottla.log.batch import fault_of, header_at
 from ottla.log.cleaner.walk.walk import (
     CONTROL,
     DROP_RECORDS,
@@ -22,9 +22,13 @@ from ottla.log.cleaner.walk.walk import (
     Scanned,
 )
 from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
     CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
+    HEADER,
+    LOG_OVERHEAD,
+    MAGIC,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
     BatchHeader,

@@ -8,16 +8,11 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ottla.log.batch import BATCH_OVERHEAD, CRC_START, header_at
-from ottla.log.cleaner.walk.walk import (
-    CHECKSUM,
-    POSITION,
-    SIZE,
-    Row,
-    Walk,
-)
+from ottla.log.batch import CRC_START, header_at
+from ottla.log.cleaner.walk.walk import CHECKSUM, POSITION, SIZE, Row, Walk
 from ottla.log.cleaner.worker.throttle import Throttle
 from ottla.log.errors import CorruptSegmentError
+from ottla.protocol.batch_header import BATCH_OVERHEAD
 
 
 class Chunk(NamedTuple):

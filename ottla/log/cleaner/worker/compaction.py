@@ -48,11 +48,11 @@ class Compaction:
     """
 
     def __init__(
-        self, job: CleanJob, walk: Walk, pause: Callable[[float], None], tell: Callable[[Progress], None]
+        self, job: CleanJob, walk: Walk, pause: Callable[[float], None], report: Callable[[Progress], None]
     ) -> None:
         self._job = job
         self._walk = walk
-        self._tell = tell
+        self._send_report = report
         self._throttle = Throttle(job.max_bytes_per_second, pause)
         self._reader = ChunkReader(walk, job.io_buffer_size, self._throttle)
         self.progress = Progress()
@@ -71,7 +71,9 @@ class Compaction:
         rules = Rules(latest, job.now_ms, job.now_ms + job.delete_retention_ms)
         record_filter = RecordFilter(self._walk, rules, CleanedTransactions(aborted), job.producers)
         sources = [_with_indexes(job.directory, s) for s in job.segments if s.base_offset <= latest]
-        for group in group_segments(sources, job.segment_bytes, job.segment_index_bytes, job.upper_bound):
+        for group in group_segments(
+            sources, job.segment_bytes, job.segment_index_bytes, job.first_uncleanable_offset
+        ):
             yield self._clean(group, record_filter)
 
     # The first pass
@@ -82,7 +84,11 @@ class Compaction:
         transactions = CleanedTransactions(aborted)
         latest = NOTHING
         for at, segment in enumerate(job.segments):
-            end = job.segments[at + 1].base_offset if at + 1 < len(job.segments) else job.upper_bound
+            end = (
+                job.segments[at + 1].base_offset
+                if at + 1 < len(job.segments)
+                else job.first_uncleanable_offset
+            )
             if end <= job.first_dirty_offset:
                 continue
             path = segment_path(job.directory, segment.base_offset, LOG_SUFFIX)
@@ -154,7 +160,7 @@ class Compaction:
 
     def _report(self) -> None:
         self.progress.bytes_read = self._reader.bytes_read
-        self._tell(self.progress)
+        self._send_report(self.progress)
 
 
 def _is_skipped(data: memoryview, row: Row, transactions: CleanedTransactions) -> bool:

@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from select import select
 from typing import Any
@@ -54,7 +55,7 @@ class Connection:
         return message
 
     def pause(self, seconds: float) -> None:
-        """Wait; whatever is heard meanwhile means that the job is not wanted any more."""
+        """Wait. A message that arrives meanwhile means that the job is no longer wanted."""
         if select([self._socket], [], [], seconds)[0]:
             self.receive()
             raise Cancelled
@@ -73,14 +74,14 @@ class Reporter:
             self._next = time.monotonic() + _REPORT_SECONDS
 
 
-def walk_for(job: CleanJob) -> Walk:
-    """The compiled walk where it pays off and can be had."""
-    offsets = job.upper_bound - job.first_dirty_offset
+def walk_for(job: CleanJob, uncompiled: Callable[[str], None]) -> Walk:
+    """The compiled walk where it pays off; where it cannot be loaded, `uncompiled` is called with the reason."""
+    offsets = job.first_uncleanable_offset - job.first_dirty_offset
     if sum(segment.size for segment in job.segments) >= _COMPILED_FROM_BYTES:
         try:
             from ottla.log.cleaner.walk.compiled import ENTRY_BYTES, CompiledWalk
-        except (ImportError, OSError, SystemError):
-            pass  # slower, but it works
+        except (ImportError, OSError, SystemError) as error:
+            uncompiled(str(error))
         else:
             most = job.dedupe_buffer_size // ENTRY_BYTES
             slots = max(16, min(most, 2 * offsets))
@@ -89,9 +90,10 @@ def walk_for(job: CleanJob) -> Walk:
 
 
 def run(job: CleanJob, connection: Connection) -> dict[str, Any]:
-    """Do a job, telling of each group that is ready; how it ended."""
+    """Do a job, reporting each group that is ready; how it ended."""
     try:
-        compaction = Compaction(job, walk_for(job), connection.pause, Reporter(connection))
+        walk = walk_for(job, lambda reason: connection.send({"event": "uncompiled", "reason": reason}))
+        compaction = Compaction(job, walk, connection.pause, Reporter(connection))
         for group in compaction.run():
             connection.send({"event": "group", **asdict(group)})
         return {"event": "done", **asdict(compaction.progress)}

@@ -7,7 +7,7 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from ottla.log.batch import BATCH_OVERHEAD, CRC, CRC_AT, CRC_START, LOG_OVERHEAD, header_at
+from ottla.log.batch import CRC, CRC_START, header_at
 from ottla.log.cleaner.walk.walk import (
     ATTRIBUTES,
     CONTROL,
@@ -29,10 +29,13 @@ from ottla.log.cleaner.worker.chunks import Chunk
 from ottla.log.cleaner.worker.transactions import CleanedTransactions
 from ottla.log.segments.transaction_index import AbortedTransaction
 from ottla.protocol.batch_header import (
+    BATCH_OVERHEAD,
     CODEC_MASK,
     CONTROL_FLAG,
+    CRC_AT,
     DELETE_HORIZON_FLAG,
     LENGTH_AT,
+    LOG_OVERHEAD,
     TRANSACTIONAL_FLAG,
 )
 from ottla.protocol.compression import compress, decompress

@@ -23,29 +23,24 @@ from ottla.spark.source.data_loss import log, report
 _FORGOTTEN = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 #: A commit that comes too late: the coordinator has aborted the transaction, and raised the epoch in doing so.
 _LOST = frozenset(
-    {
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.INVALID_TXN_STATE,
-        _FORGOTTEN,
-    }
+    {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE, _FORGOTTEN}
 )
-#: After the decision this share of the timeout must be left, for a driver that dies and has to be started again.
+#: After the decision this share of the timeout must be left, in case the driver dies and has to be restarted.
 _SHARE_LEFT = 1 / 4
 
 _topics: dict[tuple[int, Settings, str], CommitTopic] = {}
 
 
 def _commit_topic(cluster: Cluster, query: str) -> CommitTopic:
-    """With what this process has read of it before."""
+    """The commit topic, with what this process has already read of it."""
     return _topics.setdefault((os.getpid(), cluster.settings, query), CommitTopic(query))
 
 
 def join_run(cluster: Cluster, query: str, run: str) -> CommitState:
     """For a task: the state of the query's log, in which this run is the current one.
 
-    The first task of a run makes it so. After that a process has nothing more to read: for as long as the run is the
-    current one, only its own driver decides, and only when all tasks have ended.
+    The first task of a run begins it. After that nothing more need be read: while the run is the current one, only its
+    own driver appends decisions, and only when all tasks have ended.
     """
     topic = _commit_topic(cluster, query)
     if topic.state.run == run:
@@ -90,9 +85,9 @@ class BatchCommit:
         self._topic.trim(self._cluster)
 
     def abort(self) -> None:
-        """Spark gives the batch up, also where `commit` failed: then it may be decided all the same.
+        """Called when Spark gives up the batch, also after `commit` failed; it may have been decided all the same.
 
-        Taking over from our own run first makes sure that no decision of it, still on its way, can follow.
+        Beginning the next generation makes sure that no decision of ours that is still in flight can follow.
         """
         state = self._topic.read(self._cluster)
         while state.generation == self._generation:
@@ -121,10 +116,10 @@ class BatchCommit:
         self._topic.append(self._cluster, self._topic.state.finish(decision.batch))
 
     def _check_loss(self, decision: Decision, lost: dict[Transaction, ErrorCode], fail_on_loss: bool) -> None:
-        """Of the transactions that were to be committed, some are gone."""
+        """Some of the transactions that were to be committed are gone."""
         state = self._topic.read(self._cluster)
         if state.generation != self._generation:
-            raise _superseded(self._query)  # and whoever took over has carried it out
+            raise _superseded(self._query)  # and the run that took over has carried it out
         forgotten = [each for each, code in lost.items() if code == _FORGOTTEN]
         if len(lost) == len(decision.transactions) and not forgotten:
             self._topic.append(self._cluster, state.undo(decision.batch))
@@ -142,7 +137,7 @@ class BatchCommit:
 
 
 def check_open(client: TransactionClient, transactions: Sequence[Transaction]) -> None:
-    """Whether all can still be committed, and for some time to come: before that is decided."""
+    """Raises unless all can still be committed, with time to spare. Asked before the decision."""
     found = client.describe(each.transactional_id for each in transactions)
     now = time.time() * 1000
     for each in transactions:
@@ -167,9 +162,9 @@ def not_committed(outcome: dict[Transaction, ErrorCode]) -> dict[Transaction, Er
 def abort_leftovers(
     client: TransactionClient, query: str, generation: int, decision: Decision | None, timeout_ms: int
 ) -> None:
-    """What attempts have left open that were not needed, so that readers need not wait for it to time out.
+    """Abort what failed attempts have left open, so that consumers need not wait until it times out.
 
-    Only up to our own generation: there may be a later one that we have not heard of.
+    Only up to our own generation: a later one may be running.
     """
     decided = {each.transactional_id for each in decision.transactions} if decision is not None else set()
     try:

@@ -1,7 +1,7 @@
 """What a query has committed, as a pure replay of its commit log.
 
-The log is a topic of one partition, and its order is what decides: whoever appends is right or wrong by what is in
-front of him. So nobody has to be alone to be safe. docs/exactly-once.md has the argument.
+The log is a topic of one partition, and its order decides: whether a record counts depends only on the records before
+it. So two runs of a query that append at the same time do no harm. docs/exactly-once.md has the argument.
 
     begin   a run of the query takes over, with the next generation: what older generations append is void
     decide  the batch is committed, by these transactions; from here on it is never written again
@@ -17,7 +17,7 @@ from typing import Any
 
 from ottla.client.transactions import Transaction
 
-#: So many earlier runs are remembered, so that a straggler of theirs knows that it is one.
+#: So many earlier runs are remembered, so that a task left over from one of them is refused.
 _REMEMBERED = 8
 
 
@@ -36,13 +36,13 @@ class CommitState:
     run: str = ""
     earlier_runs: tuple[str, ...] = ()
     decision: Decision | None = None
-    #: Of the decision: nothing is left to do.
+    #: Whether the transactions of the decision have all been ended.
     done: bool = True
 
     def is_decided(self, batch: int) -> bool:
         return self.decision is not None and self.decision.batch == batch
 
-    # The next records, as whoever has read up to here would write them
+    # The records that a writer may append who has read the log up to here
 
     def begin(self, run: str) -> bytes:
         earlier = [*self.earlier_runs, self.run][-_REMEMBERED:] if self.run else []
@@ -64,7 +64,7 @@ class CommitState:
     def undo(self, batch: int) -> bytes:
         return _record("undo", generation=self.generation, batch=batch)
 
-    # What a record makes of it
+    # The replay
 
     def after(self, offset: int, value: bytes) -> CommitState:
         record = json.loads(value)
@@ -76,7 +76,7 @@ class CommitState:
                 run=record["run"],
                 earlier_runs=tuple(record["earlier_runs"]),
             )
-        # The log is cut off in front of a decision: where nothing is known, the first one is right.
+        # The log is trimmed up to a decision: if nothing is known yet, the first decision counts.
         if kind == "decide" and self.generation in (0, record["generation"]):
             if self.decision is not None and record["batch"] <= self.decision.batch:
                 return self

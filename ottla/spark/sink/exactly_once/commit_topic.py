@@ -1,33 +1,23 @@
-"""The topic that holds the commit log of one query: read to its end, appended to, cut off in front."""
+"""The topic that holds the commit log of one query: read to its end, appended to, trimmed in front."""
 
 from __future__ import annotations
 
 import time
 
+from ottla.client.admin.offsets import delete_records
+from ottla.client.admin.topics import create_topic
 from ottla.client.cluster import Cluster, TopicPartition
-from ottla.client.errors import ClientError, error_code
+from ottla.client.errors import ClientError, TopicNotFound, Unreachable, error_code
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.fetch import (
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopic,
-)
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
-)
-from ottla.protocol.messages.topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
 )
 from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch, read_records
@@ -53,12 +43,12 @@ _AT_ONCE = FetchOptions(max_bytes=8 << 20, min_bytes=0, max_wait_ms=0)
 
 
 class CommitTopic:
-    """Keeps what it has read, so that the next time only what is new is read. Used by one thread."""
+    """Invariant: `state` is the replay of the log up to `_next`. Owner: one thread of one process."""
 
     def __init__(self, query: str) -> None:
         self._partition = TopicPartition(f"{PREFIX}{query}", 0)
         self._start = 0
-        self._next = -1  # nothing was read yet
+        self._next = -1  # nothing has been read yet
         self.state = CommitState()
 
     @property
@@ -70,33 +60,26 @@ class CommitTopic:
         return cluster.retrying(lambda: self._read(cluster), [self.name])
 
     def append(self, cluster: Cluster, record: bytes) -> CommitState:
-        """The state after the record, and whatever else came before or after it.
+        """The state at the end of the log, with the record in it.
 
         A record that is written twice, because an answer was lost, counts once.
         """
         offset = cluster.retrying(lambda: self._append(cluster, record), [self.name])
         state = self.read(cluster)
         if self._next <= offset:
-            raise ClientError(f"Topic '{self.name}' does not give back what was written to it.")
+            raise ClientError(f"Topic '{self.name}' does not return the record that was just written to it.")
         return state
 
     def trim(self, cluster: Cluster) -> None:
-        """Delete what came before the last decision. It is not missed if that fails."""
+        """Delete what came before the last decision. If that fails, the topic is only longer than it need be."""
         decision = self.state.decision
         if decision is None or decision.offset - self._start < _TRIM_AFTER:
             return
-        partitions = [DeleteRecordsPartition(partition_index=0, offset=decision.offset)]
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=self.name, partitions=partitions)], timeout_ms=10_000
-        )
         self._start = decision.offset
         try:
-            answer = cluster.leader(self._partition).request(request, DeleteRecordsResponse)
-            codes = [error_code(part.error_code) for topic in answer.topics for part in topic.partitions]
-            if any(codes):
-                log.warning("Topic '%s' cannot be shortened: %s.", self.name, codes[0].name)
+            delete_records(cluster, {(self.name, 0): decision.offset})
         except ClientError as error:
-            log.warning("Topic '%s' cannot be shortened: %s", self.name, error.message)
+            log.warning("Records that topic '%s' no longer needs stay in it: %s", self.name, error.message)
 
     def _read(self, cluster: Cluster) -> CommitState:
         if self._next < 0:
@@ -106,12 +89,10 @@ class CommitTopic:
             try:
                 fetched = fetcher.fetch(self._next)
             except ClientError as error:
-                if (
-                    error.code == ErrorCode.OFFSET_OUT_OF_RANGE
-                ):  # shortened meanwhile, or deleted and made again
-                    self._begin_reading(cluster)
-                    continue
-                raise
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                self._begin_reading(cluster)  # it was trimmed meanwhile, or deleted and created again
+                continue
             for header, records in read_records(fetched.records):
                 for record in records:
                     if record.offset >= self._next and record.value is not None:
@@ -130,28 +111,16 @@ class CommitTopic:
     def _create(self, cluster: Cluster) -> None:
         replicas = min(_MOST_REPLICAS, len(cluster.connections()))
         configs = {**_CONFIGS, "min.insync.replicas": str(max(1, replicas - 1))}
-        request = CreateTopicsRequest(
-            topics=[
-                CreatableTopic(
-                    name=self.name,
-                    num_partitions=1,
-                    replication_factor=replicas,
-                    assignments=[],
-                    configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
-                )
-            ],
-            timeout_ms=int(cluster.settings.request_timeout * 1000),
-        )
-        for topic in cluster.controller().request(request, CreateTopicsResponse).topics:
-            code = error_code(topic.error_code)
-            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                raise ClientError(
-                    f"Topic '{self.name}', which exactly-once needs, cannot be created: "
-                    f"{topic.error_message or code.name}.",
-                    code,
-                )
+        try:
+            create_topic(cluster, self.name, partitions=1, replication_factor=replicas, configs=configs)
+        except Unreachable:
+            raise
+        except ClientError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                message = f"Topic '{self.name}', which exactly-once needs, cannot be created: {error.message}"
+                raise ClientError(message, error.code) from None
         if not cluster.topics([self.name]):
-            raise ClientError(f"Topic '{self.name}' is not there yet.", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise TopicNotFound(self.name)  # not yet: `retrying` asks again
 
     def _append(self, cluster: Cluster, record: bytes) -> int:
         leader = cluster.leader(self._partition)

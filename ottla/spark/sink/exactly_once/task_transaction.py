@@ -26,10 +26,10 @@ class Attempt(NamedTuple):
 
 
 class _Ids:
-    """Transactional ids of this process alone, so that no two attempts ever meet in one, whatever Spark starts twice.
+    """Transactional ids of this process: no two attempts share one, even if Spark runs a task twice.
 
-    Those of one batch stay open until the driver ends them. With the next batch they are used again: brokers
-    remember every id for a week, and there should not be one for each task that ever ran.
+    Their transactions stay open until the driver ends them. The next batch uses the ids again: brokers remember every
+    id for a week, and there should not be one for each task that ever ran.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,8 @@ def generation_of(transactional_id: str, query: str) -> int:
 
 
 class TaskTransaction:
+    """Owner: the task, until it ends; then the driver, which knows it by its message."""
+
     def __init__(self, cluster: Cluster, attempt: Attempt, timeout_ms: int) -> None:
         self._client = TransactionClient(cluster)
         self._attempt = attempt
@@ -83,7 +85,7 @@ class TaskTransaction:
         self._partitions.update(partitions)
 
     def abort(self) -> None:
-        """After a failure, so that readers need not wait for the timeout; if this fails too, they will."""
+        """After a failure, so that consumers need not wait for the timeout. If this fails too, they will."""
         if self.transaction is None:
             return
         try:

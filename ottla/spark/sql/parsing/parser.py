@@ -9,31 +9,9 @@ from typing import Any
 from sqlglot.tokens import Token, TokenType
 
 from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.dialect import Text, parse_expression
 from ottla.spark.sql.parsing.select_parser import parse_select
-from ottla.spark.sql.parsing.statements import (
-    ColumnDefinition,
-    CreateAsSelect,
-    CreateSource,
-    Define,
-    Describe,
-    Drop,
-    Explain,
-    InsertSelect,
-    InsertValues,
-    Print,
-    Properties,
-    Property,
-    Query,
-    RunScript,
-    SetProperty,
-    Show,
-    SourceKind,
-    Statement,
-    Terminate,
-    Undefine,
-    UnsetProperty,
-)
 from ottla.spark.sql.parsing.type_parser import parse_type
 from ottla.spark.sql.parsing.words import Words, split_at_commas
 
@@ -41,11 +19,11 @@ _SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "
 _VARIABLE = re.compile(r"\$\{\s*(\w+)\s*\}")
 
 
-def parse(script: str, variables: Mapping[str, str] | None = None) -> list[Statement]:
+def parse(script: str, variables: Mapping[str, str] | None = None) -> list[s.Statement]:
     return list(statements(script, dict(variables or {})))
 
 
-def statements(script: str, variables: dict[str, str]) -> Iterator[Statement]:
+def statements(script: str, variables: dict[str, str]) -> Iterator[s.Statement]:
     """One after the other, so that a DEFINE holds for what follows it."""
     text = Text(script)
     for tokens in _split(text):
@@ -57,7 +35,7 @@ def statements(script: str, variables: dict[str, str]) -> Iterator[Statement]:
         except SqlError as error:
             if line_of is None:
                 raise
-            # After substitution columns are no longer those of the script: the statement's own place is said.
+            # After substitution the columns differ from the script's: point to the statement instead.
             raise SqlError(error.message, line_of) from None
 
 
@@ -101,7 +79,7 @@ def _substituted(
     return replaced, replaced.tokens(), position
 
 
-def _statement(text: Text, tokens: list[Token]) -> Statement:
+def _statement(text: Text, tokens: list[Token]) -> s.Statement:
     words = Words(text, tokens)
     where: dict[str, Any] = {"text": _written(text, tokens), "position": words.position}
     kind = words.word()
@@ -117,12 +95,12 @@ def _statement(text: Text, tokens: list[Token]) -> Statement:
 # CREATE
 
 
-def _create(words: Words, where: dict[str, Any]) -> Statement:
+def _create(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("CREATE")
     or_replace = words.accept("OR", "REPLACE")
     if words.word() in ("SOURCE", "TYPE", "CONNECTOR", "SINK"):
         raise words.fail(f"CREATE {words.word()} is not supported.")
-    kind: SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
+    kind: s.SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
     if_not_exists = words.accept("IF", "NOT", "EXISTS")
     name, _ = words.name(f"the name of a {kind.lower()}")
     given: dict[str, Any] = {
@@ -132,7 +110,7 @@ def _create(words: Words, where: dict[str, Any]) -> Statement:
         "if_not_exists": if_not_exists,
         **where,
     }
-    columns: tuple[ColumnDefinition, ...] = ()
+    columns: tuple[s.ColumnDefinition, ...] = ()
     listed = words.position
     has_columns = words.accept("(")
     if has_columns:
@@ -140,17 +118,15 @@ def _create(words: Words, where: dict[str, Any]) -> Statement:
     properties = _properties(words) if words.accept("WITH") else {}
     if words.accept("AS"):
         if has_columns:
-            raise SqlError(
-                "CREATE … AS SELECT takes its columns from the query: leave the list away.", listed
-            )
-        return CreateAsSelect(select=parse_select(words), properties=properties, **given)
+            raise SqlError("CREATE … AS SELECT takes its columns from the query: omit the list.", listed)
+        return s.CreateAsSelect(select=parse_select(words), properties=properties, **given)
     if not has_columns:
         raise words.fail(f"Expected the columns of {name}, or AS SELECT.")
-    return CreateSource(columns=columns, properties=properties, **given)
+    return s.CreateSource(columns=columns, properties=properties, **given)
 
 
-def _columns(words: Words, kind: SourceKind) -> tuple[ColumnDefinition, ...]:
-    columns: list[ColumnDefinition] = []
+def _columns(words: Words, kind: s.SourceKind) -> tuple[s.ColumnDefinition, ...]:
+    columns: list[s.ColumnDefinition] = []
     while True:
         position = words.position
         name, written = words.name("the name of a column")
@@ -173,7 +149,7 @@ def _columns(words: Words, kind: SourceKind) -> tuple[ColumnDefinition, ...]:
             is_headers = True
         elif words.word() == "HEADER":
             raise words.fail("HEADER('…') is not supported; take HEADERS and pick one in a query.")
-        columns.append(ColumnDefinition(name, written, column_type, is_key, is_headers))
+        columns.append(s.ColumnDefinition(name, written, column_type, is_key, is_headers))
         if not words.accept(","):
             break
     words.expect(")")
@@ -182,15 +158,15 @@ def _columns(words: Words, kind: SourceKind) -> tuple[ColumnDefinition, ...]:
     return tuple(columns)
 
 
-def _properties(words: Words) -> Properties:
+def _properties(words: Words) -> s.Properties:
     words.expect("(")
-    properties: Properties = {}
+    properties: s.Properties = {}
     while not words.accept(")"):
         position = words.position
         token = words.take()
         name = str(token.text).lower()
         words.expect("=")
-        properties[name] = Property(_literal(words), position)
+        properties[name] = s.Property(_literal(words), position)
         if not words.accept(","):
             words.expect(")")
             break
@@ -209,7 +185,7 @@ def _literal(words: Words) -> str | int | bool:
 # INSERT
 
 
-def _insert(words: Words, where: dict[str, Any]) -> Statement:
+def _insert(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("INSERT", "INTO")
     target, _ = words.name("the name of a stream or table")
     columns: list[str] = []
@@ -221,8 +197,8 @@ def _insert(words: Words, where: dict[str, Any]) -> Statement:
         words.expect(")")
     if words.word() == "SELECT":
         if columns:
-            raise words.fail("INSERT INTO … SELECT takes columns by name: leave the list away.")
-        return InsertSelect(target=target, select=parse_select(words), **where)
+            raise words.fail("INSERT INTO … SELECT takes columns by name: omit the list.")
+        return s.InsertSelect(target=target, select=parse_select(words), **where)
     words.expect("VALUES")
     rows = []
     while True:
@@ -235,17 +211,17 @@ def _insert(words: Words, where: dict[str, Any]) -> Statement:
         rows.append(tuple(parse_expression(words.text, part) for part in parts))
         if not words.accept(","):
             break
-    return InsertValues(target=target, columns=tuple(columns), rows=tuple(rows), **where)
+    return s.InsertValues(target=target, columns=tuple(columns), rows=tuple(rows), **where)
 
 
-def _query(words: Words, where: dict[str, Any]) -> Query:
-    return Query(select=parse_select(words), **where)
+def _query(words: Words, where: dict[str, Any]) -> s.Query:
+    return s.Query(select=parse_select(words), **where)
 
 
 # About things
 
 
-def _show(words: Words, where: dict[str, Any]) -> Statement:
+def _show(words: Words, where: dict[str, Any]) -> s.Statement:
     words.take()
     words.accept("ALL")
     what = words.word()
@@ -253,33 +229,33 @@ def _show(words: Words, where: dict[str, Any]) -> Statement:
         raise words.fail(f"SHOW {what} is not supported.")
     chosen = words.expect_one_of(_SHOWN)
     words.accept("EXTENDED")
-    return Show(what=chosen, **where)  # type: ignore[arg-type]
+    return s.Show(what=chosen, **where)  # type: ignore[arg-type]
 
 
-def _describe(words: Words, where: dict[str, Any]) -> Statement:
+def _describe(words: Words, where: dict[str, Any]) -> s.Statement:
     words.take()
     if words.word() in ("FUNCTION", "CONNECTOR"):
         raise words.fail(f"DESCRIBE {words.word()} is not supported; SHOW FUNCTIONS lists the functions.")
     before = words.accept("EXTENDED")
     name, _ = words.name("the name of a stream or table")
-    return Describe(name=name, extended=words.accept("EXTENDED") or before, **where)
+    return s.Describe(name=name, extended=words.accept("EXTENDED") or before, **where)
 
 
-def _explain(words: Words, where: dict[str, Any]) -> Statement:
+def _explain(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("EXPLAIN")
     inner = {"text": where["text"], "position": words.position}
     if words.word() == "SELECT":
-        return Explain(query=_query(words, inner), **where)
+        return s.Explain(query=_query(words, inner), **where)
     if words.word() in ("CREATE", "INSERT"):
         at = words.position
         query = _create(words, inner) if words.word() == "CREATE" else _insert(words, inner)
-        if not isinstance(query, CreateAsSelect | InsertSelect):
+        if not isinstance(query, s.CreateAsSelect | s.InsertSelect):
             raise SqlError("Only what has a SELECT can be explained.", at)
-        return Explain(query=query, **where)
-    return Explain(query_id=words.name("the id of a query, or SELECT")[0], **where)
+        return s.Explain(query=query, **where)
+    return s.Explain(query_id=words.name("the id of a query, or SELECT")[0], **where)
 
 
-def _print(words: Words, where: dict[str, Any]) -> Statement:
+def _print(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("PRINT")
     token = words.token()
     if token is not None and token.token_type == TokenType.STRING:
@@ -294,61 +270,61 @@ def _print(words: Words, where: dict[str, Any]) -> Statement:
         if interval < 1:
             raise SqlError("INTERVAL must be at least 1.", at)
     limit = words.number("a number of records") if words.accept("LIMIT") else None
-    return Print(topic=topic, from_beginning=from_beginning, interval=interval, limit=limit, **where)
+    return s.Print(topic=topic, from_beginning=from_beginning, interval=interval, limit=limit, **where)
 
 
 # Changing things
 
 
-def _terminate(words: Words, where: dict[str, Any]) -> Statement:
+def _terminate(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("TERMINATE")
     words.accept("QUERY")
     name, _ = words.name("the id of a query, or ALL")
-    return Terminate(query_id=None if name == "ALL" else name, **where)
+    return s.Terminate(query_id=None if name == "ALL" else name, **where)
 
 
-def _drop(words: Words, where: dict[str, Any]) -> Statement:
+def _drop(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("DROP")
     if words.word() in ("TYPE", "CONNECTOR"):
         raise words.fail(f"DROP {words.word()} is not supported.")
-    kind: SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
+    kind: s.SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
     if_exists = words.accept("IF", "EXISTS")
     name, _ = words.name(f"the name of a {kind.lower()}")
-    return Drop(
+    return s.Drop(
         kind=kind, name=name, if_exists=if_exists, delete_topic=words.accept("DELETE", "TOPIC"), **where
     )
 
 
-def _set(words: Words, where: dict[str, Any]) -> Statement:
+def _set(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("SET")
     name = words.string("the name of a property in quotes")
     words.expect("=")
-    return SetProperty(name=name, value=words.string("its value in quotes"), **where)
+    return s.SetProperty(name=name, value=words.string("its value in quotes"), **where)
 
 
-def _unset(words: Words, where: dict[str, Any]) -> Statement:
+def _unset(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("UNSET")
-    return UnsetProperty(name=words.string("the name of a property in quotes"), **where)
+    return s.UnsetProperty(name=words.string("the name of a property in quotes"), **where)
 
 
-def _define(words: Words, where: dict[str, Any]) -> Statement:
+def _define(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("DEFINE")
     _, name = words.name("the name of a variable")
     words.expect("=")
-    return Define(name=name, value=words.string("its value in quotes"), **where)
+    return s.Define(name=name, value=words.string("its value in quotes"), **where)
 
 
-def _undefine(words: Words, where: dict[str, Any]) -> Statement:
+def _undefine(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("UNDEFINE")
-    return Undefine(name=words.name("the name of a variable")[1], **where)
+    return s.Undefine(name=words.name("the name of a variable")[1], **where)
 
 
-def _run(words: Words, where: dict[str, Any]) -> Statement:
+def _run(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("RUN", "SCRIPT")
-    return RunScript(path=words.string("the path of a script in quotes"), **where)
+    return s.RunScript(path=words.string("the path of a script in quotes"), **where)
 
 
-_STATEMENTS: dict[str, Callable[[Words, dict[str, Any]], Statement]] = {
+_STATEMENTS: dict[str, Callable[[Words, dict[str, Any]], s.Statement]] = {
     "CREATE": _create,
     "SELECT": _query,
     "INSERT": _insert,

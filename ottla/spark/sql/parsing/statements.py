@@ -95,23 +95,22 @@ class Select:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateSource(Statement):
+class Create(Statement):
     kind: SourceKind
     name: str
-    columns: tuple[ColumnDefinition, ...]
     properties: Properties = field(default_factory=dict)
     or_replace: bool = False
     if_not_exists: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class CreateAsSelect(Statement):
-    kind: SourceKind
-    name: str
+class CreateSource(Create):
+    columns: tuple[ColumnDefinition, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateAsSelect(Create):
     select: Select
-    properties: Properties = field(default_factory=dict)
-    or_replace: bool = False
-    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ def parse_type(words: Words) -> SqlType:
         words.take()
         words.expect("<")
         element = parse_type(words)
-        _close(words)
+        words.expect(">")
         return SqlType("ARRAY", element=element)
     if name == "MAP":
         words.take()
@@ -39,22 +39,16 @@ def parse_type(words: Words) -> SqlType:
             raise SqlError("The keys of a MAP must be STRING.", key_position)
         words.expect(",")
         element = parse_type(words)
-        _close(words)
+        words.expect(">")
         return SqlType("MAP", element=element)
     if name == "STRUCT":
         words.take()
         words.expect("<")
-        fields = []
-        while True:
+        fields: list[Field] = []
+        while not fields or words.accept(","):
             field, written = words.name("the name of a field")
             fields.append(Field(field, written, parse_type(words)))
-            if not words.accept(","):
-                break
-        _close(words)
+        words.expect(">")
         return SqlType("STRUCT", fields=tuple(fields))
     known = ", ".join([*PRIMITIVES, "DECIMAL", "ARRAY", "MAP", "STRUCT"])
     raise SqlError(f"{words.shown()} is not a type; there are {known}.", position)
-
-
-def _close(words: Words) -> None:
-    words.expect(">")

@@ -133,10 +133,6 @@ class Words:
             self._next += 1
         return self._tokens[start : self._next]
 
-    def rest(self) -> list[Token]:
-        start, self._next = self._next, len(self._tokens)
-        return self._tokens[start:]
-
 
 def split_at_commas(tokens: list[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]

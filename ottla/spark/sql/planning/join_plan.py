@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.frames import TIME
 from ottla.spark.sql.parsing.statements import Join, Select
 from ottla.spark.sql.planning.scope import Scope
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.sql_types import quoted
 
 
 def view(alias: str) -> str:

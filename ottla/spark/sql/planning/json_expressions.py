@@ -1,18 +1,21 @@
 """JSON into columns and back, as expressions of Spark SQL.
 
-ksqlDB finds a field whatever its case is. Spark's parser does not, so that it is asked for each spelling that is
-likely: as written in the statement, in lower case and in upper case. Times are milliseconds, dates are days, as in
-ksqlDB.
+ksqlDB finds a field whatever its case is. Spark's parser does not, so it is asked for each likely spelling: as
+written in the statement, in lower case and in upper case. As in ksqlDB, times are milliseconds and dates are days.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from ottla.spark.sql.sql_types import SqlType, quoted
+from ottla.spark.formats.value_format import quoted
+from ottla.spark.sql.sql_types import SqlType
 
 CORRUPT = "__corrupt"
+
+_TIMES = ("TIMESTAMP", "DATE")
+_DATE_OF_DAYS = "date_from_unix_date(CAST({} AS INT))"
 
 
 class Named(Protocol):
@@ -53,7 +56,7 @@ def raw_schema(fields: Sequence[Named], corrupt: bool = False) -> str:
 
 
 def _raw_type(kind: SqlType) -> str:
-    if kind.name in ("TIMESTAMP", "DATE"):
+    if kind.name in _TIMES:
         return "STRING"
     if kind.name == "ARRAY" and kind.element is not None:
         return f"ARRAY<{_raw_type(kind.element)}>"
@@ -64,80 +67,61 @@ def _raw_type(kind: SqlType) -> str:
     return kind.ddl
 
 
-def picked(parsed: str, field: Named, fields: Sequence[Named]) -> str:
+def picked(parsed: str, field: Named, fields: Sequence[Named], depth: int = 0) -> str:
     """A field of the parsed struct, in whichever spelling it came."""
     found = [f"{parsed}.{quoted(spelling)}" for spelling in spellings(field, fields)]
     value = found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
-    return decoded(value, field.type)
+    return decoded(value, field.type, depth)
 
 
 def decoded(value: str, kind: SqlType, depth: int = 0) -> str:
     """The value as its type, out of what the parser gave."""
-    if kind.name == "TIMESTAMP":
+    if kind.name in _TIMES:
+        from_number = "timestamp_millis(CAST({} AS BIGINT))" if kind.name == "TIMESTAMP" else _DATE_OF_DAYS
         return (
-            f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN timestamp_millis(CAST({value} AS BIGINT)) "
-            f"ELSE try_cast({value} AS TIMESTAMP) END"
-        )
-    if kind.name == "DATE":
-        return (
-            f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN date_from_unix_date(CAST({value} AS INT)) "
-            f"ELSE try_cast({value} AS DATE) END"
+            f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN {from_number.format(value)} "
+            f"ELSE try_cast({value} AS {kind.name}) END"
         )
     if not _differs(kind):
         return value
+    members = [(field.name, picked(value, field, kind.fields, depth)) for field in kind.fields]
+    return _rebuilt(value, kind, members, decoded, depth)
+
+
+def _rebuilt(
+    value: str, kind: SqlType, members: list[tuple[str, str]], inner: Callable[..., str], depth: int
+) -> str:
+    """A struct out of its members, or an array or a map with `inner` applied to each value."""
     if kind.name == "STRUCT":
-        parts = ", ".join(
-            f"{text(field.name)}, {_nested(value, field, kind.fields, depth)}" for field in kind.fields
-        )
+        parts = ", ".join(f"{text(name)}, {member}" for name, member in members)
         return f"CASE WHEN {value} IS NULL THEN NULL ELSE named_struct({parts}) END"
-    assert kind.element is not None
     variable = f"x{depth}"
-    inner = decoded(variable, kind.element, depth + 1)
+    changed = inner(variable, kind.element, depth + 1)
     if kind.name == "ARRAY":
-        return f"transform({value}, {variable} -> {inner})"
-    return f"transform_values({value}, (k{depth}, {variable}) -> {inner})"
-
-
-def _nested(value: str, field: Named, fields: Sequence[Named], depth: int) -> str:
-    found = [f"{value}.{quoted(spelling)}" for spelling in spellings(field, fields)]
-    chosen = found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
-    return decoded(chosen, field.type, depth)
+        return f"transform({value}, {variable} -> {changed})"
+    return f"transform_values({value}, (k{depth}, {variable}) -> {changed})"
 
 
 def _differs(kind: SqlType) -> bool:
     """Whether the parser's type is not the column's."""
-    if kind.name in ("TIMESTAMP", "DATE"):
-        return True
     if kind.element is not None:
         return _differs(kind.element)
-    return any(spellings(each, kind.fields) != [each.name] or _differs(each.type) for each in kind.fields)
+    return kind.name in _TIMES or any(
+        spellings(each, kind.fields) != [each.name] or _differs(each.type) for each in kind.fields
+    )
 
 
 def encoded(value: str, kind: SqlType, depth: int = 0) -> str:
     """The value as it stands in JSON and in delimited text."""
-    if kind.name == "TIMESTAMP":
-        return f"unix_millis({value})"
-    if kind.name == "DATE":
-        return f"unix_date({value})"
+    if kind.name in _TIMES:
+        return f"unix_millis({value})" if kind.name == "TIMESTAMP" else f"unix_date({value})"
     if not _has_times(kind):
         return value
-    if kind.name == "STRUCT":
-        parts = ", ".join(
-            f"{text(each.name)}, {encoded(f'{value}.{quoted(each.name)}', each.type, depth)}"
-            for each in kind.fields
-        )
-        return f"CASE WHEN {value} IS NULL THEN NULL ELSE named_struct({parts}) END"
-    assert kind.element is not None
-    variable = f"x{depth}"
-    inner = encoded(variable, kind.element, depth + 1)
-    if kind.name == "ARRAY":
-        return f"transform({value}, {variable} -> {inner})"
-    return f"transform_values({value}, (k{depth}, {variable}) -> {inner})"
+    members = [(each.name, encoded(f"{value}.{quoted(each.name)}", each.type, depth)) for each in kind.fields]
+    return _rebuilt(value, kind, members, encoded, depth)
 
 
 def _has_times(kind: SqlType) -> bool:
-    if kind.name in ("TIMESTAMP", "DATE"):
-        return True
     if kind.element is not None:
         return _has_times(kind.element)
-    return any(_has_times(each.type) for each in kind.fields)
+    return kind.name in _TIMES or any(_has_times(each.type) for each in kind.fields)

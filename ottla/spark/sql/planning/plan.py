@@ -8,6 +8,7 @@ from typing import Literal
 
 from sqlglot import exp
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import DELETED, TIME
 from ottla.spark.sql.parsing.dialect import identifier_name
@@ -15,7 +16,6 @@ from ottla.spark.sql.parsing.statements import Select, SelectItem, SourceKind, W
 from ottla.spark.sql.planning.join_plan import check_joins, join_clause, join_keys, view
 from ottla.spark.sql.planning.scope import EXPLODED, Scope, has_aggregate
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.sql_types import quoted
 
 #: - append: rows are made of rows, or come when nothing can change them any more
 #: - update: an aggregation, of which each change is a row
@@ -167,7 +167,7 @@ class _Planner:
         if select.window is not None:
             grace = select.window.grace_ms
             if grace is None:
-                # A session is told when it is over: a day later would be of no use.
+                # A session is emitted when it is over; a day later would be of no use.
                 grace = 0 if select.window.kind == "SESSION" else DEFAULT_GRACE_MS
             return {select.source.alias: grace}
         marks: dict[str, int] = {}

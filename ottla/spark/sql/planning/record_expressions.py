@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.parsing.statements import ColumnDefinition
-from ottla.spark.sql.planning.json_expressions import (
-    CORRUPT,
-    decoded,
-    encoded,
-    picked,
-    raw_schema,
-    text,
-)
+from ottla.spark.sql.planning.json_expressions import CORRUPT, decoded, encoded, picked, raw_schema, text
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.sql_types import quoted
+
+_PERMISSIVE = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
 
 
 @dataclass(frozen=True)
@@ -36,7 +31,6 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
         value = _kafka_decoded(raw, column)
         return Decoding(None, {column.name: value}, f"({raw} IS NULL OR {value} IS NOT NULL)")
     valid = f"{parsed}.{CORRUPT} IS NULL"
-    options = f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
     if form == "DELIMITED":
         schema = ", ".join(
             f"{quoted(each.name)} {'STRING' if each.type.name in ('TIMESTAMP', 'DATE') else each.type.ddl}"
@@ -44,16 +38,16 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
         )
         return Decoding(
             f"from_csv(CAST({raw} AS STRING), {text(f'{schema}, {CORRUPT} STRING')}, "
-            f"{options}, 'sep', {text(delimiter)}))",
+            f"map({_PERMISSIVE}, 'sep', {text(delimiter)}))",
             {each.name: decoded(f"{parsed}.{quoted(each.name)}", each.type) for each in columns},
             valid,
         )
-    schema = text(raw_schema(columns, corrupt=True))
-    return Decoding(
-        f"from_json(CAST({raw} AS STRING), {schema}, {options}))",
-        {each.name: picked(parsed, each, columns) for each in columns},
-        valid,
-    )
+    parsed_json = _from_json(f"CAST({raw} AS STRING)", columns)
+    return Decoding(parsed_json, {each.name: picked(parsed, each, columns) for each in columns}, valid)
+
+
+def _from_json(written: str, columns: Sequence[ColumnDefinition]) -> str:
+    return f"from_json({written}, {text(raw_schema(columns, corrupt=True))}, map({_PERMISSIVE}))"
 
 
 def decode_key(source: Source, raw: str, parsed: str) -> Decoding:
@@ -62,10 +56,8 @@ def decode_key(source: Source, raw: str, parsed: str) -> Decoding:
         # A key of one column is the bare value: it becomes a field to be parsed.
         [column] = keys
         alone = ColumnDefinition("k", "k", column.type)
-        schema = text(raw_schema([alone], corrupt=True))
         return Decoding(
-            f"from_json(concat('{{\"k\":', CAST({raw} AS STRING), '}}'), {schema}, "
-            f"map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'))",
+            _from_json(f"concat('{{\"k\":', CAST({raw} AS STRING), '}}')", [alone]),
             {column.name: picked(parsed, alone, [alone])},
             f"{parsed}.{CORRUPT} IS NULL",
         )

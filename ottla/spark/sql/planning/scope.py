@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.planning.functions import AGGREGATES, REFUSED, UNITS_FIRST, WrongArguments, render
 from ottla.spark.sql.sources import Source
-from ottla.spark.sql.sql_types import quoted
 
 EXPLODED = "`__exploded`"
 _WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")

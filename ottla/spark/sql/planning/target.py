@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.spark.sql.errors import Position, SqlError
@@ -41,7 +42,7 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
     source = windowed(source, plan.window)
     if plan.windowed_like is not None:
         like = plan.windowed_like
-        source = Source(**{**vars(source), "window": like.window, "window_size_ms": like.window_size_ms})
+        source = replace(source, window=like.window, window_size_ms=like.window_size_ms)
     check(source, statement.properties)
     return source
 

@@ -1,0 +1,192 @@
+"""The responses that a connection has yet to send: bytes from memory, and regions of segments from their files."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from typing import TYPE_CHECKING, TypeAlias
+
+from ottla.broker.network.turns import ALONE_BYTES, SHARED_BYTES, Turns
+from ottla.broker.network.wire import MORE_FOLLOWS, Buffer, Wire
+from ottla.log.files.file_region import FileRegion
+from ottla.log.files.page_cache import is_in_memory, read_now, read_through
+
+if TYPE_CHECKING:
+    from ottla.broker.network.connection import Connection
+
+# What a response is sent from, in wire order.
+Part: TypeAlias = bytes | memoryview | FileRegion
+
+# Below this a read and one joint write are cheaper than a sendfile of its own.
+_SENDFILE_FROM = 32 * 1024
+# What is read of a larger region at a time, on wires that cannot send files: the size of a TLS record.
+_READ_BYTES = 16 * 1024
+
+
+class SendQueue:
+    """Invariant: `size` is what the parts hold together, and they are sent in order.
+
+    At most one thing holds it up: the socket is full (`_is_writing`), or a thread reads a region that is not in memory
+    (`_is_warming`). Owner: the event loop.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_fd",
+        "_is_warm",
+        "_is_warming",
+        "_is_writing",
+        "_loop",
+        "_turns",
+        "_wire",
+        "parts",
+        "size",
+    )
+
+    def __init__(self, connection: Connection, wire: Wire, turns: Turns) -> None:
+        self._connection = connection
+        self._wire = wire
+        self._fd = wire.fd
+        self._turns = turns
+        self.parts: deque[Part] = deque()
+        self.size = 0
+        self._is_writing = False
+        self._is_warming = False
+        self._is_warm = False
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def close(self) -> None:
+        if self._is_writing:
+            self._loop.remove_writer(self._fd)
+        self.parts.clear()
+
+    def put(self, parts: list[Part], size: int) -> None:
+        """Add one response of so many bytes; it leaves with the next `send`."""
+        self.parts.extend(parts)
+        self.size += size
+
+    def send(self) -> None:
+        """Send what can be sent now; the rest follows by itself."""
+        if self._is_writing or self._is_warming or not self.parts or self._connection.closed:
+            return
+        try:
+            drained = self._send_some()
+        except (BlockingIOError, InterruptedError):
+            drained = False
+        except OSError as error:
+            self._fail(error)
+            return
+        if not drained and not self._is_warming:
+            self._is_writing = True
+            self._loop.add_writer(self._fd, self._on_writable)
+
+    def _on_writable(self) -> None:
+        connection = self._connection
+        connection.active = True
+        self._turns.note(connection)
+        try:
+            drained = self._send_some()
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._fail(error)
+            return
+        if drained or self._is_warming:
+            self._is_writing = False
+            self._loop.remove_writer(self._fd)
+        connection.on_sent()
+
+    def _fail(self, error: OSError) -> None:
+        """The client has gone; or the disk has that the response is read from."""
+        head = self.parts[0] if self.parts else None
+        if error.errno == errno.EIO and isinstance(head, FileRegion) and head.file is not None:
+            self._connection.on_read_failed(head.file.path, error)
+        self._connection.close()
+
+    def _send_some(self) -> bool:
+        """Send what the socket takes, at most a turn's worth; tells whether everything is out."""
+        parts = self.parts
+        budget, is_extended = SHARED_BYTES, False
+        send_file = self._wire.send_file
+        while parts:
+            if budget <= 0:
+                if is_extended or not self._turns.is_alone(self._connection):
+                    return False
+                budget, is_extended = ALONE_BYTES - SHARED_BYTES, True
+            head = parts[0]
+            if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
+                if send_file is None:
+                    parts[0] = FileRegion(head.file, head.position + _READ_BYTES, head.size - _READ_BYTES)
+                    parts.appendleft(FileRegion(head.file, head.position, _READ_BYTES))
+                    continue
+                size = min(head.size, budget)
+                if not self._is_warm and not is_in_memory(head.fd, head.position, size):
+                    self._warm(head, size)
+                    return False
+                self._is_warm = False
+                sent = send_file(head.fd, head.position, size)
+                if not sent:
+                    raise OSError("the segment ended early")
+                if sent == head.size:
+                    parts.popleft()
+                else:
+                    parts[0] = FileRegion(head.file, head.position + sent, head.size - sent)
+                budget -= sent
+                self.size -= sent
+                continue
+            batch, more = self._gather()
+            if not batch:
+                assert isinstance(head, FileRegion)
+                self._warm(head, head.size)
+                return False
+            try:
+                sent = self._wire.send(batch, MORE_FOLLOWS if more else 0)
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            budget -= sent
+            self.size -= sent
+            if sent < len(batch):
+                parts.appendleft(memoryview(batch)[sent:])
+                return False  # the socket is full
+        return True
+
+    def _gather(self) -> tuple[Buffer, bool]:
+        """Take everything up to the next large region off the queue as one piece; and whether something follows.
+
+        Nothing, if the first is a region that is not in memory.
+        """
+        parts = self.parts
+        pieces: list[Buffer] = []
+        while parts:
+            head = parts[0]
+            if isinstance(head, FileRegion):
+                if head.size >= _SENDFILE_FROM:
+                    break
+                data = read_now(head.fd, head.position, head.size)
+                if data is None:
+                    if pieces or not self._is_warm:
+                        break
+                    data = head.read()
+                self._is_warm = False
+                pieces.append(data)
+            else:
+                pieces.append(head)
+            parts.popleft()
+        return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
+
+    def _warm(self, region: FileRegion, size: int) -> None:
+        """Let a thread wait for the disk, and go on when it has."""
+        self._is_warming = True
+        warmed = self._loop.run_in_executor(None, read_through, region.fd, region.position, size)
+        warmed.add_done_callback(self._on_warm)
+
+    def _on_warm(self, read: asyncio.Future[None]) -> None:
+        if not read.cancelled():
+            read.exception()  # what cannot be read is found out when it is sent
+        self._is_warming = False
+        self._is_warm = True  # once is enough, even if memory is so short that it is gone again
+        self.send()
+        self._connection.on_sent()

@@ -1,0 +1,121 @@
+"""Responses to requests that fail as a whole, as Kafka's `getErrorResponse` makes them for each request class.
+
+The error stands wherever the response has a place for one: at its top, and in an entry for everything that was asked
+for, because clients look for what they have asked for. What answers what is read off the message declarations. An API
+module whose response is made otherwise has an `error_response` of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ottla.protocol.codec import Request, Response, Struct
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages import response_type
+
+# Lists in responses, and what they answer in requests where that has another name.
+_ANSWERS: dict[str, tuple[str, ...]] = {
+    "coordinators": ("coordinator_keys",),
+    "filter_results": ("filters",),
+    "groups": ("group_ids",),
+    "partition_responses": ("partition_data",),
+    "partition_result": ("partitions",),
+    "partitions": ("partition_indexes",),
+    "replica_election_results": ("topic_partitions",),
+    "responses": ("topics", "topic_data", "topic_names", "resources"),
+    "results": ("topics", "resources", "creations", "groups_names", "users", "feature_updates"),
+    "results_by_partition": ("partitions",),
+    "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_transaction": ("transactions",),
+    "topic_results": ("topics",),
+    "transaction_states": ("transactional_ids",),
+}
+# What an entry is known by: the request's entries have it too. Of a plain name or number it is the first.
+_IDENTITIES = (
+    "name",
+    "topic",
+    "topic_name",
+    "topic_id",
+    "index",
+    "partition",
+    "partition_index",
+    "partition_id",
+    "group_id",
+    "member_id",
+    "group_instance_id",
+    "transactional_id",
+    "producer_id",
+    "resource_type",
+    "resource_name",
+    "key",
+    "user",
+    "feature",
+    "entity",
+)
+_OTHERWISE_NAMED = {"partition_index": "partition", "user": "name"}
+_ERROR_CODES = ("error_code", "partition_error_code")
+# What is not known has these values, where a message's default is another.
+_UNKNOWN: dict[str, Any] = {
+    "base_offset": -1,
+    "committed_offset": -1,
+    "high_watermark": -1,
+    "low_watermark": -1,
+    "metadata": "",
+    "node_id": -1,
+    "port": -1,
+    "records": b"",
+}
+
+
+Asked = Struct | str | int
+
+
+def error_response(request: Request, error: KafkaError) -> Response:
+    response = response_type(request.api_key)()
+    _fill(response, request, error)
+    return response
+
+
+def _fill(answer: Struct, asked: Asked, error: KafkaError) -> None:
+    for name, field in type(answer).fields.items():
+        if name in _ERROR_CODES:
+            setattr(answer, name, int(error.code))
+        elif name == "error_message":
+            setattr(answer, name, error.message)
+        elif name in _UNKNOWN:
+            setattr(answer, name, _UNKNOWN[name])
+        elif field.kind == "array" and field.struct is not None and _has_error_code(field.struct):
+            setattr(answer, name, [_entry(field.struct, each, error) for each in _answered(asked, name)])
+
+
+def _answered(asked: Asked, name: str) -> list[Asked]:
+    """What the request lists, and the list of that name in the response answers."""
+    for source in (name, *_ANSWERS.get(name, ())):
+        listed = getattr(asked, source, None)
+        if isinstance(listed, list) and listed:
+            return listed
+    return []
+
+
+def _entry(of: type[Struct], asked: Asked, error: KafkaError) -> Struct:
+    entry = of()
+    identities = [name for name in of.fields if name in _IDENTITIES]
+    if isinstance(asked, Struct):
+        known = type(asked).fields
+        for name in identities:
+            source = name if name in known else _OTHERWISE_NAMED.get(name)
+            if source in known:
+                setattr(entry, name, getattr(asked, source))
+    else:
+        setattr(entry, identities[0], asked)
+    _fill(entry, asked, error)
+    return entry
+
+
+@cache
+def _has_error_code(of: type[Struct]) -> bool:
+    return any(
+        name in _ERROR_CODES or (field.struct is not None and _has_error_code(field.struct))
+        for name, field in of.fields.items()
+    )

@@ -1,0 +1,208 @@
+"""Asks share coordinators, here or at other brokers: for the leaders of share-partitions and for group coordinators."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.broker.share.state_handlers import DELETE, INITIALIZE, StateRpc
+from ottla.coordinator.share.share_coordinator import ShareCoordinator, partition_of
+from ottla.coordinator.share.state_records import ShareKey
+from ottla.metadata.cluster_image import NO_LEADER
+from ottla.metadata.topic_names import SHARE_GROUP_STATE_TOPIC
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages import share_state
+
+if TYPE_CHECKING:
+    from ottla.cluster.peers import Peers
+    from ottla.metadata.cluster_image import ClusterImage
+
+_FIRST_PAUSE = 0.05
+_LAST_PAUSE = 0.5
+_RETRIED = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+class StatePersister:
+    """Asks the coordinator of a share-partition, and asks again while there is none, until a deadline.
+
+    All five requests may be repeated: the second has the outcome of the first. Owner: the event loop.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        coordinator: ShareCoordinator,
+        image: ClusterImage,
+        peers: Peers,
+        patience: float,
+    ) -> None:
+        self._broker_id = broker_id
+        self._local = coordinator
+        self._image = image
+        self._peers = peers
+        self._patience = patience
+        self._queues: dict[tuple[int, int, str], _RequestQueue] = {}
+
+    def ask(self, rpc: StateRpc, key: ShareKey, asked: Any) -> Any | Awaitable[Any]:
+        """The coordinator's result for one partition, or an awaitable of it. Raises KafkaError, or the awaitable does.
+
+        `asked.partition` need not be set.
+        """
+        asked.partition = key.partition
+        first = None
+        if self._coordinator(key) == self._broker_id:
+            try:
+                first = rpc.ask(self._local, key, asked)
+            except KafkaError as error:
+                if error.code not in _RETRIED:
+                    raise
+            else:
+                if not inspect.isawaitable(first):
+                    return first
+        return self._ask(rpc, key, asked, first)
+
+    async def ask_all(self, rpc: StateRpc, asked: dict[ShareKey, Any]) -> dict[ShareKey, Any]:
+        """The results for several partitions; a KafkaError in the place of those that failed."""
+
+        async def one(key: ShareKey) -> Any:
+            try:
+                answer = self.ask(rpc, key, asked[key])
+                return await answer if inspect.isawaitable(answer) else answer
+            except KafkaError as error:
+                return error
+
+        results = await asyncio.gather(*map(one, asked))
+        return dict(zip(asked, results, strict=True))
+
+    async def initialize(self, state_epoch: int, starts: Mapping[ShareKey, int]) -> None:
+        """For a group coordinator. Raises KafkaError where one of several fails; the others may have happened, and all
+        can be asked again.
+        """
+        asked = {
+            key: share_state.InitializeStatePartitionData(state_epoch=state_epoch, start_offset=start)
+            for key, start in starts.items()
+        }
+        _raise_first((await self.ask_all(INITIALIZE, asked)).values())
+
+    async def delete(self, keys: Iterable[ShareKey]) -> None:
+        """For a group coordinator, as `initialize`."""
+        asked = {key: share_state.DeleteStatePartitionData() for key in keys}
+        _raise_first((await self.ask_all(DELETE, asked)).values())
+
+    def close(self) -> None:
+        self._peers.close()
+
+    # Steps
+
+    def _coordinator(self, key: ShareKey) -> int:
+        topic = self._image.topics.get(SHARE_GROUP_STATE_TOPIC)
+        if topic is None or not topic.partitions:
+            return NO_LEADER
+        return topic.partitions[partition_of(key, len(topic.partitions))].leader
+
+    async def _ask(self, rpc: StateRpc, key: ShareKey, asked: Any, first: Awaitable[Any] | None) -> Any:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                return await (first or self._ask_once(rpc, key, asked))
+            except KafkaError as error:
+                if error.code not in _RETRIED or loop.time() + pause > deadline:
+                    raise
+            first = None
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LAST_PAUSE)
+
+    async def _ask_once(self, rpc: StateRpc, key: ShareKey, asked: Any) -> Any:
+        coordinator = self._coordinator(key)
+        if coordinator == NO_LEADER:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if coordinator == self._broker_id:
+            answer = rpc.ask(self._local, key, asked)
+            return await answer if inspect.isawaitable(answer) else answer
+        name = (coordinator, rpc.request.api_key, key.group_id)
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = _RequestQueue(self._peers, coordinator, rpc, key.group_id)
+        try:
+            return await queue.ask(key, asked)
+        finally:
+            if queue.is_idle and self._queues.get(name) is queue:
+                del self._queues[name]
+
+
+class _RequestQueue:
+    """Requests of one kind, about one group, to one broker: while one is under way, the next ones become one."""
+
+    def __init__(self, peers: Peers, broker_id: int, rpc: StateRpc, group_id: str) -> None:
+        self._peers = peers
+        self._broker_id = broker_id
+        self._rpc = rpc
+        self._group_id = group_id
+        self._gathered: dict[tuple[bytes, int], tuple[Any, asyncio.Future[Any]]] = {}
+        self._sending: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return self._sending is None and not self._gathered
+
+    async def ask(self, key: ShareKey, asked: Any) -> Any:
+        name = (key.topic_id, key.partition)
+        while name in self._gathered:  # one request says one thing of a partition
+            await asyncio.wait([self._gathered[name][1]])
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._gathered[name] = (asked, future)
+        if self._sending is None:
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+        return await future
+
+    async def _send(self) -> None:
+        try:
+            while self._gathered:
+                gathered, self._gathered = self._gathered, {}
+                try:
+                    await self._send_once(gathered)
+                finally:
+                    for _, future in gathered.values():
+                        _fail(future, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        finally:
+            self._sending = None
+
+    async def _send_once(self, gathered: dict[tuple[bytes, int], tuple[Any, asyncio.Future[Any]]]) -> None:
+        topics: dict[bytes, Any] = {}
+        for (topic_id, _), (asked, _) in gathered.items():
+            topic = topics.setdefault(topic_id, self._rpc.topic(topic_id=topic_id, partitions=[]))
+            topic.partitions.append(asked)
+        request = self._rpc.request(group_id=self._group_id, topics=list(topics.values()))
+        try:
+            response = await self._peers.request(self._broker_id, request, self._rpc.version)
+        except OSError:
+            return
+        for answered in response.results:
+            for result in answered.partitions:
+                _, future = gathered.get((answered.topic_id, result.partition), (None, None))
+                if future is None or future.done():
+                    continue
+                if result.error_code:
+                    _fail(future, KafkaError(ErrorCode(result.error_code), result.error_message))
+                else:
+                    future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: KafkaError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # who asked may have gone
+
+
+def _raise_first(results: Iterable[object]) -> None:
+    for result in results:
+        if isinstance(result, KafkaError):
+            raise result

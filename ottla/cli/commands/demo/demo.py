@@ -1,0 +1,158 @@
+"""`ottla demo`: a broker, a generator of tweets and a pipeline over them, each a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.commands.demo.processes import Child, Children
+from ottla.cli.commands.pipeline.pipeline import require_spark
+from ottla.cli.commands.servers.start import DEFAULT_LISTEN
+from ottla.cli.errors import JobError
+from ottla.cli.options import directory_option
+from ottla.cli.signals import StopRequest, stop_requested
+
+if TYPE_CHECKING:
+    from ottla.cli.commands.demo.view import Trending
+
+PIPELINE = "demo"
+
+
+@click.command(short_help="Show a pipeline over live events.")
+@click.option(
+    "--listen",
+    "-l",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where the broker listens; port 0 takes a free one.",
+)
+@directory_option(
+    "--data", "-d", help="Keep messages and checkpoints here. Without it they are gone at the end."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=0.1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Tweets per second.",
+)
+@click.option("--master", "-m", metavar="URL", help="Where Spark runs. [default: on this machine]")
+@click.option("--seconds", type=click.FloatRange(min=0), metavar="N", help="End by itself after so long.")
+def demo(listen: str, data: Path | None, rate: float, master: str | None, seconds: float | None) -> None:
+    """Start a broker, send tweets to it, and count their hashtags per minute with a pipeline on Spark.
+
+    The broker is a real one: use it from another terminal meanwhile. Ctrl-C ends all of it.
+
+    \b
+    Examples:
+      ottla demo
+      ottla demo --rate 500 --data demo
+    """
+    require_spark()
+    examples = examples_folder()
+    with stop_requested(signal.SIGHUP) as stop, _workplace(data) as place, Children(place) as children:
+        broker = children.start(
+            "broker", "-m", "ottla", "start", "--listen", listen, "--data", str(place / "broker")
+        )
+        address = _wait_for_broker(broker, stop)
+        if address is None:
+            return
+        _print_welcome(address)
+        where = ("--bootstrap-server", address)
+        children.start("feed", str(examples / "feed.py"), "tweets", "--rate", str(rate), *where)
+        options = [*where, "--checkpoints", str(place / "checkpoints"), "--trigger", "1 second"]
+        options += ["--name", PIPELINE, "--conf", "spark.sql.shuffle.partitions=2"]
+        if master is not None:
+            options += ["--master", master]
+        pipeline_file = str(examples / "tweets" / "pipeline.py")
+        children.start("pipeline", "-m", "ottla", "pipeline", "run", pipeline_file, *options)
+
+        from ottla.cli.commands.demo.view import Trending
+
+        trending = Trending(address)
+        try:
+            _show(trending, children, stop, seconds)
+        finally:
+            trending.close()
+            click.echo("\rStopping…" if sys.stdout.isatty() else "Stopping…")
+    click.echo("Stopped cleanly.")
+
+
+def examples_folder() -> Path:
+    """Beside the package in a checkout, inside of it when it was installed."""
+    package = Path(__file__).parents[3]
+    for folder in (package.parent / "examples", package / "examples"):
+        if (folder / "feed.py").is_file():
+            return folder
+    raise JobError("The examples are not part of this installation of Ottla: install it again.")
+
+
+@contextlib.contextmanager
+def _workplace(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        try:
+            data.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JobError(f"{data} cannot be used: {error.strerror}.") from None
+        yield data.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="ottla-demo-", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+def _wait_for_broker(broker: Child, stop: StopRequest) -> str | None:
+    """Where it listens; None if it is to stop before it is ready."""
+    while not stop.wait(0.05):
+        lines = broker.output().splitlines()
+        if any("Ctrl-C" in line for line in lines):
+            return next(line for line in lines if line.startswith("Listening")).split()[1].rstrip(",")
+        if not broker.is_running:
+            raise JobError(
+                f"The broker did not start: {broker.last_words()} `ottla demo --listen 127.0.0.1:0` takes a free port."
+            )
+    return None
+
+
+def _print_welcome(address: str) -> None:
+    from ottla.cli.main import COMMANDS
+
+    option = "" if address == DEFAULT_LISTEN else f" -b {address}"
+    click.secho("Ottla is ready.", fg="green", bold=True)
+    click.echo(click.style("Listening ", dim=True) + click.style(address, fg="cyan"))
+    click.echo("\nTry in another terminal:")
+    commands = [
+        f"ottla consume tweets{option}",
+        f"ottla groups describe trending{option}",
+        f"ottla pipeline status {PIPELINE} --watch",
+    ]
+    if "sql" in COMMANDS:
+        commands.insert(0, f'ottla sql -e "SHOW TOPICS;"{option}')
+    for command in commands:
+        click.echo("  " + click.style(command, bold=True))
+    click.echo("\nCtrl-C ends all of it. Spark is starting…\n")
+    sys.stdout.flush()
+
+
+def _show(trending: Trending, children: Children, stop: StopRequest, seconds: float | None) -> None:
+    from ottla.cli.commands.demo.view import screen
+    from ottla.spark.pipelines.state import Pipelines
+
+    pipelines = Pipelines()
+    end = None if seconds is None else time.monotonic() + seconds
+    with screen() as show:
+        while not stop.is_set() and (end is None or time.monotonic() < end):
+            trending.read(0.5)
+            show(trending, pipelines.find(PIPELINE))
+            ended = children.ended()
+            if ended is not None:
+                raise JobError(f"The {ended.name} ended: {ended.last_words()}")

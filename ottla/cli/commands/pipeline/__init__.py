@@ -1,0 +1,1 @@
+"""`ottla pipeline …`: run, watch and stop pipelines."""

@@ -1,0 +1,1 @@
+"""`ottla start` and `ottla zookeeper`: what runs until Ctrl-C."""

@@ -1,0 +1,257 @@
+"""`ottla start`"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.errors import JobError
+from ottla.cli.options import directory_option, file_option, pairs_option
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.broker.lifecycle.server import Server
+
+DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_DATA = Path("ottla-data")
+
+_LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command(short_help="Start a broker.")
+@click.option(
+    "--listen",
+    "-l",
+    metavar="HOST:PORT",
+    help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_LISTEN}]",
+)
+@directory_option("--data", "-d", help=f"Where messages are kept. [default: ./{DEFAULT_DATA}]")
+@file_option(
+    "--config",
+    "-c",
+    "config_file",
+    help="A server.properties as Kafka knows it. The other options win over it.",
+)
+@pairs_option("--set", "-s", "settings", help="A setting as in server.properties. May be repeated.")
+@click.option(
+    "--brokers",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Start a cluster of N brokers, each a process, on PORT, PORT+1, …; ZooKeeper is started too.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
+@click.option(
+    "--log-level", type=click.Choice(_LOG_LEVELS, case_sensitive=False), default="warning", show_default=True
+)
+def start(
+    listen: str | None,
+    data: Path | None,
+    config_file: Path | None,
+    settings: dict[str, str],
+    brokers: int | None,
+    quiet: bool,
+    log_level: str,
+) -> None:
+    """Start a broker, or with --brokers a cluster. Nothing has to be set up first; Ctrl-C stops it cleanly.
+
+    \b
+    Examples:
+      ottla start
+      ottla start --listen 0.0.0.0:9092 --data /var/lib/ottla
+      ottla start --config server.properties --set log.retention.hours=24
+      ottla start --brokers 3
+    """
+    if brokers is not None:
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, log_level)
+        return
+    overrides = broker_settings(listen, data, settings, with_file=config_file is not None)
+    serve(config_file, overrides, announce=None if quiet else _print_welcome, log_level=log_level)
+    if not quiet:
+        _say_goodbye()
+
+
+def _say_goodbye() -> None:
+    click.echo("\rStopped cleanly." if sys.stdout.isatty() else "Stopped cleanly.")
+
+
+def _start_cluster(
+    brokers: int,
+    listen: str | None,
+    data: Path | None,
+    config_file: Path | None,
+    settings: dict[str, str],
+    quiet: bool,
+    log_level: str,
+) -> None:
+    from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
+
+    def announce(cluster: LocalCluster) -> None:
+        _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data)
+
+    options = ["--log-level", log_level]
+    if config_file is not None:
+        options += ["--config", str(config_file)]
+    address = parse_listen(listen or DEFAULT_LISTEN)
+    directory = (data or DEFAULT_DATA).absolute()
+    run_cluster(brokers, address, directory, settings, options, announce=None if quiet else announce)
+    if not quiet:
+        _say_goodbye()
+
+
+def serve(
+    config_file: Path | None,
+    overrides: dict[str, str],
+    *,
+    announce: Callable[[Server], None] | None,
+    log_level: str = "warning",
+) -> None:
+    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready."""
+    _log_to_stderr(log_level)
+    with _uvloop_runner() as runner:
+        runner.run(_serve(config_file, overrides, announce))
+
+
+def broker_settings(
+    listen: str | None, data: Path | None, settings: dict[str, str], *, with_file: bool
+) -> dict[str, str]:
+    """The options as settings of the broker. Our defaults apply only without a file, which has its own."""
+    overrides: dict[str, str] = {}
+    if listen is not None or not with_file:
+        overrides["listeners"] = f"PLAINTEXT://{parse_listen(listen or DEFAULT_LISTEN)}"
+    if data is not None or not with_file:
+        overrides["log.dirs"] = str((data or DEFAULT_DATA).absolute())
+    return {**overrides, **settings}
+
+
+def parse_listen(text: str) -> str:
+    """HOST:PORT; a port alone is on this machine only, :PORT on every interface, [ADDRESS]:PORT for IPv6."""
+    host, separator, port = text.rpartition(":")
+    if not separator:
+        host, port = ("127.0.0.1", text) if text.isdecimal() else (text, "9092")
+    if not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
+        raise click.UsageError(f"'{text}' is not an address: write HOST:PORT, for example {DEFAULT_LISTEN}.")
+    return f"{host}:{port}"
+
+
+async def _serve(
+    config_file: Path | None, overrides: dict[str, str], announce: Callable[[Server], None] | None
+) -> None:
+    import asyncio
+
+    from ottla.broker.lifecycle.server import Server, StartupError
+
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopping.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)  # a second signal kills
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        server = Server.from_options(config_file, overrides)
+        await server.start()
+    except StartupError as error:
+        raise JobError(f"{str(error).rstrip('.')}.") from None
+    _spare_the_collector()
+    try:
+        if announce is not None:
+            announce(server)
+        asked = asyncio.ensure_future(stopping.wait())
+        failed = asyncio.ensure_future(server.failed())
+        await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await server.stop()
+    if failed.done():
+        raise JobError(failed.result())
+    failed.cancel()
+
+
+def _spare_the_collector() -> None:
+    """Objects that exist after the start live until the end: the collector skips them, so its pauses stay short."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+def _print_welcome(server: Server) -> None:
+    addresses = list(server.listen_addresses)
+    directories = [_relative(Path(directory)) for directory in server.data_dirs]
+    _say_ready(addresses)
+    _line("Data", ", ".join(directories))
+    _print_what_to_try(addresses, "Ctrl-C stops the broker.")
+
+
+def _print_cluster_welcome(addresses: list[str], zookeeper: str, data: Path) -> None:
+    _say_ready(addresses)
+    _line("ZooKeeper", zookeeper)
+    _line("Data", _relative(data))
+    _print_what_to_try(addresses, "Ctrl-C stops the cluster.")
+
+
+def _say_ready(addresses: list[str]) -> None:
+    click.secho("Ottla is ready.", fg="green", bold=True)
+    _line("Listening", click.style(", ".join(addresses), fg="cyan"))
+
+
+def _line(label: str, text: str) -> None:
+    click.echo(click.style(label.ljust(10), dim=True) + text)
+
+
+def _print_what_to_try(addresses: list[str], farewell: str) -> None:
+    # What the client commands assume anyway need not be typed.
+    server_option = "" if _is_default(addresses) else f" -b {_reachable(addresses[0])}"
+    click.echo("\nTry in another terminal:")
+    for command in (
+        f"echo hello | ottla produce greetings{server_option}",
+        f"ottla consume greetings --from-beginning{server_option}",
+        f"ottla topics list{server_option}",
+    ):
+        click.echo("  " + click.style(command, bold=True))
+    click.echo(f"\n{farewell}")
+    sys.stdout.flush()
+
+
+def _is_default(addresses: list[str]) -> bool:
+    return any(address in (DEFAULT_LISTEN, "localhost:9092", "0.0.0.0:9092") for address in addresses)
+
+
+def _reachable(address: str) -> str:
+    """An address to connect to: "every interface" is none."""
+    host, _, port = address.rpartition(":")
+    return f"localhost:{port}" if host in ("", "0.0.0.0", "[::]", "::") else address
+
+
+def _relative(directory: Path) -> str:
+    try:
+        return f"./{directory.absolute().relative_to(Path.cwd())}"
+    except ValueError:
+        return str(directory)
+
+
+def _log_to_stderr(level: str) -> None:
+    import logging
+
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
+    )
+    if level not in ("debug", "info"):
+        # The broker says itself that ZooKeeper is out of reach, once; kazoo does with every attempt.
+        logging.getLogger("kazoo").setLevel(logging.ERROR)
+
+
+def _uvloop_runner() -> asyncio.Runner:
+    import asyncio
+
+    import uvloop
+
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)

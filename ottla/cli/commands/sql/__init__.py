@@ -1,0 +1,1 @@
+"""`ottla sql`: the command, its shell, and rows on a terminal."""

@@ -1,0 +1,197 @@
+"""`ottla sql`"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli import output
+from ottla.cli.client import Client
+from ottla.cli.errors import JobError
+from ottla.cli.options import client_options, file_option
+from ottla.cli.signals import stop_requested
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ottla.spark.sql import SqlSession
+
+_LOOK_EVERY = 0.3
+
+
+@click.command(short_help="Query topics with ksqlDB's SQL, on Spark.")
+@click.option("--execute", "-e", "statements", metavar="STATEMENTS", help="Run these and exit.")
+@file_option(
+    "--file",
+    "-f",
+    "file",
+    help="Run a script and exit. It can be run again: its queries go on where they were.",
+)
+@click.option("--master", metavar="URL", help="Spark's master. [default: local[*]]")
+@click.option(
+    "--checkpoints",
+    metavar="DIR",
+    help="Where queries keep where they are. [default: ~/.local/state/ottla/sql]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
+@client_options
+def sql(
+    client: Client,
+    statements: str | None,
+    file: Path | None,
+    master: str | None,
+    checkpoints: str | None,
+    as_json: bool,
+) -> None:
+    """Streams and tables over topics, in the statements of ksqlDB.
+
+    Without -e or -f there is a shell. Spark starts with the first statement that needs it. A query that CREATE … AS
+    SELECT starts lives as long as this command: with -e and -f it waits for Ctrl-C.
+
+    \b
+    Examples:
+      ottla sql
+      ottla sql -e "CREATE STREAM tweets (id BIGINT KEY, text STRING) WITH (kafka_topic='tweets');"
+      ottla sql -e "SELECT * FROM tweets EMIT CHANGES LIMIT 3;" --json
+      ottla sql -f trending.sql
+    """
+    if statements is not None and file is not None:
+        raise click.UsageError("Choose one of -e and -f.")
+    client.ensure_reachable()
+    _require_packages()
+    from ottla.spark.sql import SqlSession
+
+    session = SqlSession(
+        lambda: _start_spark(master),
+        bootstrap_servers=client.bootstrap_servers,
+        checkpoints=checkpoints,
+        properties=client.properties,
+    )
+    try:
+        if statements is None and file is None and sys.stdin.isatty():
+            from ottla.cli.commands.sql.shell import Shell
+
+            Shell(session, as_json).run()
+            return
+        with _sentences(file):
+            script = statements if statements is not None else _read(file)
+            _run(session, script, as_json, resume=file is not None)
+    finally:
+        _end(session)
+
+
+def _require_packages() -> None:
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("pyspark", "sqlglot", "prompt_toolkit")):
+        raise JobError("SQL runs on PySpark, which is not installed: pip install 'ottla[spark]'.")
+
+
+def _read(file: Path | None) -> str:
+    if file is None:
+        return sys.stdin.read()
+    try:
+        return file.read_text()
+    except OSError as error:
+        raise JobError(f"The file {file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise JobError(f"The file {file} is not text in UTF-8.") from None
+
+
+@contextlib.contextmanager
+def _sentences(file: Path | None) -> Iterator[None]:
+    from ottla.spark.sql import SqlError
+
+    try:
+        yield
+    except SqlError as error:
+        raise JobError(str(error) if file is None else f"{file}: {error}") from None
+
+
+def _run(session: SqlSession, script: str, as_json: bool, *, resume: bool) -> None:
+    from ottla.cli.commands.sql.rows import print_result
+
+    for result in session.results(script, resume=resume):
+        try:
+            print_result(result, as_json)
+        except KeyboardInterrupt:
+            if not result.is_push:
+                raise
+            return  # the usual end of following changes
+    if session.queries.all():
+        _wait(session)
+
+
+def _wait(session: SqlSession) -> None:
+    """Queries end with this process, so it stays until they are done or somebody ends it."""
+    running = session.queries.all()
+    output.note(f"Running {', '.join(each.query_id for each in running)}; Ctrl-C ends it.")
+    with stop_requested() as stop:
+        while not stop.wait(_LOOK_EVERY):
+            for each in running:
+                if each.state.startswith("ERROR"):
+                    raise JobError(
+                        f"The query {each.query_id} has failed. {each.state.removeprefix('ERROR: ')}"
+                    )
+            if not any(each.query.isActive for each in running):
+                return
+
+
+def _start_spark(master: str | None) -> SparkSession:
+    import logging
+
+    from ottla.jvm.java import NoJava
+    from ottla.spark.session import session
+
+    # PySpark and py4j write errors on stderr, beside raising them.
+    logging.getLogger().addHandler(logging.NullHandler())
+    for name in ("SQLQueryContextLogger", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    if sys.stderr.isatty():
+        output.note("Starting Spark …")
+    try:
+        with _stderr_to(_log_file()):
+            spark = session("ottla sql", master)
+    except NoJava as error:
+        raise JobError(str(error)) from None
+    # PySpark's own handler cancels every job on Ctrl-C, those of other queries too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return spark
+
+
+def _log_file() -> Path:
+    from ottla.spark.sql.session import state_directory
+
+    log = state_directory() / "sql" / "spark.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log
+
+
+@contextlib.contextmanager
+def _stderr_to(log: Path) -> Iterator[None]:
+    """Java is started with its log in a file; what a user must know comes as an error of a statement."""
+    import os
+
+    with log.open("ab") as target:
+        kept = os.dup(2)
+        try:
+            os.dup2(target.fileno(), 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _end(session: SqlSession) -> None:
+    """Queries first, and Spark if it was started. What goes wrong at the end is of no use to anybody."""
+    if not session.uses_spark:
+        return
+    # Threads of PySpark complain when their connections close.
+    with contextlib.suppress(Exception), _stderr_to(_log_file()):
+        session.close()

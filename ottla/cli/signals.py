@@ -1,0 +1,49 @@
+"""Ctrl-C and SIGTERM as the usual end of a command that runs until then."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class StopRequest:
+    """Not a threading.Event, whose lock the main thread may hold when its own signal handler sets it."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, seconds: float) -> bool:
+        if not self._is_set:
+            time.sleep(seconds)
+        return self._is_set
+
+
+@contextmanager
+def stop_requested(*others: signal.Signals) -> Iterator[StopRequest]:
+    """Set by the first signal, also by one of `others`. A second signal does what it did before."""
+    stop = StopRequest()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, *others)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+        restore()
+
+    for number in before:
+        signal.signal(number, on_signal)
+    try:
+        yield stop
+    finally:
+        restore()

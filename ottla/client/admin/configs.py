@@ -1,0 +1,184 @@
+"""Settings of topics, brokers and groups: describe, set, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ottla.client.admin.routing import ask_controller
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, refusal
+from ottla.protocol.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    IncrementalConfig,
+    IncrementalConfigsResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+Kind = Literal["topic", "broker", "broker-logger", "client-metric", "group"]
+
+_TYPES: dict[Kind, int] = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metric": 16, "group": 32}
+_SET, _DELETE = 0, 1
+
+# Kafka's numbers for where a value comes from.
+SOURCES = {
+    1: "DYNAMIC_TOPIC_CONFIG",
+    2: "DYNAMIC_BROKER_CONFIG",
+    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    4: "STATIC_BROKER_CONFIG",
+    5: "DEFAULT_CONFIG",
+    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
+    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
+    8: "DYNAMIC_GROUP_CONFIG",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What is configured. The broker named "" is the default of all brokers."""
+
+    kind: Kind
+    name: str
+
+    @property
+    def broker(self) -> int | None:
+        """The broker that has these settings, if they are one broker's own."""
+        own = self.kind in ("broker", "broker-logger") and self.name
+        return int(self.name) if own else None
+
+    def __str__(self) -> str:
+        if self.kind == "broker":
+            return f"Broker {self.name}" if self.name else "The default of all brokers"
+        return f"{self.kind.capitalize()} '{self.name}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """Where a value could come from, the strongest first; the name may be the broker's for the same thing."""
+
+    name: str
+    value: str | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    name: str
+    value: str | None
+    source: str  # Kafka's words: DYNAMIC_TOPIC_CONFIG, STATIC_BROKER_CONFIG, DEFAULT_CONFIG, …
+    default: str | None  # None where the broker does not say
+    read_only: bool
+    sensitive: bool
+    synonyms: list[Synonym] = field(default_factory=list)
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == "DEFAULT_CONFIG"
+
+
+def resource_names(cluster: Cluster, kind: Kind) -> list[str]:
+    """Those of a kind that have settings; older brokers know of client metrics only, or of none."""
+    _, newest = cluster.any_connection().versions.get(ListConfigResourcesRequest.api_key, (0, -1))
+    if newest < (0 if kind == "client-metric" else 1):
+        return []
+    request = ListConfigResourcesRequest(resource_types=[_TYPES[kind]] if newest else [])
+    answer = cluster.any_connection().request(request, ListConfigResourcesResponse)
+    if answer.error_code:
+        raise refusal(answer.error_code, None, "The list of resources")
+    return [each.resource_name for each in answer.config_resources]
+
+
+def describe_configs(cluster: Cluster, resource: Resource, *, synonyms: bool = True) -> list[ConfigEntry]:
+    return describe_many(cluster, [resource], synonyms=synonyms)[resource]
+
+
+def describe_many(
+    cluster: Cluster, resources: Sequence[Resource], *, synonyms: bool = True
+) -> dict[Resource, list[ConfigEntry]]:
+    """In the order asked for; brokers are asked about themselves, the rest in one request."""
+    found: dict[Resource, list[ConfigEntry]] = {}
+    for node, asked in _by_broker(cluster, resources):
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=_TYPES[resource.kind], resource_name=resource.name, configuration_keys=None
+                )
+                for resource in asked
+            ],
+            include_synonyms=synonyms,
+        )
+        connection = cluster.any_connection() if node is None else cluster.node(node)
+        answer = connection.request(request, DescribeConfigsResponse)
+        kinds = {number: kind for kind, number in _TYPES.items()}
+        for result in answer.results:
+            resource = Resource(kinds[result.resource_type], result.resource_name)
+            if result.error_code:
+                raise refusal(result.error_code, result.error_message, str(resource))
+            found[resource] = [_entry(entry) for entry in sorted(result.configs, key=lambda c: c.name)]
+    return {resource: found[resource] for resource in resources}
+
+
+def _by_broker(cluster: Cluster, resources: Sequence[Resource]) -> list[tuple[int | None, list[Resource]]]:
+    groups: dict[int | None, list[Resource]] = {}
+    for resource in resources:
+        _check_broker(cluster, resource)
+        groups.setdefault(resource.broker, []).append(resource)
+    return list(groups.items())
+
+
+def _entry(entry: Any) -> ConfigEntry:
+    source = SOURCES.get(entry.config_source, "UNKNOWN")
+    default = entry.value if source == "DEFAULT_CONFIG" else None
+    synonyms = [
+        Synonym(synonym.name, synonym.value, SOURCES.get(synonym.source, "UNKNOWN"))
+        for synonym in entry.synonyms
+    ]
+    for synonym in synonyms:
+        if synonym.source == "DEFAULT_CONFIG":
+            default = synonym.value
+    return ConfigEntry(
+        entry.name, entry.value, source, default, entry.read_only, entry.is_sensitive, synonyms
+    )
+
+
+def alter_configs(
+    cluster: Cluster, resource: Resource, *, set_: Mapping[str, str] | None = None, delete: Iterable[str] = ()
+) -> None:
+    """Change only what is named (incremental); the broker checks names and values."""
+    _check_broker(cluster, resource)
+    changes = [
+        IncrementalConfig(name=name, config_operation=_SET, value=value)
+        for name, value in (set_ or {}).items()
+    ]
+    changes += [IncrementalConfig(name=name, config_operation=_DELETE, value=None) for name in delete]
+    if not changes:
+        raise ClientError("There is nothing to change.")
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalConfigsResource(
+                resource_type=_TYPES[resource.kind], resource_name=resource.name, configs=changes
+            )
+        ]
+    )
+
+    def check(answer: IncrementalAlterConfigsResponse) -> None:
+        for result in answer.responses:
+            if result.error_code:
+                raise refusal(result.error_code, result.error_message, str(resource))
+
+    if resource.broker is None:
+        ask_controller(cluster, request, IncrementalAlterConfigsResponse, check)
+    else:
+        check(cluster.node(resource.broker).request(request, IncrementalAlterConfigsResponse))
+
+
+def _check_broker(cluster: Cluster, resource: Resource) -> None:
+    if resource.broker is not None and resource.broker not in cluster.nodes():
+        known = ", ".join(map(str, cluster.nodes()))
+        raise ClientError(f"There is no broker {resource.name}; the cluster has {known}.")

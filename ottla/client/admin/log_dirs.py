@@ -1,0 +1,155 @@
+"""Log directories of brokers: the replicas in them, their sizes, and moving replicas from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, error_code
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.replicas import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+ReplicaKey = tuple[str, int, int]  # topic, partition, broker
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    broker: int
+    log_dir: str
+    topic: str
+    partition: int
+    size: int
+    offset_lag: int
+    is_future: bool  # being moved into this directory
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    path: str
+    error: str | None  # Kafka's name of what is wrong with the directory
+    replicas: list[Replica]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPlace:
+    """The directory of a replica, and the one it is being moved to."""
+
+    current: str | None = None
+    future: str | None = None
+
+
+def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ()) -> list[LogDir]:
+    """The log directories of a broker with the replicas of topics in them; of all topics if none is named."""
+    names = list(topics)
+    asked = None
+    if names:
+        asked = [
+            DescribableLogDirTopic(
+                topic=topic.name or "", partitions=[each.partition_index for each in topic.partitions]
+            )
+            for topic in cluster.metadata(names).topics
+            if not topic.error_code
+        ]
+    answer = cluster.node(broker).request(DescribeLogDirsRequest(topics=asked), DescribeLogDirsResponse)
+    if answer.error_code:
+        raise ClientError(f"Broker {broker}: {error_code(answer.error_code).name}.")
+    return [
+        LogDir(
+            directory.log_dir,
+            error_code(directory.error_code).name if directory.error_code else None,
+            [
+                Replica(
+                    broker,
+                    directory.log_dir,
+                    topic.name,
+                    partition.partition_index,
+                    partition.partition_size,
+                    partition.offset_lag,
+                    partition.is_future_key,
+                )
+                for topic in directory.topics
+                for partition in topic.partitions
+            ],
+        )
+        for directory in answer.results
+    ]
+
+
+def describe_replicas(cluster: Cluster, topics: Iterable[str]) -> list[Replica]:
+    """The replicas of topics in every log directory of every broker; a directory that failed has none."""
+    names = list(topics)
+    if not names:
+        return []
+    return [
+        replica
+        for broker in list(cluster.nodes())
+        for directory in describe_log_dirs(cluster, broker, names)
+        for replica in directory.replicas
+    ]
+
+
+def sizes_on_leaders(
+    cluster: Cluster, topics: Iterable[str], leaders: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], int]:
+    """Bytes of each partition where its leader is; nothing where brokers do not say."""
+    try:
+        replicas = describe_replicas(cluster, topics)
+    except ClientError:
+        return {}
+    return {
+        (replica.topic, replica.partition): replica.size
+        for replica in replicas
+        if not replica.is_future and leaders.get((replica.topic, replica.partition)) == replica.broker
+    }
+
+
+def places(cluster: Cluster, topics: Iterable[str]) -> dict[ReplicaKey, ReplicaPlace]:
+    """The log directories of the replicas of topics, and those they are being moved to."""
+    found: dict[ReplicaKey, ReplicaPlace] = {}
+    for replica in describe_replicas(cluster, topics):
+        key = (replica.topic, replica.partition, replica.broker)
+        known = found.get(key, ReplicaPlace())
+        if replica.is_future:
+            found[key] = ReplicaPlace(known.current, replica.log_dir)
+        else:
+            found[key] = ReplicaPlace(replica.log_dir, known.future)
+    return found
+
+
+def move_replicas(cluster: Cluster, wanted: Mapping[ReplicaKey, str]) -> set[ReplicaKey]:
+    """Ask the brokers to move replicas into other log directories. Those that a broker does not have yet are left
+    out of the result."""
+    by_broker: dict[int, dict[str, dict[str, list[int]]]] = {}
+    for (topic, number, broker), path in wanted.items():
+        by_broker.setdefault(broker, {}).setdefault(path, {}).setdefault(topic, []).append(number)
+    started = set()
+    for broker, directories in by_broker.items():
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        AlterReplicaLogDirTopic(name=name, partitions=each) for name, each in topics.items()
+                    ],
+                )
+                for path, topics in directories.items()
+            ]
+        )
+        for topic_result in cluster.node(broker).request(request, AlterReplicaLogDirsResponse).results:
+            for result in topic_result.partitions:
+                key = (topic_result.topic_name, result.partition_index, broker)
+                if result.error_code == 0:
+                    started.add(key)
+                elif result.error_code != ErrorCode.REPLICA_NOT_AVAILABLE:
+                    name = "-".join(map(str, key))
+                    raise ClientError(f"Failed to alter dir for {name}: {error_code(result.error_code).name}")
+    return started

@@ -1,0 +1,78 @@
+"""Quotas of users, clients and addresses: describe, set, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.client.admin.routing import ask_controller
+from ottla.client.cluster import Cluster
+from ottla.client.errors import refusal
+from ottla.protocol.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterEntryData,
+    ComponentData,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    EntityData,
+    OpData,
+)
+
+# Who a quota is for: user, client-id, ip → a name, or None for the default of all that have no quota of their own.
+Entity = Mapping[str, str | None]
+
+ANY = object()
+_EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    entity: dict[str, str | None]
+    values: dict[str, float]
+
+
+def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quota]:
+    """The quotas of exactly these kinds; ANY stands for every name of a kind."""
+    components = []
+    for kind, name in entity.items():
+        if name is ANY:
+            components.append(ComponentData(entity_type=kind, match_type=_SPECIFIED, match=None))
+        elif name is None:
+            components.append(ComponentData(entity_type=kind, match_type=_DEFAULT, match=None))
+        else:
+            components.append(ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
+    request = DescribeClientQuotasRequest(components=components, strict=True)
+    answer = cluster.any_connection().request(request, DescribeClientQuotasResponse)
+    if answer.error_code:
+        raise refusal(answer.error_code, answer.error_message, "The quota")
+    return [
+        Quota(
+            {part.entity_type: part.entity_name for part in entry.entity},
+            {value.key: value.value for value in entry.values},
+        )
+        for entry in answer.entries or []
+    ]
+
+
+def alter_quotas(
+    cluster: Cluster, entity: Entity, *, set_: Mapping[str, float] | None = None, delete: Iterable[str] = ()
+) -> None:
+
+    changes = [OpData(key=key, value=value) for key, value in (set_ or {}).items()]
+    changes += [OpData(key=key, remove=True) for key in delete]
+    request = AlterClientQuotasRequest(
+        entries=[
+            AlterEntryData(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+                ops=changes,
+            )
+        ]
+    )
+
+    def check(answer: AlterClientQuotasResponse) -> None:
+        for entry in answer.entries:
+            if entry.error_code:
+                raise refusal(entry.error_code, entry.error_message, "The quota")
+
+    ask_controller(cluster, request, AlterClientQuotasResponse, check)

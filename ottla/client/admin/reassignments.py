@@ -1,0 +1,122 @@
+"""Moving partitions between brokers, and electing their leaders. Both are the controller's to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.routing import ask_controller, timeout_ms
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, error_code, refusal
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.replicas import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+    TopicPartitions,
+)
+
+Assignment = dict[Partition, list[int]]
+
+_MESSAGES = {
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "No partition reassignment is in progress.",
+    ErrorCode.REASSIGNMENT_IN_PROGRESS: "A partition reassignment is in progress.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """One that goes on: `replicas` has those that are added and those that are removed."""
+
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+def list_reassignments(cluster: Cluster) -> dict[Partition, Reassignment]:
+    request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms(cluster), topics=None)
+
+    def check(answer: ListPartitionReassignmentsResponse) -> dict[Partition, Reassignment]:
+        if answer.error_code:
+            raise refusal(answer.error_code, answer.error_message, "The list of reassignments")
+        return {
+            (topic.name, partition.partition_index): Reassignment(
+                partition.replicas, partition.adding_replicas, partition.removing_replicas
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+
+    return ask_controller(cluster, request, ListPartitionReassignmentsResponse, check)
+
+
+def keeps_replication_factor(cluster: Cluster) -> bool:
+    """Whether the controller can be asked to refuse a reassignment that would change the replication factor."""
+    _, newest = cluster.controller().versions.get(AlterPartitionReassignmentsRequest.api_key, (0, 0))
+    return newest >= 1
+
+
+def reassign(
+    cluster: Cluster,
+    wanted: Mapping[Partition, list[int] | None],
+    *,
+    may_change_replication_factor: bool = True,
+) -> dict[Partition, str]:
+    """Start to move partitions, or stop it where None is wanted. What was refused, and why."""
+    if not may_change_replication_factor and not keeps_replication_factor(cluster):
+        raise ClientError("The broker is too old to hold on to the replication factor.")
+    topics: dict[str, list[ReassignablePartition]] = {}
+    for (topic, number), replicas in wanted.items():
+        topics.setdefault(topic, []).append(ReassignablePartition(partition_index=number, replicas=replicas))
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=timeout_ms(cluster),
+        allow_replication_factor_change=may_change_replication_factor,
+        topics=[ReassignableTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+
+    def check(answer: AlterPartitionReassignmentsResponse) -> dict[Partition, str]:
+        if answer.error_code:
+            raise refusal(answer.error_code, answer.error_message, "The reassignment")
+        refused = {}
+        for result in answer.responses:
+            for partition in result.partitions:
+                if partition.error_code:
+                    code = error_code(partition.error_code)
+                    reason = partition.error_message or _MESSAGES.get(code, code.name)
+                    refused[result.name, partition.partition_index] = reason
+        return refused
+
+    return ask_controller(cluster, request, AlterPartitionReassignmentsResponse, check)
+
+
+def elect_leaders(
+    cluster: Cluster, election_type: int, partitions: Sequence[Partition] | None
+) -> dict[Partition, tuple[str, str | None]]:
+    """What came of it for each partition: Kafka's name of the error and its explanation. None means all."""
+    asked: dict[str, list[int]] = {}
+    for topic, number in partitions or ():
+        asked.setdefault(topic, []).append(number)
+    request = ElectLeadersRequest(
+        election_type=election_type,
+        topic_partitions=None
+        if partitions is None
+        else [TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in asked.items()],
+        timeout_ms=timeout_ms(cluster),
+    )
+
+    def check(answer: ElectLeadersResponse) -> dict[Partition, tuple[str, str | None]]:
+        if answer.error_code:
+            raise refusal(answer.error_code, None, "The election")
+        return {
+            (topic.topic, result.partition_id): (error_code(result.error_code).name, result.error_message)
+            for topic in answer.replica_election_results
+            for result in topic.partition_result
+        }
+
+    return ask_controller(cluster, request, ElectLeadersResponse, check)

@@ -1,0 +1,93 @@
+"""SCRAM credentials of users: describe, set, delete. The password itself never leaves this process."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ottla.client.admin.routing import ask_controller
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, refusal
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
+
+# The mechanisms by the numbers of the protocol, and their hashes.
+MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+DEFAULT_ITERATIONS = 4096
+_SALT_BYTES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    user: str
+    iterations: dict[str, int]  # by mechanism
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    password: str
+    iterations: int = DEFAULT_ITERATIONS
+
+
+def describe_credentials(cluster: Cluster, users: list[str] | None) -> list[Credential]:
+    """None for all users; those without credentials are left out."""
+    asked = None if users is None else [UserName(name=user) for user in users]
+    request = DescribeUserScramCredentialsRequest(users=asked)
+    answer = cluster.any_connection().request(request, DescribeUserScramCredentialsResponse)
+    if answer.error_code:
+        raise refusal(answer.error_code, answer.error_message, "The credentials")
+    names = {number: name for name, (number, _) in MECHANISMS.items()}
+    found = []
+    for result in answer.results:
+        if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+            continue
+        if result.error_code:
+            raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
+        infos = {names.get(each.mechanism, "UNKNOWN"): each.iterations for each in result.credential_infos}
+        found.append(Credential(result.user, infos))
+    return found
+
+
+def alter_credentials(
+    cluster: Cluster, user: str, *, set_: Mapping[str, Secret], delete: Iterable[str] = ()
+) -> None:
+    """By mechanism."""
+    upsertions = []
+    for mechanism, secret in set_.items():
+        number, digest = MECHANISMS[mechanism]
+        salt = secrets.token_bytes(_SALT_BYTES)
+        salted = hashlib.pbkdf2_hmac(digest, secret.password.encode(), salt, secret.iterations)
+        upsertions.append(
+            ScramCredentialUpsertion(
+                name=user,
+                mechanism=number,
+                iterations=secret.iterations,
+                salt=salt,
+                salted_password=salted,
+            )
+        )
+    request = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name=user, mechanism=MECHANISMS[each][0]) for each in delete],
+        upsertions=upsertions,
+    )
+    if request.api_key not in cluster.any_connection().versions:
+        raise ClientError(
+            "The cluster keeps no credentials of users: its brokers do not support SASL/SCRAM yet."
+        )
+
+    def check(answer: AlterUserScramCredentialsResponse) -> None:
+        for result in answer.results:
+            if result.error_code:
+                raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
+
+    ask_controller(cluster, request, AlterUserScramCredentialsResponse, check)

@@ -1,0 +1,288 @@
+"""Topics: list, describe, create, delete, add partitions."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ottla.client.admin.configs import Resource, describe_configs
+from ottla.client.admin.log_dirs import sizes_on_leaders
+from ottla.client.admin.offsets import Partition, available_offsets
+from ottla.client.admin.routing import ask_controller, timeout_ms
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, TopicNotFound, refusal
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.cluster import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+    TopicRequest,
+)
+from ottla.protocol.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+_AnyTopic = DescribeTopicPartitionsResponseTopic | MetadataResponseTopic
+_AnyPartition = DescribeTopicPartitionsResponsePartition | MetadataResponsePartition
+
+
+@dataclass(frozen=True, slots=True)
+class TopicListing:
+    name: str
+    partitions: int
+    replication_factor: int
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    partition: int
+    leader: int | None
+    replicas: list[int]
+    isr: list[int]
+    start_offset: int | None = None
+    end_offset: int | None = None
+    size: int | None = None
+    # Replicas that may lead without loss though they left the ISR; None where the broker does not say.
+    eligible_leader_replicas: list[int] | None = None
+    last_known_elr: list[int] | None = None
+    offline_replicas: list[int] = field(default_factory=list)  # their brokers or their disks are down
+
+    @property
+    def messages(self) -> int | None:
+        if self.start_offset is None or self.end_offset is None:
+            return None
+        return self.end_offset - self.start_offset
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: list[PartitionDescription]
+    configs: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def replication_factor(self) -> int:
+        return max((len(partition.replicas) for partition in self.partitions), default=0)
+
+
+def list_topics(cluster: Cluster, include_internal: bool = False) -> list[TopicListing]:
+    listings = [
+        TopicListing(
+            topic.name or "",
+            len(topic.partitions),
+            max((len(partition.replica_nodes) for partition in topic.partitions), default=0),
+            topic.is_internal or topic.name in INTERNAL_TOPICS,
+        )
+        for topic in cluster.metadata(None).topics
+    ]
+    listings.sort(key=lambda listing: listing.name)
+    return [listing for listing in listings if include_internal or not listing.internal]
+
+
+def topic_names(cluster: Cluster, include_internal: bool = False) -> list[str]:
+    return [listing.name for listing in list_topics(cluster, include_internal)]
+
+
+def describe_topics(
+    cluster: Cluster,
+    names: Sequence[str],
+    *,
+    with_offsets: bool = False,
+    with_sizes: bool = False,
+    with_configs: bool = False,
+    skip_missing: bool = False,
+    at_once: int | None = None,
+) -> list[TopicDescription]:
+    """In the order asked for; TopicNotFound for the first that does not exist.
+
+    `at_once` is how many partitions the broker may describe in one answer.
+    """
+    if not names:
+        return []
+    described = []
+    for topic in _describe(cluster, list(dict.fromkeys(names)), at_once):
+        name = topic.name or ""
+        if not topic.error_code:
+            described.append(topic)
+        elif topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise refusal(topic.error_code, None, f"Topic '{name}'")
+        elif not skip_missing:
+            raise TopicNotFound(name, _nearest(cluster, name))
+    leaders: dict[Partition, int] = {
+        (topic.name or "", partition.partition_index): partition.leader_id
+        for topic in described
+        for partition in topic.partitions
+        if partition.leader_id >= 0
+    }
+    names = [topic.name or "" for topic in described]
+    starts, ends = available_offsets(cluster, leaders) if with_offsets else ({}, {})
+    sizes = sizes_on_leaders(cluster, names, leaders) if with_sizes else {}
+    configs = _overridden_configs(cluster, names) if with_configs else {}
+
+    def partition_of(name: str, partition: _AnyPartition) -> PartitionDescription:
+        key = (name, partition.partition_index)
+        return PartitionDescription(
+            partition.partition_index,
+            leaders.get(key),
+            list(partition.replica_nodes),
+            list(partition.isr_nodes),
+            starts.get(key),
+            ends.get(key),
+            sizes.get(key),
+            getattr(partition, "eligible_leader_replicas", None),
+            getattr(partition, "last_known_elr", None),
+            list(partition.offline_replicas),
+        )
+
+    return [
+        TopicDescription(
+            name,
+            base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("="),
+            topic.is_internal,
+            sorted((partition_of(name, each) for each in topic.partitions), key=lambda each: each.partition),
+            configs.get(name, {}),
+        )
+        for name, topic in zip(names, described, strict=True)
+    ]
+
+
+def _describe(cluster: Cluster, names: list[str], at_once: int | None) -> list[_AnyTopic]:
+    """What the broker says about each name, errors included, in the order asked for."""
+    found: dict[str, _AnyTopic] = {}
+    connection = cluster.any_connection()
+    if DescribeTopicPartitionsRequest.api_key not in connection.versions:
+        found = {topic.name or "": topic for topic in cluster.metadata(names).topics}
+        return [found[name] for name in names]
+    limit = {} if at_once is None else {"response_partition_limit": at_once}
+    asked = [TopicRequest(name=name) for name in sorted(names)]
+    request = DescribeTopicPartitionsRequest(topics=asked, **limit)
+    while True:
+        answer = connection.request(request, DescribeTopicPartitionsResponse)
+        for topic in answer.topics:
+            known = found.setdefault(topic.name or "", topic)
+            if known is not topic:
+                known.partitions += topic.partitions  # type: ignore[operator]
+        if answer.next_cursor is None:
+            return [found[name] for name in names]
+        later = [topic for topic in request.topics if topic.name >= answer.next_cursor.topic_name]
+        request = DescribeTopicPartitionsRequest(topics=later, cursor=answer.next_cursor, **limit)
+
+
+def _nearest(cluster: Cluster, name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, topic_names(cluster), n=1)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+def _overridden_configs(cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
+    overridden: dict[str, dict[str, str | None]] = {}
+    for name in names:
+        try:
+            entries = describe_configs(cluster, Resource("topic", name))
+        except ClientError as error:
+            if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile
+                raise
+            continue
+        overridden[name] = {
+            entry.name: entry.value for entry in entries if entry.source == "DYNAMIC_TOPIC_CONFIG"
+        }
+    return overridden
+
+
+def partitions_of(cluster: Cluster, topics: Sequence[str]) -> list[Partition]:
+    return [
+        (topic.name, partition.partition)
+        for topic in describe_topics(cluster, topics)
+        for partition in topic.partitions
+    ]
+
+
+def create_topic(
+    cluster: Cluster,
+    name: str,
+    *,
+    partitions: int | None = None,
+    replication_factor: int | None = None,
+    configs: Mapping[str, str] | None = None,
+    assignment: Sequence[Sequence[int]] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """The broker's defaults apply to what is omitted. `assignment` has the replicas of each partition."""
+    placed = [
+        CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
+        for number, replicas in enumerate(assignment or ())
+    ]
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=-1 if placed or partitions is None else partitions,
+        replication_factor=-1 if placed or replication_factor is None else replication_factor,
+        assignments=placed,
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms(cluster), validate_only=validate_only)
+
+    def check(answer: CreateTopicsResponse) -> None:
+        [result] = answer.topics
+        if result.error_code:
+            raise refusal(result.error_code, result.error_message, f"Topic '{name}'")
+
+    ask_controller(cluster, request, CreateTopicsResponse, check)
+
+
+def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
+    """If one is refused, the others are deleted all the same."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in names],
+        topic_names=list(names),
+        timeout_ms=timeout_ms(cluster),
+    )
+
+    def check(answer: DeleteTopicsResponse) -> None:
+        for result in answer.responses:
+            cluster.forget(result.name or "")
+            if result.error_code:
+                raise refusal(result.error_code, result.error_message, f"Topic '{result.name}'")
+
+    ask_controller(cluster, request, DeleteTopicsResponse, check)
+
+
+def add_partitions(
+    cluster: Cluster, name: str, total: int, assignment: Sequence[Sequence[int]] | None = None
+) -> None:
+    """`assignment` has the replicas of each partition that is added."""
+    placed = None
+    if assignment is not None:
+        placed = [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignment]
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=total, assignments=placed)],
+        timeout_ms=timeout_ms(cluster),
+    )
+
+    def check(answer: CreatePartitionsResponse) -> None:
+        [result] = answer.results
+        if result.error_code:
+            raise refusal(result.error_code, result.error_message, f"Topic '{name}'")
+
+    ask_controller(cluster, request, CreatePartitionsResponse, check)
+    cluster.forget(name)

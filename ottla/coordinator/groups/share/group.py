@@ -1,0 +1,197 @@
+"""The share group of KIP-932. Partitions are shared, so nobody has to give anything up first: a member holds its target
+as soon as it hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from ottla.coordinator.groups.config import GroupConfig
+from ottla.coordinator.groups.consumer.assignors import Subscriber, assign_simple
+from ottla.coordinator.groups.consumer.state import (
+    FIRST_EPOCH,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOTHING,
+    Assignment,
+    ConsumerGroupState,
+    ConsumerMember,
+    MemberState,
+    partitions_of,
+)
+from ottla.coordinator.groups.effects import Effect
+from ottla.coordinator.groups.group import Decision
+from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroup
+from ottla.coordinator.groups.share.records import ShareGroupState, share_difference, share_tombstones
+from ottla.coordinator.groups.topics import Topic, Topics
+from ottla.coordinator.runtime.state_log import KeyValue
+from ottla.coordinator.share.state_records import ShareKey
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+class ShareGroup(ModernGroup[ShareGroupState]):
+    """Invariant: that of `ModernGroup`."""
+
+    group_type = "share"
+    uses_consumer_protocol = False
+    # What it has read is kept by share coordinators: it goes when the group is deleted.
+    expires = False
+
+    def __init__(self, group_id: str, config: GroupConfig, topics: Topics) -> None:
+        super().__init__(group_id, ShareGroupState(epoch=FIRST_EPOCH), config, config.share_max_size, topics)
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if self.dead:
+            return ConsumerGroupState.DEAD
+        return ConsumerGroupState.STABLE if self.members else ConsumerGroupState.EMPTY
+
+    @property
+    def assignor(self) -> str:
+        return "simple"
+
+    def share_heartbeat(
+        self, request: HeartbeatRequest, now_ms: int
+    ) -> tuple[HeartbeatResult, list[KeyValue], list[Effect]]:
+        """Raises KafkaError, with nothing changed."""
+        try:
+            if request.member_epoch == LEAVE_EPOCH:
+                member = self.members.get(request.member_id)
+                if member is None:
+                    self.no_member(request.member_id)
+                self.remove(member)
+                result = HeartbeatResult(request.member_id, LEAVE_EPOCH)
+            else:
+                result = self._join_or_stay(request, now_ms)
+        except KafkaError:
+            self.rollback()
+            raise
+        return (result, *self.drain())
+
+    def set_initialized(self, topic_id: bytes, name: str, partitions: frozenset[int]) -> Decision:
+        """The state of these partitions was begun anew; without partitions, none is kept."""
+        initialized = self.change().initialized
+        if partitions:
+            self.bump_epoch()
+            _, known = initialized.get(topic_id, ("", frozenset[int]()))
+            initialized[topic_id] = (name, known | partitions)
+        else:
+            initialized.pop(topic_id, None)
+        return self.drain()
+
+    def commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: Callable[[], Assignment] | None = None,
+        *,
+        knows_epochs: bool = True,
+    ) -> tuple[ErrorCode, list[Effect]]:
+        """A share group has no offsets to commit."""
+        return ErrorCode.GROUP_ID_NOT_FOUND, []
+
+    def check_transactional_commit(
+        self, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        return ErrorCode.ILLEGAL_GENERATION
+
+    def share_keys(self) -> list[ShareKey]:
+        return [
+            ShareKey(self.group_id, topic_id, partition)
+            for topic_id, (_, partitions) in sorted(self.state_now.initialized.items())
+            for partition in sorted(partitions)
+        ]
+
+    def uninitialized(self, request: HeartbeatRequest) -> list[tuple[bytes, int]]:
+        """The partitions that members subscribe to, this one too, whose state has yet to be initialized."""
+        member = self.members.get(request.member_id)
+        says_nothing_new = member is not None and (
+            request.topics is None or set(request.topics) == set(member.topics)
+        )
+        if request.member_epoch == LEAVE_EPOCH or (
+            says_nothing_new and self._topics_version == self.topics.version
+        ):
+            return []
+        found = []
+        for topic in self._subscribed(request.topics or ()):
+            _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
+            found += [(topic.topic_id, p) for p in range(topic.partitions) if p not in known]
+        return found
+
+    def check(self, request: HeartbeatRequest, now_ms: int) -> None:
+        """Raises the KafkaError that the heartbeat would."""
+        self.share_heartbeat(request, now_ms)
+        self.rollback()
+        self._topics_version = None
+
+    # Steps
+
+    def _subscribed(self, names: Iterable[str] = ()) -> Iterator[Topic]:
+        all_names = set(names).union(*(member.topics for member in self.members.values()))
+        return filter(None, map(self.topics.by_name, sorted(all_names)))
+
+    def _record_initialized(self) -> None:
+        """The state of what members subscribe to is kept by now."""
+        for topic_id in list(self.state_now.initialized):
+            if self.topics.by_id(topic_id) is None:
+                del self.change().initialized[topic_id]
+        for topic in self._subscribed():
+            entry = (topic.name, frozenset(range(topic.partitions)))
+            _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
+            if not known >= entry[1]:
+                self.change().initialized[topic.topic_id] = entry
+
+    def _join_or_stay(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResult:
+        known = self.members.get(request.member_id)
+        if known is None:
+            if request.member_epoch != JOIN_EPOCH:
+                self.no_member(request.member_id)
+            self.check_room()
+        else:
+            self._check_epoch(known, request.member_epoch)
+        member = known or ConsumerMember(request.member_id)
+        updated = replace(
+            member,
+            rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+            topics=member.topics if request.topics is None else tuple(request.topics),
+            client_id=request.client_id,
+            client_host=request.client_host,
+        )
+        if updated != member or known is None:
+            self.put(updated)
+        self.refresh(now_ms, changed=known is None or set(updated.topics) != set(member.topics))
+        if self.has_changed:
+            self._record_initialized()
+        current = self._reconcile(self.members[request.member_id])
+        self.keep_session(current)
+        result = HeartbeatResult(current.member_id, current.epoch, self.pace.heartbeat_interval_ms)
+        if request.member_epoch == JOIN_EPOCH or current.assigned != member.assigned:
+            result.assignment = partitions_of(current.assigned)
+        return result
+
+    def _check_epoch(self, member: ConsumerMember, epoch: int) -> None:
+        if epoch not in (member.epoch, member.previous_epoch, JOIN_EPOCH):
+            self.wrong_epoch(member, epoch)
+
+    def _reconcile(self, member: ConsumerMember) -> ConsumerMember:
+        state = self.state_now
+        if member.epoch == state.target_epoch:
+            return member
+        target = state.targets.get(member.member_id, NOTHING)
+        held = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in target.items()}
+        updated = member.at(state.target_epoch, MemberState.STABLE, held)
+        self.put(updated)
+        return updated
+
+    def assign(
+        self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
+    ) -> dict[str, Assignment]:
+        return assign_simple(subscribers, partition_counts)
+
+    def difference(self, before: ShareGroupState | None) -> list[KeyValue]:
+        return share_difference(self.group_id, before or ShareGroupState(), self.state_now)
+
+    def tombstones(self) -> list[KeyValue]:
+        return share_tombstones(self.group_id, self.state_now)

@@ -1,0 +1,182 @@
+"""The segments of a partition in order, and the files of those that are gone but not yet unlinked."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+
+from ottla.log.errors import CorruptSegmentError
+from ottla.log.files.checkpoint import sync_path
+from ottla.log.files.file_region import EMPTY_REGION, FileRegion
+from ottla.log.segments.sealed_files import sealed_files
+from ottla.log.segments.segment import LogSegment
+from ottla.log.segments.transaction_index import AbortedTransaction
+
+
+class LogSegments:
+    """Invariant: base offsets rise strictly, and there is always at least one segment, the last being active.
+
+    Owner: the log's owner. A thread may iterate: it gets a copy.
+    """
+
+    def __init__(self, segments: list[LogSegment]) -> None:
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._deleted: list[tuple[int, list[str]]] = []  # when to unlink which
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._segments.copy())
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getitem__(self, at: int) -> LogSegment:
+        return self._segments[at]
+
+    @property
+    def base_offset(self) -> int:
+        return self._bases[0]
+
+    @property
+    def size(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    def append(self, segment: LogSegment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    def at_or_after(self, offset: int) -> list[LogSegment]:
+        """The segment that `offset` falls into and those behind it."""
+        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
+
+    def count_below(self, offset: int) -> int:
+        """How many segments lie wholly below `offset`."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def end_of(self, segment: LogSegment) -> int:
+        """The offset from which on a sealed segment has nothing."""
+        return self._bases[bisect_right(self._bases, segment.base_offset)]
+
+    def read(self, offset: int, max_bytes: int, upto: int, log_end_offset: int, min_one: bool) -> FileRegion:
+        """See `PartitionLog.read`, which has checked that `offset` is below `upto`."""
+        for segment in self.at_or_after(offset):
+            found = segment.locate(offset)
+            if found is not None:
+                break
+        else:
+            return EMPTY_REGION
+        position, first = found
+        if first.last_offset >= upto:
+            if position < segment.unverified_end:
+                # It may be committed, and its offset damaged: the batch behind it shows which.
+                _require_good(segment, position, position + first.size)
+            return EMPTY_REGION
+        end = segment.size
+        if upto < (log_end_offset if segment is self._segments[-1] else self.end_of(segment)):
+            bound = segment.locate(upto)
+            end = segment.size if bound is None else bound.position
+        size = min(max_bytes, end - position)
+        if size < first.size:
+            if not min_one:
+                return EMPTY_REGION
+            size = first.size
+        if position < segment.unverified_end:
+            size = _require_good(segment, position, position + size) - position
+        return FileRegion(segment.open_file(), position, size)
+
+    def aborted_transactions(
+        self, offset: int, region: FileRegion, log_end_offset: int
+    ) -> list[AbortedTransaction]:
+        """See `PartitionLog.aborted_transactions`."""
+        found: list[AbortedTransaction] = []
+        upto = -1
+        for segment in self.at_or_after(offset):
+            if upto < 0 and region.file is not None and region.file.path == segment.path:
+                end = log_end_offset if segment is self._segments[-1] else self.end_of(segment)
+                upto = segment.offset_after(region.position + region.size, end)
+            if upto >= 0 and segment.transaction_index.collect(offset, upto, found):
+                break
+        return found
+
+    def replace_all(self, segments: list[LogSegment]) -> None:
+        """Remove every file at once and go on with others, which may need the same names."""
+        self._discard(self._segments)
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+
+    def discard_above(self, offset: int) -> None:
+        """Remove the segments that begin above `offset`."""
+        keep = bisect_right(self._bases, offset)
+        self._discard(self._segments[keep:])
+        del self._segments[keep:], self._bases[keep:]
+
+    def _discard(self, segments: list[LogSegment]) -> None:
+        # From the end, so that a crash in between leaves a log without a hole.
+        for segment in reversed(segments):
+            for path in segment.rename_deleted():
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
+            segment.file = None
+
+    def delete_first(self, count: int, unlink_at_ms: int) -> None:
+        """Take the oldest segments out of the log. Readers may still hold them, so the files go later."""
+        removed = self._segments[:count]
+        del self._segments[:count], self._bases[:count]
+        files = [path for segment in removed for path in segment.rename_deleted()]
+        self._deleted.append((unlink_at_ms, files))
+
+    def replace(self, old: list[LogSegment], new: LogSegment, unlink_at_ms: int) -> None:
+        """Put one segment in the place of neighbours that end where it ends. Their files go later."""
+        at = self._segments.index(old[0])
+        files = [path for segment in old for path in segment.rename_deleted()]
+        self._segments[at : at + len(old)] = [new]
+        self._bases[at : at + len(old)] = [new.base_offset]
+        self._deleted.append((unlink_at_ms, files))
+
+    def unlink_deleted(self, now_ms: int) -> None:
+        due = [path for when, files in self._deleted if when <= now_ms for path in files]
+        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
+        for path in due:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def moved_to(self, directory: str) -> None:
+        for segment in self._segments:
+            segment.moved_to(directory)
+        self._deleted = [
+            (when, [os.path.join(directory, os.path.basename(path)) for path in files])
+            for when, files in self._deleted
+        ]
+
+    def close(self) -> None:
+        """Let go of every descriptor; regions that are being sent keep theirs."""
+        for segment in self._segments:
+            sealed_files.drop(segment)
+            segment.file = None
+
+    def sync(self, start: int, end: int) -> None:
+        """fsync the segments with offsets in [start, end). May run in a thread."""
+        segments = self._segments.copy()
+        for at, segment in enumerate(segments):
+            is_last = at + 1 == len(segments)
+            if segment.base_offset >= end or (not is_last and segments[at + 1].base_offset <= start):
+                continue
+            file = segment.file
+            if file is not None:
+                os.fsync(file.fd)
+            else:
+                for path in segment.paths:
+                    with suppress(FileNotFoundError):  # deleted meanwhile: nothing is left to be kept
+                        sync_path(path)
+
+
+def _require_good(segment: LogSegment, position: int, end: int) -> int:
+    """Where the good part ends; the first batch must be good."""
+    reached = segment.verify(position, end)
+    if reached == position:
+        raise CorruptSegmentError(
+            segment.path, position, "the checksum does not match, or the batch behind it does not follow"
+        )
+    return reached

@@ -1,0 +1,89 @@
+"""What a connection asks of its wire: nothing is lost on one that keeps bytes back or cannot send files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.broker.network.connection import RECEIVE_BYTES, Connection
+from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.turns import Turns
+from ottla.broker.network.wire import PlainWire, Wire
+from ottla.log.files.file_region import FileRegion, SegmentFile
+
+
+class GuardedWire:
+    """As TLS will be: it takes whole records off the socket, hands out what was asked for, and sends no files."""
+
+    send_file = None
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._plain = PlainWire(sock)
+        self._received = b""
+        self.fd = self._plain.fd
+        self.send = self._plain.send
+        self.close = self._plain.close
+
+    @property
+    def has_received(self) -> bool:
+        return bool(self._received)
+
+    def receive_into(self, view: memoryview) -> int:
+        if not self._received:
+            buffer = bytearray(16 * 1024)
+            self._received = bytes(buffer[: self._plain.receive_into(memoryview(buffer))])
+        size = min(len(view), len(self._received), 5)
+        view[:size] = self._received[:size]
+        self._received = self._received[size:]
+        return size
+
+
+class Echo:
+    """In the dispatcher's place: answers every frame with itself, and a frame `file` with a file."""
+
+    def __init__(self, region: FileRegion) -> None:
+        self.frames = FrameBuffers()
+        self.turns = Turns()
+        self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
+        self._region = region
+
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        if frame == b"file":
+            connection.write([b"<", self._region, b">"], len(self._region) + 2)
+        else:
+            connection.write([bytes(frame)], len(frame))
+
+
+@pytest.mark.parametrize("make_wire", [PlainWire, GuardedWire])
+def test_every_byte_arrives_in_order(make_wire: Callable[[socket.socket], Wire], tmp_path: Path) -> None:
+    content = os.urandom(300_000)
+    path = tmp_path / "segment"
+    path.write_bytes(content)
+
+    async def exchange() -> bytes:
+        loop = asyncio.get_running_loop()
+        dispatcher: Any = Echo(FileRegion(SegmentFile(str(path), writable=False), 0, len(content)))
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        connection = Connection(make_wire(ours), "127.0.0.1", "PLAINTEXT", dispatcher, 1000, lambda _: None)
+        connection.open(loop)
+        try:
+            names = [b"first", b"file", b"x" * 900, b"last"]
+            await loop.sock_sendall(theirs, b"".join(len(n).to_bytes(4, "big") + n for n in names))
+            received = b""
+            async with asyncio.timeout(20):
+                while not received.endswith(b"last"):
+                    received += await loop.sock_recv(theirs, 65536)
+            return received
+        finally:
+            connection.close()
+            theirs.close()
+
+    assert asyncio.run(exchange()) == b"first<" + content + b">" + b"x" * 900 + b"last"

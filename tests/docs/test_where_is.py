@@ -1,0 +1,49 @@
+"""docs/architecture.md: every file and every name of the table "Where is …" exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "architecture.md").read_text()
+TABLE = PAGE[PAGE.index("<!-- where:begin -->") : PAGE.index("<!-- where:end -->")]
+ROWS = re.findall(r"^\| ([^|]+?) \| `([^`]+)` \| `([^`]+)` \|$", TABLE, re.MULTILINE)
+
+
+def names(tree: ast.Module | ast.ClassDef) -> dict[str, ast.AST]:
+    """What is defined or assigned directly in a module or a class, and in its methods to `self`."""
+    found: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.Assign):
+            found.update({target.id: node for target in node.targets if isinstance(target, ast.Name)})
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] = node
+    return found
+
+
+def test_the_table_has_what_people_look_for() -> None:
+    assert len(ROWS) >= 40
+    assert len({word for word, _, _ in ROWS}) == len(ROWS), "a word has one row"
+
+
+@pytest.mark.parametrize(("word", "file", "name"), ROWS, ids=[word for word, _, _ in ROWS])
+def test_what_the_table_names_is_there(word: str, file: str, name: str) -> None:
+    scope: ast.AST = ast.parse((ROOT / file).read_text())
+    for part in name.split("."):
+        assert isinstance(scope, ast.Module | ast.ClassDef)
+        assert part in names(scope), f"{word}: {file} has no {name}"
+        scope = names(scope)[part]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: str(page.name)
+)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
