@@ -12,6 +12,7 @@ import pytest
 
 from ottla import __version__
 from ottla.cli.kafka.tool import KAFKA_VERSION
+from ottla.cli.main import KAFKA_TOOLS
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
 NOT_YET = "ottla.cli.kafka.not_yet:"
@@ -114,6 +115,12 @@ def test_both_spellings_are_installed(name):
     assert SCRIPTS[name] == SCRIPTS[f"{name}.sh"]
     module, _, attribute = SCRIPTS[name].partition(":")
     assert callable(getattr(importlib.import_module(module), attribute))
+
+
+@pytest.mark.parametrize("name", sorted(KAFKA_TOOLS))
+def test_a_tool_that_is_a_command_of_ottla_is_the_same_tool(name):
+    module, _, function = KAFKA_TOOLS[name].partition(":")
+    assert SCRIPTS[f"kafka-{name}"] == f"{module}:{function or 'main'}"
 
 
 @pytest.mark.parametrize(
