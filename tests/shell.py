@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.cli.kafka.servers.daemon import processes
+from ottla.cli.kafka.servers.start_stop import processes
 from ottla.testing.ports import ReservedPorts
 
 ROOT = Path(__file__).parents[1]

@@ -43,7 +43,7 @@ KAFKA_TOOLS = {
     "get-offsets": "ottla.cli.kafka.partitions.get_offsets",
     "leader-election": "ottla.cli.kafka.partitions.leader_election",
     "log-dirs": "ottla.cli.kafka.partitions.log_dirs",
-    "preferred-replica-election": "ottla.cli.kafka.partitions.preferred_replica_election",
+    "preferred-replica-election": "ottla.cli.kafka.partitions.leader_election:main_preferred",
     "producer-perf-test": "ottla.cli.kafka.perf.producer_perf_test",
     "reassign-partitions": "ottla.cli.kafka.partitions.reassign_partitions",
     "share-consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test:main_share",

@@ -29,16 +29,15 @@ _NAMES = (
 KNOWN = {int(key): (name, int(newest)) for name, key, newest in (part.split(":") for part in _NAMES.split())}
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError("This tool helps to retrieve broker version information.")
-    parser = tool.Parser("kafka-broker-api-versions", "Show which versions of which API each broker knows.")
-    parser.add_servers()
-    parser.add_command_config()
+@tool.entry_point()
+def main(argv: list[str]) -> None:
+    parser = tool.Parser(
+        "kafka-broker-api-versions", "Show which versions of which API each broker knows.", """
+        --bootstrap-server, --broker-list
+        --command-config
+        """,
+        without_any="This tool helps to retrieve broker version information.",
+    )  # fmt: skip
     args = parser.options(argv)
     tool.required(args, "bootstrap-server")
     client = tool.connect(args)
@@ -47,7 +46,6 @@ def run(argv: list[str]) -> int | None:
         print(f"{node.host}:{node.port} (id: {node.id} rack: {rack} isFenced: false) -> (")
         print(",\n".join(_lines(client.cluster.node(node.id).versions)))
         print(")")
-    return 0
 
 
 def _lines(versions: dict[int, tuple[int, int]]) -> list[str]:
@@ -62,7 +60,3 @@ def _lines(versions: dict[int, tuple[int, int]]) -> list[str]:
         usable = f" [usable: {min(high, newest)}]" if newest >= low else " [unusable: node too new]"
         lines.append(f"\t{name}({key}): {span}{usable if newest >= 0 else ''}")
     return lines
-
-
-if __name__ == "__main__":
-    main()

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING
-
+from ottla.cli.client import Client
 from ottla.cli.kafka import tool
 from ottla.client.errors import refusal
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-
-_COMMANDS = {
-    "cluster-id": "the id of the cluster",
-    "unregister": "let the cluster forget a broker that is gone",
-    "list-endpoints": "its brokers",
-}
+from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
-    if args.command is None:
-        raise tool.UsageError(f"Say what to do: {', '.join(_COMMANDS)}.")
+@tool.entry_point()
+def main(argv: list[str]) -> None:
+    args = _parser().command(argv)
     if bool(args.bootstrap_server) == bool(args.bootstrap_controller):
         raise tool.UsageError(
             "One of the arguments --bootstrap-server and --bootstrap-controller is required."
@@ -40,36 +24,25 @@ def run(argv: list[str]) -> int | None:
         _unregister(client, args.id)
     else:
         _list_endpoints(client)
-    return 0
 
 
 def _parser() -> tool.Parser:
     parser = tool.Parser("kafka-cluster", "Show the id of the cluster or its endpoints.")
-    commands = parser.add_subparsers(dest="command", parser_class=_Sub)
-    for name, help_text in _COMMANDS.items():
-        command: argparse.ArgumentParser = commands.add_parser(name, help=help_text)
-        command.add_argument(
-            "--bootstrap-server", "--broker-list", "-b", metavar="HOST:PORT[,…]", help="the brokers"
-        )
-        command.add_argument(
-            "--bootstrap-controller", "-C", metavar="HOST:PORT[,…]", help="Ottla's are its brokers"
-        )
-        command.add_argument(
-            "--command-config", "--config", "-c", dest="command_config", type=Path, metavar="FILE"
-        )
-        if name == "unregister":
-            command.add_argument("--id", "-i", type=int, required=True, metavar="N", help="the broker")
-        if name == "list-endpoints":
-            # Brokers that are fenced are not in the metadata of a broker of Ottla: there is nothing to add.
-            command.add_argument(
-                "--include-fenced-brokers", action="store_true", help="also those that may not lead"
-            )
+    servers = """
+        --bootstrap-server, --broker-list, -b  the brokers
+        --bootstrap-controller, -C             Ottla's are its brokers
+        --command-config, --config, -c
+    """
+    parser.add_command("cluster-id", "the id of the cluster", servers)
+    broker = "--id, -i N!  the broker"
+    parser.add_command("unregister", "let the cluster forget a broker that is gone", f"{servers}{broker}")
+    # Brokers that are fenced are not in the metadata of a broker of Ottla: there is nothing to add.
+    fenced = "--include-fenced-brokers  also those that may not lead"
+    parser.add_command("list-endpoints", "its brokers", f"{servers}{fenced}")
     return parser
 
 
 def _unregister(client: Client, broker: int) -> None:
-    from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
-
     connection = client.cluster.controller()
     if UnregisterBrokerRequest.api_key not in connection.versions:
         print("The target cluster does not support the broker unregistration API.")
@@ -85,16 +58,4 @@ def _list_endpoints(client: Client) -> None:
         (node.id, node.host, node.port, "null" if node.rack is None else node.rack, "unfenced", "broker")
         for node in client.cluster.nodes().values()
     ]
-    host = max([4, *(len(row[1]) for row in rows)])
-    rack = max([10, *(len(row[3]) for row in rows)])
-    for cells in (("ID", "HOST", "PORT", "RACK", "STATE", "ENDPOINT_TYPE"), *rows):
-        print("{:<10} {:<{host}} {:<10} {:<{rack}} {:<10} {:<15}".format(*cells, host=host, rack=rack))
-
-
-class _Sub(tool.Parser):
-    def __init__(self, **options: str) -> None:
-        super().__init__(options["prog"], "")
-
-
-if __name__ == "__main__":
-    main()
+    tool.print_table("ID 10, HOST 4+, PORT 10, RACK 10+, STATE 10, ENDPOINT_TYPE 15", rows)

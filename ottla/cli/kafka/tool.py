@@ -10,10 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeVar
 
 from ottla.cli.client import DEFAULT_TIMEOUT, Client
 from ottla.cli.errors import JobError
+
+T = TypeVar("T")
 
 
 class UsageError(Exception):
@@ -35,21 +37,21 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-# Options that many tools have: metavar and help, where a tool says nothing else of them.
+# Options that many tools have: their metavar and help, unless a tool declares its own.
 _SHARED = {
     "--bootstrap-server": ("HOST:PORT[,…]", "the brokers to connect to first"),
     "--bootstrap-controller": ("HOST:PORT[,…]", "the controllers to connect to; Ottla's are its brokers"),
     "--zookeeper": ("HOST:PORT[,…][/CHROOT]", "find the brokers there, as older tools do"),
     "--command-config": ("FILE", "properties of the client: security.protocol, sasl.mechanism, …"),
 }
-# What an option holds, by its metavar; text if it is not here.
+# The type of an option by its metavar; text if it is not here.
 _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("N", "MS", "BYTES", "MINUTES"), int),
     "FILE": Path,
     "float": float,
     "str": str,
 }
-_MANY: dict[str, dict[str, Any]] = {
+_MARKS: dict[str, dict[str, Any]] = {
     "*": {"action": "append", "default": []},
     "+": {"action": "extend", "nargs": "+", "default": []},
     "?": {"nargs": "?", "const": ""},
@@ -58,10 +60,10 @@ _MANY: dict[str, dict[str, Any]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Options as Kafka's tools read them: no abbreviations, and words that are no option mean nothing."""
+    """Options as Kafka's tools read them: without abbreviations; words that are no option are ignored."""
 
     def __init__(self, name: str, description: str, options: str = "", *, without_any: str = "") -> None:
-        """`options` as in `add_options`; `without_any` is what a tool says that is called without any."""
+        """`options` as in `add_options`; `without_any` is the sentence of a tool that is called without any."""
         super().__init__(
             prog=name,
             description=description,
@@ -73,9 +75,10 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=_version(), help="show the version")
         self.add_options(options)
         self._without_any = without_any
+        self._commands: argparse._SubParsersAction[_Command] | None = None
 
     def add_options(self, text: str, group: str = "") -> None:
-        """Add options, one a line: names, metavar and, behind two blanks, the help; further lines go on with it.
+        """Add options, one per line: names, metavar and, after two blanks, the help, which may take more lines.
 
         --bootstrap-server, --broker-list
         --topic TOPIC         the topic to consume
@@ -108,50 +111,19 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(f"Option {found[1]} requires an argument")
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
-    # -- options that many tools have ------------------------------------------------------------------
+    def add_command(self, name: str, help_text: str, options: str = "") -> Parser:
+        """Add a command, such as `list` of kafka-transactions: `args.command` is the one that was given."""
+        if self._commands is None:
+            self._commands = self.add_subparsers(dest="command", parser_class=_Command, metavar="COMMAND")
+        command = self._commands.add_parser(name, help=help_text)
+        command.add_options(options)
+        return command
 
-    def add_servers(self, *, broker_list: bool = True, zookeeper: bool = False) -> None:
-        """--broker-list is the older word for them, except where it is a list of broker ids."""
-        names = ("--bootstrap-server", "--broker-list") if broker_list else ("--bootstrap-server",)
-        self.add_argument(
-            *names,
-            dest="bootstrap_server",
-            metavar="HOST:PORT[,…]",
-            help="the brokers to connect to first",
-        )
-        if zookeeper:
-            self.add_argument(
-                "--zookeeper",
-                metavar="HOST:PORT[,…][/CHROOT]",
-                help="find the brokers there, as older tools do",
-            )
-
-    def add_controllers(self) -> None:
-        self.add_argument(
-            "--bootstrap-controller",
-            metavar="HOST:PORT[,…]",
-            help="the controllers to connect to; Ottla's are its brokers",
-        )
-
-    def add_command_config(self, *names: str) -> None:
-        self.add_argument(
-            "--command-config",
-            *names,
-            dest="command_config",
-            type=Path,
-            metavar="FILE",
-            help="properties of the client: security.protocol, sasl.mechanism, …",
-        )
-
-    def add_many(self, *names: str, help: str, metavar: str) -> None:
-        self.add_argument(*names, action="append", default=[], help=help, metavar=metavar)
-
-    def add_flag(self, *names: str, help: str) -> None:
-        self.add_argument(*names, action="store_true", help=help)
-
-    def add_commands(self) -> argparse._SubParsersAction[_Command]:
-        """Tools that take a word for what to do: `args.command`."""
-        return self.add_subparsers(dest="command", parser_class=_Command, metavar="COMMAND")
+    def command(self, argv: list[str]) -> argparse.Namespace:
+        args = self.parse_args(argv)
+        if args.command is None:
+            raise UsageError(f"Say what to do. See {self.prog} --help.")
+        return args
 
 
 class _Command(Parser):
@@ -170,8 +142,8 @@ def _add_option(target: argparse._ActionsContainer, head: str, help_text: str) -
     if not metavar:
         target.add_argument(*names, action="store_true", **more)
         return
-    if metavar[-1] in _MANY:
-        more |= _MANY[metavar[-1]]
+    while metavar[-1] in _MARKS:
+        more |= _MARKS[metavar[-1]]
         metavar = metavar[:-1]
     shown, _, of_type = metavar.rpartition(":")
     if of_type in _TYPES and shown:
@@ -230,7 +202,7 @@ def only_one(args: argparse.Namespace, names: Sequence[str], otherwise: str) -> 
 
 
 def together(one: str, other: str) -> UsageError:
-    """Of two options that exclude each other."""
+    """The error about two options that exclude each other."""
     return UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"'.replace("_", "-"))
 
 
@@ -245,8 +217,13 @@ def required(args: argparse.Namespace, *options: str) -> None:
             raise missing(option)
 
 
+def repeated(values: Sequence[T]) -> list[T]:
+    """Those that appear more than once."""
+    return [value for value in dict.fromkeys(values) if values.count(value) > 1]
+
+
 def key_values(pairs: Sequence[str]) -> dict[str, str]:
-    """`k=v` of repeated options; a value may be left out."""
+    """`k=v` of repeated options; the value is optional."""
     parsed: dict[str, str] = {}
     for pair in pairs:
         key, _, value = pair.partition("=")
@@ -260,21 +237,21 @@ def _repeated(args: argparse.Namespace, option: str) -> bool:
     return isinstance(value, list) and bool(value)
 
 
-# What most tools say of an option that goes by a newer name.
+# What most tools say of an option with a newer name.
 DEPRECATED = "Option {old} has been deprecated and will be removed in a future version. Use {new} instead."
-# And of both together, where one is for the other.
+# And of both names together.
 TOGETHER = 'Option "[{old}]" can\'t be used with option "[{new}]"'
 
 
 def renamed(args: argparse.Namespace, *pairs: tuple[str, str], said: str, both: str = TOGETHER) -> None:
-    """Options that go by a newer name: both together are refused, the older one alone is told of with `said`."""
+    """Options with a newer name: both together are refused, the older one alone prints the warning `said`."""
     given: frozenset[str] = getattr(args, "_given", frozenset())
     for old, new in pairs:
         here = [name in given or _repeated(args, name) for name in (old, new)]
         if all(here):
             raise UsageError(both.format(old=old, new=new).replace("[--", "["))
         if here[0]:
-            # Kafka's tools print it among what they are asked for, where it would spoil what older scripts read.
+            # Kafka's tools print it on stdout, where it would spoil what older scripts read.
             print(said.format(old=old, new=new), file=sys.stderr)
 
 
@@ -299,21 +276,14 @@ def entry_point(
         @functools.wraps(run)
         def command() -> NoReturn:
             said = prefix.replace("{args}", " ".join(sys.argv[1:]))
-            sys.exit(_run(run, said, (lambda: sys.stdout) if to_stdout else None))
+            sys.exit(_run(run, said, to_stdout))
 
         return command
 
     return decorate
 
 
-def main(
-    run: Callable[[list[str]], int | None], *, prefix: str = "", stream: Callable[[], IO[str]] | None = None
-) -> NoReturn:
-    """Run a tool and leave with its code. Failures begin with `prefix` and go where Kafka's tool sends them."""
-    sys.exit(_run(run, prefix, stream))
-
-
-def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[], IO[str]] | None) -> int:
+def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
     try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
@@ -322,11 +292,11 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, stream: Callable[[
         return _say(str(error), sys.stderr)
     except JobError as error:
         said = error.broker_message or error.message
-        return _say(prefix + said, stream() if stream is not None else sys.stderr)
+        return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; keep the interpreter from complaining when it flushes.
+        # The reader of our output is gone: keep the interpreter from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
@@ -345,7 +315,7 @@ def _say(message: str, stream: IO[str], code: int = 1) -> int:
 def print_table(
     columns: str, rows: Iterable[Sequence[object]], *, without: Collection[str] = (), end: str = ""
 ) -> None:
-    """Print rows under headings; None is `-`, and columns in `without` are left out.
+    """Print rows under headings; None is `-`, and columns in `without` are omitted.
 
     `columns` is `HEADING WIDTH, …`. With 15 the cells are padded to 15 characters, with 15+ to the longest of them;
     without a width they are not padded.

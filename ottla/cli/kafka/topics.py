@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.java_order import hash_map_order
+from ottla.client.admin.configs import ConfigEntry, Resource, describe_many
+from ottla.client.admin.topics import (
+    PartitionDescription,
+    TopicDescription,
+    add_partitions,
+    create_topic,
+    delete_topics,
+    describe_topics,
+    topic_names,
+)
 from ottla.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.client.admin.configs import ConfigEntry
-    from ottla.client.admin.topics import PartitionDescription, TopicDescription
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")
 _COLLISION = (
@@ -35,13 +41,8 @@ _FILTERS = (
 )
 
 
-def main() -> None:
-    tool.main(run, prefix="Error while executing topic command : ", stream=lambda: sys.stdout)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError("Create, delete, describe, or change a topic.")
+@tool.entry_point(prefix="Error while executing topic command : ", to_stdout=True)
+def main(argv: list[str]) -> None:
     args = _parser().options(argv)
     action = tool.only_one(
         args,
@@ -50,59 +51,46 @@ def run(argv: list[str]) -> int | None:
     )
     _check(args, action)
     client = tool.connect(args)
-    if action == "create":
-        _create(client, args)
-    elif action == "list":
-        for name in _names(client, args):
-            print(name)
-    elif action == "describe":
-        _describe(client, args)
-    elif action == "alter":
-        _alter(client, args)
-    else:
-        _delete(client, args)
-    return 0
+    actions = {"list": _list, "describe": _describe, "create": _create, "alter": _alter, "delete": _delete}
+    actions[action](client, args)
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-topics", "Create, list, describe, alter and delete topics.")
-    parser.add_servers(zookeeper=True)
-    parser.add_command_config()
-    parser.add_flag("--list", help="list all available topics")
-    parser.add_flag("--describe", help="list details of the given topics")
-    parser.add_flag("--create", help="create a topic")
-    parser.add_flag("--alter", help="raise the number of partitions")
-    parser.add_flag("--delete", help="delete topics")
-    parser.add_argument("--topic", help="the topic; a regular expression except for --create")
-    parser.add_argument("--topic-id", help="the id of the topic to describe")
-    parser.add_argument("--partitions", type=int, metavar="N", help="the number of partitions")
-    parser.add_argument("--replication-factor", type=int, metavar="N", help="copies of each partition")
-    parser.add_argument("--replica-assignment", metavar="1:2,2:3", help="which broker holds which replica")
-    parser.add_many("--config", metavar="NAME=VALUE", help="a setting of the topic to create")
-    parser.add_many("--delete-config", metavar="NAME", help="has no effect any more: use kafka-configs")
-    parser.add_flag("--if-exists", help="do nothing if the topic is not there (alter, delete, describe)")
-    parser.add_flag("--if-not-exists", help="do nothing if the topic is there already (create)")
-    parser.add_flag("--exclude-internal", help="leave internal topics out (list, describe)")
-    parser.add_flag("--topics-with-overrides", help="only topics that have settings of their own")
-    parser.add_flag(
-        "--under-replicated-partitions", help="only partitions whose replicas are not all in sync"
-    )
-    parser.add_flag("--unavailable-partitions", help="only partitions without a leader")
-    parser.add_flag("--under-min-isr-partitions", help="only partitions below min.insync.replicas")
-    parser.add_flag("--at-min-isr-partitions", help="only partitions exactly at min.insync.replicas")
-    parser.add_argument(
-        "--partition-size-limit-per-response",
-        type=int,
-        metavar="N",
-        help="how many partitions the broker describes at once",
-    )
-    parser.add_flag("--disable-rack-aware", help=argparse.SUPPRESS)
-    parser.add_flag("--force", help=argparse.SUPPRESS)
-    return parser
+    return tool.Parser(
+        "kafka-topics", "Create, list, describe, alter and delete topics.", """
+        --bootstrap-server, --broker-list
+        --zookeeper
+        --command-config
+        --list                         list all available topics
+        --describe                     list details of the given topics
+        --create                       create a topic
+        --alter                        raise the number of partitions
+        --delete                       delete topics
+        --topic TOPIC                  the topic; a regular expression except for --create
+        --topic-id TOPIC_ID            the id of the topic to describe
+        --partitions N                 the number of partitions
+        --replication-factor N         copies of each partition
+        --replica-assignment 1:2,2:3   which broker holds which replica
+        --config NAME=VALUE*           a setting of the topic to create
+        --delete-config NAME*          has no effect any more: use kafka-configs
+        --if-exists                    do nothing if the topic is not there (alter, delete, describe)
+        --if-not-exists                do nothing if the topic is there already (create)
+        --exclude-internal             omit internal topics (list, describe)
+        --topics-with-overrides        only topics that have settings of their own
+        --under-replicated-partitions  only partitions whose replicas are not all in sync
+        --unavailable-partitions       only partitions without a leader
+        --under-min-isr-partitions     only partitions below min.insync.replicas
+        --at-min-isr-partitions        only partitions exactly at min.insync.replicas
+        --partition-size-limit-per-response N  how many partitions the broker describes at once
+        --disable-rack-aware           (hidden)
+        --force                        (hidden)
+        """,
+        without_any="Create, delete, describe, or change a topic.",
+    )  # fmt: skip
 
 
 def _check(args: argparse.Namespace, action: str) -> None:
-    """In Kafka's order, so that of several mistakes the same is told."""
+    """In Kafka's order, so that the same of several mistakes is reported."""
     if not args.bootstrap_server and not args.zookeeper:
         raise tool.UsageError("--bootstrap-server must be specified")
     if action == "describe" and args.if_exists and not args.topic and not args.topic_id:
@@ -123,7 +111,7 @@ def _check(args: argparse.Namespace, action: str) -> None:
         if args.delete_config:
             print(_DELETE_CONFIG, file=sys.stderr)
         if args.partitions is None:
-            raise tool.UsageError('Missing required argument "[partitions]"')
+            raise tool.missing("partitions")
     allowed = {
         "config": ("create",),
         "partitions": ("create", "alter"),
@@ -137,27 +125,20 @@ def _check(args: argparse.Namespace, action: str) -> None:
     }
     for name, actions in allowed.items():
         if getattr(args, name) and action not in actions:
-            raise _together(name, action)
+            raise tool.together(name, action)
     if action == "create" and args.replica_assignment:
         for name in ("partitions", "replication_factor"):
             if getattr(args, name) is not None:
-                raise _together("replica_assignment", name)
+                raise tool.together("replica_assignment", name)
     for name in _FILTERS:
         if args.topics_with_overrides and getattr(args, name):
-            raise _together(name, "topics_with_overrides")
-
-
-def _together(one: str, other: str) -> tool.UsageError:
-    one, other = one.replace("_", "-"), other.replace("_", "-")
-    return tool.UsageError(f'Option "[{one}]" can\'t be used with option "[{other}]"')
+            raise tool.together(name, "topics_with_overrides")
 
 
 # -- actions -------------------------------------------------------------------------------------------
 
 
 def _create(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.topics import create_topic
-
     if args.partitions is not None and args.partitions < 1:
         raise JobError("The partitions must be greater than 0")
     if args.replication_factor is not None and not 1 <= args.replication_factor <= _MOST_REPLICAS:
@@ -205,9 +186,9 @@ def _assignment(text: str) -> list[list[int]]:
                 replicas.append(int(broker))
             except ValueError:
                 raise JobError(f'For input string: "{broker}"') from None
-        twice = [str(broker) for broker in dict.fromkeys(replicas) if replicas.count(broker) > 1]
-        if twice:
-            raise JobError(f"Partition replica lists may not contain duplicate entries: {','.join(twice)}")
+        if twice := tool.repeated(replicas):
+            names = ",".join(map(str, twice))
+            raise JobError(f"Partition replica lists may not contain duplicate entries: {names}")
         assignment.append(replicas)
         if len(replicas) != len(assignment[0]):
             raise JobError(f"Partition {len(assignment) - 1} has different replication factor: {replicas}")
@@ -216,8 +197,6 @@ def _assignment(text: str) -> list[list[int]]:
 
 def _names(client: Client, args: argparse.Namespace) -> list[str]:
     """Topics that match --topic, which is a regular expression."""
-    from ottla.client.admin.topics import topic_names
-
     names = topic_names(client.cluster, include_internal=not args.exclude_internal)
     if not args.topic:
         return names
@@ -228,6 +207,11 @@ def _names(client: Client, args: argparse.Namespace) -> list[str]:
         raise JobError(f"{pattern} is an invalid regex.") from None
 
 
+def _list(client: Client, args: argparse.Namespace) -> None:
+    for name in _names(client, args):
+        print(name)
+
+
 def _existing(client: Client, args: argparse.Namespace) -> list[str]:
     names = _names(client, args)
     if args.topic and not names and not args.if_exists:
@@ -236,28 +220,21 @@ def _existing(client: Client, args: argparse.Namespace) -> list[str]:
 
 
 def _alter(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.topics import add_partitions, describe_topics
-
     names = _existing(client, args)
     assignment = _assignment(args.replica_assignment) if args.replica_assignment else None
     for topic in describe_topics(client.cluster, names, skip_missing=True):
-        # The assignment names the replicas of the partitions that are there already, too.
+        # The assignment includes the partitions that exist already.
         added = None if assignment is None else assignment[len(topic.partitions) :]
         add_partitions(client.cluster, topic.name, args.partitions, added)
 
 
 def _delete(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.topics import delete_topics
-
     names = _existing(client, args)
     if names:
         delete_topics(client.cluster, names)
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.configs import Resource, describe_many
-    from ottla.client.admin.topics import describe_topics
-
     if args.topic_id is not None and _checked_id(args.topic_id) != _NO_ID:
         described = [
             topic
@@ -317,8 +294,6 @@ def _chosen(args: argparse.Namespace, partition: PartitionDescription, least: in
 
 
 def _heading(topic: TopicDescription, entries: list[ConfigEntry]) -> str:
-    from ottla.cli.kafka.java_order import hash_map_order
-
     values = {entry.name: entry for entry in entries}
     shown = [f"{name}={values[name].value}" for name in hash_map_order(values) if not values[name].is_default]
     return (
@@ -338,7 +313,3 @@ def _line(topic: str, partition: PartitionDescription) -> str:
         f"Replicas: {ids(partition.replicas)}\tIsr: {ids(partition.isr)}\t"
         f"Elr: {ids(partition.eligible_leader_replicas)}\tLastKnownElr: {ids(partition.last_known_elr)}"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -6,68 +6,61 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import BrokerUnreachable, JobError
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.client.admin.offsets import Partition
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.transactions import (
+    abort_transaction,
+    describe_producers,
+    describe_transaction,
+    find_hanging,
+    force_terminate,
+    list_transactions,
+)
 
 _MINUTE_MS = 60_000
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> None:
     parser = tool.Parser(
-        "kafka-transactions", "Show transactions and their producers, and end those that hang."
+        "kafka-transactions", "Show transactions and their producers, and end those that hang.", """
+        --bootstrap-server, --broker-list
+        --command-config
+        """,
+    )  # fmt: skip
+    parser.add_command("list", "list transactions", """
+        --duration-filter MS              only those that run for longer than this
+        --transactional-id-pattern REGEX  only ids that match
+        """).set_defaults(duration_filter=-1)  # fmt: skip
+    parser.add_command("describe", "describe the state of a transactional id", "--transactional-id ID!")
+    parser.add_command("describe-producers", "describe the producers that a partition knows", """
+        --broker-id N  as this broker knows them, not the leader
+        --topic TOPIC!
+        --partition N!
+        """)  # fmt: skip
+    parser.add_command("abort", "abort a hanging transaction", """
+        --topic TOPIC!
+        --partition N!
+        --start-offset N  where the transaction begins
+        --producer-id N   whose it is, for brokers before 3.0
+        --producer-epoch N
+        --coordinator-epoch N
+        """)  # fmt: skip
+    parser.add_command("find-hanging", "find hanging transactions", """
+        --broker-id N  in the partitions of this broker
+        --max-transaction-timeout MINUTES  only those that are older
+        --topic TOPIC  in the partitions of this topic
+        --partition N
+        """).set_defaults(max_transaction_timeout=15)  # fmt: skip
+    parser.add_command(
+        "forceTerminateTransaction", "abort the open transaction of an id", "--transactionalId ID!"
     )
-    parser.add_servers()
-    parser.add_command_config()
-    commands = parser.add_commands()
-    command = commands.add_parser("list", help="list transactions")
-    command.add_argument(
-        "--duration-filter",
-        type=int,
-        default=-1,
-        metavar="MS",
-        help="only those that run for longer than this",
-    )
-    command.add_argument("--transactional-id-pattern", metavar="REGEX", help="only ids that match")
-    command = commands.add_parser("describe", help="describe the state of a transactional id")
-    command.add_argument("--transactional-id", required=True, metavar="ID")
-    command = commands.add_parser("describe-producers", help="describe the producers that a partition knows")
-    command.add_argument(
-        "--broker-id", type=int, metavar="N", help="as this broker knows them, not the leader"
-    )
-    command.add_argument("--topic", required=True)
-    command.add_argument("--partition", type=int, required=True, metavar="N")
-    command = commands.add_parser("abort", help="abort a hanging transaction")
-    command.add_argument("--topic", required=True)
-    command.add_argument("--partition", type=int, required=True, metavar="N")
-    command.add_argument("--start-offset", type=int, metavar="N", help="where the transaction begins")
-    command.add_argument("--producer-id", type=int, metavar="N", help="whose it is, for brokers before 3.0")
-    command.add_argument("--producer-epoch", type=int, metavar="N")
-    command.add_argument("--coordinator-epoch", type=int, metavar="N")
-    command = commands.add_parser("find-hanging", help="find hanging transactions")
-    command.add_argument("--broker-id", type=int, metavar="N", help="in the partitions of this broker")
-    command.add_argument(
-        "--max-transaction-timeout", type=int, default=15, metavar="MINUTES", help="only those that are older"
-    )
-    command.add_argument("--topic", help="in the partitions of this topic")
-    command.add_argument("--partition", type=int, metavar="N")
-    command = commands.add_parser("forceTerminateTransaction", help="abort the open transaction of an id")
-    command.add_argument("--transactionalId", required=True, dest="transactional_id", metavar="ID")
-    args = parser.parse_args(argv)
-    if args.command is None:
-        raise tool.UsageError("Say what to do. See kafka-transactions --help.")
+    args = parser.command(argv)
     _check(args)
     _COMMANDS[args.command](tool.connect(args), args)
-    return 0
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -101,11 +94,11 @@ def _failing_to(action: str) -> Iterator[None]:
 
 
 def _list(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.transactions import list_transactions
-
     with _failing_to("list transactions"):
         found = list_transactions(
-            client.cluster, duration_ms=args.duration_filter, pattern=args.transactional_id_pattern
+            client.cluster,
+            duration_ms=args.duration_filter,
+            pattern=args.transactional_id_pattern,
         )
     _table(
         ("TransactionalId", "Coordinator", "ProducerId", "TransactionState"),
@@ -114,8 +107,6 @@ def _list(client: Client, args: argparse.Namespace) -> None:
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.transactions import describe_transaction
-
     name = args.transactional_id
     with _failing_to(f"describe transaction state of transactional-id `{name}`"):
         found = describe_transaction(client.cluster, name)
@@ -134,8 +125,6 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
 
 
 def _describe_producers(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.transactions import describe_producers
-
     partition = (args.topic, args.partition)
     where = "leader" if args.broker_id is None else f"broker {args.broker_id}"
     with _failing_to(f"describe producers for partition {args.topic}-{args.partition} on {where}"):
@@ -149,8 +138,6 @@ def _describe_producers(client: Client, args: argparse.Namespace) -> None:
 
 
 def _abort(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.transactions import abort_transaction, describe_producers
-
     partition = (args.topic, args.partition)
     name = f"{args.topic}-{args.partition}"
     producer, epoch, coordinator = args.producer_id, args.producer_epoch, args.coordinator_epoch
@@ -174,8 +161,6 @@ def _abort(client: Client, args: argparse.Namespace) -> None:
 
 
 def _find_hanging(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.transactions import find_hanging
-
     found = find_hanging(
         client.cluster,
         _partitions(client, args),
@@ -207,10 +192,8 @@ def _partitions(client: Client, args: argparse.Namespace) -> list[Partition]:
 
 
 def _force_terminate(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.transactions import force_terminate
-
-    with _failing_to(f"force terminate transactionalId `{args.transactional_id}`"):
-        force_terminate(client.cluster, args.transactional_id)
+    with _failing_to(f"force terminate transactionalId `{args.transactionalId}`"):
+        force_terminate(client.cluster, args.transactionalId)
 
 
 _COMMANDS: dict[str, Callable[[Client, argparse.Namespace], None]] = {
@@ -230,7 +213,3 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for row in cells:
         line = "".join(f"{cell:<{width}}\t" for cell, width in zip(row, widths, strict=True))
         print(line)
-
-
-if __name__ == "__main__":
-    main()

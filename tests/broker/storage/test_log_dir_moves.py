@@ -7,7 +7,6 @@ import errno
 import json
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +30,7 @@ from ottla.protocol.messages.replicas import (
 from ottla.testing import Broker
 from tests.broker.storage.test_disks import Disk, soon
 from tests.broker_process import BrokerProcess
+from tests.installed import kafka_tool
 from tests.wire_client import WireClient
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
@@ -344,7 +344,7 @@ def test_a_full_disk_is_waited_for(tmp_path, here, monkeypatch, caplog):
 
 def test_the_tool_moves_a_replica_and_takes_it_back(tmp_path, here):
     def tool(*args: str) -> str:
-        command = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
+        command = [kafka_tool("reassign-partitions")]
         command += [
             "--bootstrap-server",
             broker.bootstrap_servers,

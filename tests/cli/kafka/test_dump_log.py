@@ -2,10 +2,11 @@
 
 import pytest
 
-from ottla.cli.kafka.dump.dump_log import run
+from ottla.cli.kafka.dump.dump_log import main
 from ottla.log.producer_state import ProducerEntry, encode_snapshot
 from ottla.testing import Broker
 
+run = main.__wrapped__  # without the end of the process
 SEGMENT = "00000000000000000000.log"
 
 

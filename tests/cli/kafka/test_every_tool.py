@@ -12,16 +12,17 @@ import pytest
 
 from ottla import __version__
 from ottla.cli.kafka.tool import KAFKA_VERSION
+from ottla.cli.main import KAFKA_TOOLS
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
-LATER = "ottla.cli.kafka.later:"
-ELSEWHERE = "ottla.cli.kafka.elsewhere:"
+NOT_YET = "ottla.cli.kafka.not_yet:"
+REPLACED = "ottla.cli.kafka.replaced:"
 NAMES = sorted(name for name in SCRIPTS if name != "ottla" and name[-3:] != ".sh")
 TOOLS = [
     name.removeprefix("kafka-")
     for name in NAMES
     if name.startswith("kafka-")
-    and not SCRIPTS[name].startswith((LATER, ELSEWHERE))
+    and not SCRIPTS[name].startswith((NOT_YET, REPLACED))
     and name != "kafka-end-to-end-latency"
 ]
 ACTIONS = {
@@ -116,11 +117,17 @@ def test_both_spellings_are_installed(name):
     assert callable(getattr(importlib.import_module(module), attribute))
 
 
+@pytest.mark.parametrize("name", sorted(KAFKA_TOOLS))
+def test_a_tool_that_is_a_command_of_ottla_is_the_same_tool(name):
+    module, _, function = KAFKA_TOOLS[name].partition(":")
+    assert SCRIPTS[f"kafka-{name}"] == f"{module}:{function or 'main'}"
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
         (name, why)
-        for module, why in ((LATER, " yet and comes later: "), (ELSEWHERE, ": "))
+        for module, why in ((NOT_YET, " yet and comes later: "), (REPLACED, ": "))
         for name in NAMES
         if SCRIPTS[name].startswith(module)
     ],

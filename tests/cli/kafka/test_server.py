@@ -26,7 +26,7 @@ def test_a_broker_in_the_background(alone, properties, tmp_path):
         "num.partitions=2",
     ]
     options = [part for override in overrides for part in ("--override", override)]
-    alone("server-start", "-daemon", properties, *options, cwd=tmp_path)
+    alone("server-start", "-daemon", properties, *options, cwd=tmp_path, installed=True)
     try:
         log = tmp_path / "logs" / "kafkaServer.out"
         _wait_until(lambda: "[KafkaServer id=0] started (kafka.server.KafkaServer)" in log.read_text())
@@ -40,9 +40,8 @@ def test_a_broker_in_the_background(alone, properties, tmp_path):
 
 
 def test_a_broker_that_cannot_start_says_why(alone, properties, tmp_path):
-    failed = alone(
-        "server-start", "-daemon", properties, "--override", "listeners=bogus", code=1, cwd=tmp_path
-    )
+    options = ("-daemon", properties, "--override", "listeners=bogus")
+    failed = alone("server-start", *options, code=1, cwd=tmp_path, installed=True)
     assert failed.err.startswith("listeners: 'bogus' is not a listener")
     failed = alone("server-start", tmp_path / "missing.properties", code=1)
     assert failed.err.startswith("There is no file")

@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from ottla.jvm.zookeeper import four_letter_word
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import free_ports
+from tests.installed import kafka_tool
 from tests.ports import ports_in_a_row
 
 pytestmark = pytest.mark.cluster
@@ -28,7 +29,7 @@ def zookeeper():
 
 
 def shell(zookeeper, *words, code=0, stdin=None):
-    command = [sys.executable, "-m", "ottla.cli.kafka.servers.zookeeper_shell", zookeeper.connect, *words]
+    command = [kafka_tool("zookeeper-shell"), zookeeper.connect, *words]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, input=stdin)
     assert ended.returncode == code, ended.stderr
     return ended.stdout.splitlines()
@@ -80,7 +81,7 @@ def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
     [port] = free_ports(1)
     properties = tmp_path / "zookeeper.properties"
     properties.write_text(f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n")
-    start = [sys.executable, "-m", "ottla.cli.kafka.servers.zookeeper_server_start", str(properties)]
+    start = [kafka_tool("zookeeper-server-start"), str(properties)]
     server = subprocess.Popen(start, stderr=subprocess.PIPE)
     try:
         _wait_for(port)
@@ -88,7 +89,7 @@ def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
         for word in ("srvr", "mntr", "conf", "cons"):
             assert "not executed" not in str(four_letter_word("127.0.0.1", port, word))
         # By its file, however that is spelled: others' servers are left alone.
-        stop = [sys.executable, "-m", "ottla.cli.kafka.servers.zookeeper_server_stop", properties.name]
+        stop = [kafka_tool("zookeeper-server-stop"), properties.name]
         subprocess.run(stop, check=True, timeout=30, cwd=tmp_path)
         server.communicate(timeout=20)
         again = subprocess.run(stop, capture_output=True, text=True, timeout=30, cwd=tmp_path)

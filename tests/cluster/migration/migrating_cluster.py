@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from bench.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
 from ottla.log.files.checkpoint import CLEANER_CHECKPOINT, read_lines
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import ReservedPorts
+from tests.installed import kafka_tool
 
 _JVM = ("-Xms128m", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 _LOG4J = """\
@@ -92,16 +92,11 @@ class MigratingCluster:
         self._start([*command, kafka_classpath(ZOOKEEPER_VERSION), "kafka.Kafka"], brokers)
 
     def start_ottla(self, brokers: Sequence[int] | None = None) -> None:
-        self._start([sys.executable, "-m", "ottla.cli.kafka.servers.server_start"], brokers)
+        self._start([kafka_tool("server-start")], brokers)
 
     def refuse_ottla(self, broker_id: int) -> str:
         """What Ottla says when it does not start."""
-        command = [
-            sys.executable,
-            "-m",
-            "ottla.cli.kafka.servers.server_start",
-            str(self.properties(broker_id)),
-        ]
+        command = [kafka_tool("server-start"), str(self.properties(broker_id))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_START_SECONDS, check=False)
         assert done.returncode == 1
         return done.stderr.strip().splitlines()[-1]

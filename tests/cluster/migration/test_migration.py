@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from confluent_kafka.admin import ResourceType
 from bench.apache_kafka import PRODUCER_PERFORMANCE, ZOOKEEPER_VERSION, Unavailable, kafka_jars, run_tool
 from tests.cluster.migration.client_state import CODECS, RECORDS, ClientState, delivered, quiet
 from tests.cluster.migration.migrating_cluster import MigratingCluster
+from tests.installed import kafka_tool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
 
@@ -215,7 +215,7 @@ def test_what_kafka_began_is_finished(cluster: MigratingCluster, tmp_path: Path)
 
 
 def reassign(cluster: MigratingCluster, wanted: Path, *options: str) -> str:
-    tool = [sys.executable, "-m", "ottla.cli.kafka.partitions.reassign_partitions"]
+    tool = [kafka_tool("reassign-partitions")]
     command = [
         *tool,
         "--bootstrap-server",

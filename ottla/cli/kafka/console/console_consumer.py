@@ -20,6 +20,7 @@ from ottla.cli.kafka.console.console_producer import ensure_topic
 from ottla.cli.kafka.console.formatters import Formatter, formatter
 from ottla.client.admin.topics import topic_names
 
+_RENAMED = (("--property", "--formatter-property"), ("--consumer-property", "--command-property"))
 _TOGETHER = "Options {old} and {new} cannot be specified together."
 _DEPRECATED = "Option {old} is deprecated and will be removed in a future version. Use {new} instead."
 _LOOK_AGAIN = 0.5
@@ -27,6 +28,7 @@ _EARLIEST = ("earliest", "smallest")
 _RESETS = (*_EARLIEST, "latest", "largest", "none")
 _ISOLATIONS = ("read_committed", "read_uncommitted")
 _SHARE_GROUP = "console-share-consumer"
+_DEFAULTS = {"max_messages": -1, "timeout_ms": -1, "formatter": "DefaultMessageFormatter"}
 # When to end, and how messages are printed.
 _PRINTING = """
     --max-messages N           end after so many messages
@@ -49,15 +51,9 @@ _PRINTING = """
 def main(argv: list[str]) -> int:
     args = _parser().options(argv)
     _check(args)
-    renamed = (
-        ("--consumer-property", "--command-property"),
-        ("--consumer.config", "--command-config"),
-        ("--property", "--formatter-property"),
-    )
-    tool.renamed(args, *renamed, said=_DEPRECATED, both=_TOGETHER)
-    printer = _Printer(args)
-    properties_given = [*args.consumer_property, *args.command_property]
-    client, properties = open_client(args, properties_given, "console-consumer")
+    config = ("--consumer.config", "--command-config")
+    tool.renamed(args, _RENAMED[1], config, _RENAMED[0], said=_DEPRECATED, both=_TOGETHER)
+    printer, client, properties = _open(args, "console-consumer")
     topics = _topics(client, args)
     if not topics:
         print("Processed a total of 0 messages", file=sys.stderr)
@@ -72,15 +68,9 @@ def main_share(argv: list[str]) -> int:
         raise tool.UsageError("--topic is a required argument")
     if args.reject and args.release:
         raise tool.UsageError("At most one of --reject and --release may be specified.")
-    renamed = (
-        ("--property", "--formatter-property"),
-        ("--consumer-property", "--command-property"),
-        ("--consumer-config", "--command-config"),
-    )
-    tool.renamed(args, *renamed, said=_DEPRECATED, both=_TOGETHER)
-    printer = _Printer(args)
-    properties_given = [*args.consumer_property, *args.command_property]
-    client, properties = open_client(args, properties_given, _SHARE_GROUP)
+    config = ("--consumer-config", "--command-config")
+    tool.renamed(args, *_RENAMED, config, said=_DEPRECATED, both=_TOGETHER)
+    printer, client, properties = _open(args, _SHARE_GROUP)
     group = _group(args, properties, "--consumer-config") or _SHARE_GROUP
     ensure_topic(client, args.topic, f"ShareConsumer clientId={_SHARE_GROUP}")
     member = ShareMember(client, group, args.topic, properties)
@@ -103,14 +93,13 @@ def _parser() -> tool.Parser:
         --isolation-level ISOLATION_LEVEL  or read_committed
         {_PRINTING}
         --command-config, --consumer.config
-        --skip-message-on-error       go on after a message that cannot be printed
+        --skip-message-on-error       continue after a message that cannot be printed
         --enable-systest-events       print shutdown_complete at the end
         --new-consumer                (hidden)
         """,
         without_any="This tool helps to read data from Kafka topics and outputs it to standard output.",
     )  # fmt: skip
-    parser.set_defaults(max_messages=-1, timeout_ms=-1, formatter="DefaultMessageFormatter")
-    parser.set_defaults(isolation_level="read_uncommitted")
+    parser.set_defaults(**_DEFAULTS, isolation_level="read_uncommitted")
     return parser
 
 
@@ -122,14 +111,19 @@ def _share_parser() -> tool.Parser:
         --group GROUP              the share group to join; {_SHARE_GROUP} unless it is given
         --release                  give messages back to the group instead of accepting them
         --reject                   reject messages instead of accepting them
-        --reject-message-on-error  reject a message that cannot be printed, and go on
+        --reject-message-on-error  reject a message that cannot be printed, and continue
         {_PRINTING}
         --command-config, --consumer-config
         --enable-systest-events    print shutdown_complete at the end
         """,
     )  # fmt: skip
-    parser.set_defaults(max_messages=-1, timeout_ms=-1, formatter="DefaultMessageFormatter")
+    parser.set_defaults(**_DEFAULTS)
     return parser
+
+
+def _open(args: argparse.Namespace, client_id: str) -> tuple[_Printer, Client, dict[str, str]]:
+    printer = _Printer(args)
+    return printer, *open_client(args, [*args.consumer_property, *args.command_property], client_id)
 
 
 def _check(args: argparse.Namespace) -> None:

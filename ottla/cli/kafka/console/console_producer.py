@@ -135,7 +135,7 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ProduceOpt
     return ProduceOptions(
         acks="all" if acks == "-1" else acks,
         compression=extra.pop("compression.type", args.compression_codec),
-        # As Kafka's producer does unless it is told otherwise: every line once, even if an answer is lost.
+        # As Kafka's producer does by default: every line once, even if an answer is lost.
         idempotent=acks in ("-1", "all") and extra.pop("enable.idempotence", "true").lower() == "true",
         properties=extra,
     )

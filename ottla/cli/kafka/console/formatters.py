@@ -5,13 +5,10 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ottla.cli.errors import JobError
-
-if TYPE_CHECKING:
-    from ottla.cli.jobs.messages import ConsumedMessage
+from ottla.cli.jobs.messages import ConsumedMessage
 
 Formatter = Callable[["ConsumedMessage"], bytes]
 Deserializer = Callable[[bytes], bytes]

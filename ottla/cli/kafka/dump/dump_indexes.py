@@ -43,7 +43,8 @@ def _sane(path: Path, entry: Struct) -> None:
 def dump_index(path: Path, verify_only: bool, sanity: bool, found: Found) -> None:
     base = _base_offset(path)
     if sanity:
-        return _sane(path, _OFFSET_ENTRY)
+        _sane(path, _OFFSET_ENTRY)
+        return
     log = path.with_suffix(".log")
     data = read_log(log) if log.exists() else b""
     entries = _entries(path, _OFFSET_ENTRY)
@@ -58,13 +59,13 @@ def dump_index(path: Path, verify_only: bool, sanity: bool, found: Found) -> Non
             break
         if not verify_only:
             print(f"offset: {base + relative} position: {position}")
-    return None
 
 
 def dump_time_index(path: Path, verify_only: bool, sanity: bool, found: Found) -> None:
     base = _base_offset(path)
     if sanity:
-        return _sane(path, _TIME_ENTRY)
+        _sane(path, _TIME_ENTRY)
+        return
     log, index = path.with_suffix(".log"), path.with_suffix(".index")
     data = read_log(log) if log.exists() else b""
     positions = _entries(index, _OFFSET_ENTRY) if index.exists() else []
@@ -94,7 +95,6 @@ def dump_time_index(path: Path, verify_only: bool, sanity: bool, found: Found) -
         if not verify_only:
             print(f"timestamp: {timestamp} offset: {offset}")
         previous = timestamp
-    return None
 
 
 def dump_transaction_index(path: Path) -> None:
@@ -117,16 +117,8 @@ def dump_snapshot(path: Path) -> None:
         raise JobError(f"Snapshot {path} has the unknown version {version}.")
     if crc32c(data[6:]) != crc or len(body) != count * _PRODUCER.size:
         raise JobError(f"Snapshot {path} is corrupt: its checksum does not match.")
-    for (
-        producer,
-        epoch,
-        last_sequence,
-        last_offset,
-        delta,
-        timestamp,
-        coordinator,
-        first,
-    ) in _PRODUCER.iter_unpack(body):
+    for entry in _PRODUCER.iter_unpack(body):
+        producer, epoch, last_sequence, last_offset, delta, timestamp, coordinator, first = entry
         transaction = "OptionalLong.empty" if first < 0 else f"OptionalLong[{first}]"
         line = (
             f"producerId: {producer} producerEpoch: {epoch} coordinatorEpoch: {coordinator} "

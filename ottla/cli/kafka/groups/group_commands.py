@@ -12,7 +12,7 @@ from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.groups.describe_groups import describe_consumer_groups, describe_share_groups
-from ottla.cli.kafka.groups.reset_offsets import reset_consumer_groups, reset_share_group
+from ottla.cli.kafka.groups.reset_offsets import TARGETS, reset_consumer_groups, reset_share_group
 from ottla.cli.kafka.java_order import hash_map_order
 from ottla.client.admin.groups import delete_groups, delete_offsets, list_consumer_groups, list_groups
 from ottla.client.admin.reset import select_partitions
@@ -121,19 +121,7 @@ def _consumer_parser() -> tool.Parser:
         without_any="This tool helps to list all consumer groups, describe a consumer group, delete consumer group "
         "info, or reset consumer group offsets.",
     )  # fmt: skip
-    parser.add_options(
-        """
-        --to-earliest
-        --to-latest
-        --to-current
-        --to-offset N
-        --shift-by N
-        --to-datetime YYYY-MM-DDThh:mm:ss.sss
-        --by-duration PnDTnHnMnS
-        --from-file CSV
-        """,
-        group="where --reset-offsets moves to",
-    )
+    parser.add_options(f"{TARGETS}--to-current", group="where --reset-offsets moves to")
     parser.set_defaults(timeout=30_000)
     return parser
 
@@ -161,14 +149,8 @@ def _share_parser() -> tool.Parser:
         --execute               do it
         """,
     )  # fmt: skip
-    parser.add_options(
-        """
-        --to-earliest
-        --to-latest
-        --to-datetime YYYY-MM-DDThh:mm:ss.sss
-        """,
-        group="where --reset-offsets moves to",
-    )
+    targets = "--to-earliest\n--to-latest\n--to-datetime YYYY-MM-DDThh:mm:ss.sss"
+    parser.add_options(targets, group="where --reset-offsets moves to")
     parser.set_defaults(timeout=30_000)
     return parser
 

@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.java_order import hash_map_order
-
-if TYPE_CHECKING:
-    from ottla.client.admin.groups import GroupListing
+from ottla.client.admin.groups import GroupListing, list_groups
 
 _TYPES = ("classic", "consumer", "share", "streams")
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    parser = tool.Parser("kafka-groups", "List groups of all types.")
-    parser.add_servers()
-    parser.add_command_config()
-    parser.add_flag("--list", help="list the groups")
-    parser.add_argument("--group-type", metavar="TYPE", help=f"only those of one type: {', '.join(_TYPES)}")
-    parser.add_argument("--protocol", help="only those of one protocol type")
-    parser.add_flag("--consumer", help="only consumer groups of any kind: new, classic and simple ones")
-    parser.add_flag("--share", help="only share groups")
-    parser.add_flag("--streams", help="only streams groups")
+@tool.entry_point()
+def main(argv: list[str]) -> None:
+    parser = tool.Parser(
+        "kafka-groups", "List groups of all types.", f"""
+        --bootstrap-server, --broker-list
+        --command-config
+        --list               list the groups
+        --group-type TYPE    only those of one type: {', '.join(_TYPES)}
+        --protocol PROTOCOL  only those of one protocol type
+        --consumer           only consumer groups of any kind: new, classic and simple ones
+        --share              only share groups
+        --streams            only streams groups
+        """,
+    )  # fmt: skip
     args = parser.options(argv)
     _check(args)
     client = tool.connect(args)
-    from ottla.client.admin.groups import list_groups
-
     groups = {each.group: each for each in list_groups(client.cluster) if _wanted(each, args)}
     rows = [
         (each.group, each.type, each.protocol) for name in hash_map_order(groups) for each in (groups[name],)
@@ -41,7 +36,6 @@ def run(argv: list[str]) -> int | None:
     print(" ".join(heading.ljust(width) for heading in ("GROUP", "TYPE", "PROTOCOL")))
     for row in rows:
         print("".join(f"{cell:<{width}} " for cell in row))
-    return 0
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -53,8 +47,7 @@ def _check(args: argparse.Namespace) -> None:
     for chosen in filters:
         for other in ("consumer", "group_type", "protocol", "share", "streams"):
             if other != chosen and getattr(args, chosen) and getattr(args, other):
-                name = other.replace("_", "-")
-                raise tool.UsageError(f'Option "[{chosen}]" can\'t be used with option "[{name}]"')
+                raise tool.together(chosen, other)
 
 
 def _wanted(group: GroupListing, args: argparse.Namespace) -> bool:
@@ -65,7 +58,3 @@ def _wanted(group: GroupListing, args: argparse.Namespace) -> bool:
     if args.group_type is not None and group.type.lower() != args.group_type.lower():
         return False
     return args.protocol is None or group.protocol == args.protocol
-
-
-if __name__ == "__main__":
-    main()

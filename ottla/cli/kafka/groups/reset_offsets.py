@@ -36,6 +36,16 @@ _SCENARIOS = (
     "shift_by",
     "from_file",
 )
+# How --to-… options are declared.
+TARGETS = """
+    --to-earliest
+    --to-latest
+    --to-offset N
+    --shift-by N
+    --to-datetime YYYY-MM-DDThh:mm:ss.sss
+    --by-duration PnDTnHnMnS
+    --from-file CSV
+"""
 _NO_ACTION = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will "
     "require either --dry-run or --execute to be specified. You should add the --dry-run option explicitly if "

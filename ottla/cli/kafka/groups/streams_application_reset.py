@@ -5,39 +5,33 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotFound, JobError
+from ottla.cli.jobs.streams_reset import internal_topics
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.groups.reset_offsets import target_of
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.client.admin.offsets import Partition
-    from ottla.client.admin.reset import OffsetChange, Target
+from ottla.cli.kafka.groups.reset_offsets import TARGETS, target_of
+from ottla.client.admin.groups import describe_group, remove_members
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.reset import OffsetChange, Target, plan_offsets, plan_reset
+from ottla.client.admin.topics import delete_topics, topic_names
 
 _TARGETS = ("to_offset", "to_datetime", "by_duration", "to_earliest", "to_latest", "from_file", "shift_by")
 
 
-def main() -> None:
-    tool.main(run, prefix="ERROR: ")
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point(prefix="ERROR: ")
+def main(argv: list[str]) -> int | None:
     args = _parser().options(argv)
     if args.application_id is None:
         raise tool.UsageError("Missing required option(s) [application-id]")
     chosen = [name for name in _TARGETS if getattr(args, name) not in (None, False)]
     if len(chosen) > 1:
-        first, second = (name.replace("_", "-") for name in chosen[:2])
-        raise tool.UsageError(f'Option "[{first}]" can\'t be used with option "[{second}]"')
+        raise tool.together(*chosen[:2])
     try:
         target = target_of(args)
     except ValueError as error:
         raise tool.UsageError(f"{error}.") from None
     args.bootstrap_server = args.bootstrap_server or "localhost:9092"
-    from ottla.client.admin.topics import topic_names
-
     client = tool.connect(args)
     client.cluster.any_connection()  # fail early and clearly
     _end_members(client, args.application_id, args.force)
@@ -55,24 +49,19 @@ def _parser() -> tool.Parser:
         "Let an application of Kafka Streams begin anew: move its offsets, delete its internal topics.\n"
         "Its local state is not touched: call KafkaStreams.cleanUp() in the application as well.",
     )
-    parser.add_servers()
-    parser.add_command_config("--config-file")
-    parser.add_argument("--application-id", metavar="ID", help="application.id of the application")
-    parser.add_many(
-        "--input-topics", metavar="LIST", help="topics to read from the beginning, or from elsewhere"
+    parser.add_options(
+        """
+        --bootstrap-server, --broker-list
+        --command-config, --config-file
+        --application-id ID         application.id of the application
+        --input-topics LIST*        topics to read from the beginning, or from another position
+        --intermediate-topics LIST*  topics to read from the end
+        --internal-topics LIST*     only these internal topics are deleted
+        --force                     remove members that are still in the group
+        --dry-run                   only show what would be done
+        """
     )
-    parser.add_many("--intermediate-topics", metavar="LIST", help="topics to read from the end")
-    parser.add_many("--internal-topics", metavar="LIST", help="only these internal topics are deleted")
-    parser.add_flag("--force", help="remove members that are still in the group")
-    parser.add_flag("--dry-run", help="only show what would be done")
-    targets = parser.add_argument_group("where in --input-topics the application begins")
-    targets.add_argument("--to-earliest", action="store_true")
-    targets.add_argument("--to-latest", action="store_true")
-    targets.add_argument("--to-offset", type=int, metavar="N")
-    targets.add_argument("--shift-by", type=int, metavar="N")
-    targets.add_argument("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss")
-    targets.add_argument("--by-duration", metavar="PnDTnHnMnS")
-    targets.add_argument("--from-file", type=Path, metavar="CSV")
+    parser.add_options(TARGETS, group="where in --input-topics the application begins")
     return parser
 
 
@@ -86,8 +75,6 @@ def _shown(names: list[str]) -> str:
 
 def _end_members(client: Client, group: str, force: bool) -> None:
     """An application that still runs would commit again what is being reset."""
-    from ottla.client.admin.groups import describe_group, remove_members
-
     try:
         members = [member.consumer_id for member in describe_group(client.cluster, group).members]
     except GroupNotFound:
@@ -141,14 +128,12 @@ def _move(client: Client, args: argparse.Namespace, target: Target, topics: list
 def _plan(
     client: Client, args: argparse.Namespace, target: Target, inputs: list[str], between: list[str]
 ) -> list[OffsetChange]:
-    from ottla.client.admin.reset import Target, plan_offsets, plan_reset
-
     group = args.application_id
     changes: list[OffsetChange] = []
     if inputs:
         print(f"Following input topics offsets will be reset to (for consumer group {group})")
         if args.from_file is not None:
-            wanted = {key: offset for key, offset in _read(args.from_file).items() if key[0] in inputs}
+            wanted = {key: offset for key, offset in _read(Path(args.from_file)).items() if key[0] in inputs}
             changes = plan_offsets(client.cluster, group, wanted)
         else:
             changes = plan_reset(client.cluster, group, target, topics=inputs)
@@ -188,9 +173,6 @@ def _warn(change: OffsetChange) -> None:
 
 
 def _delete_internal_topics(client: Client, args: argparse.Namespace, topics: list[str]) -> None:
-    from ottla.cli.jobs.streams_reset import internal_topics
-    from ottla.client.admin.topics import delete_topics
-
     own = {*_listed(args.input_topics), *_listed(args.intermediate_topics)}
     inferred = internal_topics(args.application_id, [name for name in topics if name not in own])
     specified = _listed(args.internal_topics)
@@ -206,7 +188,3 @@ def _delete_internal_topics(client: Client, args: argparse.Namespace, topics: li
     if chosen and not args.dry_run:
         delete_topics(client.cluster, chosen)
     print("Done.")
-
-
-if __name__ == "__main__":
-    main()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.client.admin.offsets import delete_records
+from ottla.client.admin.topics import describe_topics
 from ottla.protocol.errors import ErrorCode
 
 _OUT_OF_RANGE = (
@@ -19,31 +21,21 @@ _UNKNOWN = (
 )
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError(
-            "This tool helps to delete records of the given partitions down to the specified offset."
-        )
-    parser = tool.Parser("kafka-delete-records", "Delete the records of partitions before an offset.")
-    parser.add_servers()
-    parser.add_command_config()
-    parser.add_argument(
-        "--offset-json-file",
-        type=Path,
-        metavar="FILE",
-        help='{"partitions": [{"topic": "foo", "partition": 1, "offset": 7}], "version": 1}; offset -1 is the end',
-    )
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
+    parser = tool.Parser(
+        "kafka-delete-records", "Delete the records of partitions before an offset.", """
+        --bootstrap-server, --broker-list
+        --command-config
+        --offset-json-file FILE  {"partitions": [{"topic": "foo", "partition": 1, "offset": 7}], "version": 1}; \
+offset -1 is the end
+        """,
+        without_any="This tool helps to delete records of the given partitions down to the specified offset.",
+    )  # fmt: skip
     args = parser.options(argv)
     tool.required(args, "bootstrap-server", "offset-json-file")
     wanted = _read(args.offset_json_file)
     client = tool.connect(args)
-    from ottla.client.admin.offsets import delete_records
-    from ottla.client.admin.topics import describe_topics
-
     print("Executing records delete operation")
     topics = describe_topics(client.cluster, [topic for topic, _ in wanted], skip_missing=True)
     known = {(topic.name, each.partition) for topic in topics for each in topic.partitions}
@@ -59,7 +51,7 @@ def run(argv: list[str]) -> int | None:
             print(f"partition: {topic}-{partition}\terror: {said}")
         else:
             print(f"partition: {topic}-{partition}\tlow_watermark: {low[topic, partition]}")
-    # As with Kafka's tool, an offset that was refused is told in its line only.
+    # As with Kafka's tool, a refused offset shows in its line but not in the exit code.
     return 0 if known.issuperset(wanted) else 1
 
 
@@ -90,7 +82,3 @@ def _read(path: Path) -> dict[tuple[str, int], int]:
     if twice:
         raise JobError(f"Offset json file contains duplicate topic partitions: {','.join(twice)}")
     return wanted
-
-
-if __name__ == "__main__":
-    main()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.offsets import offsets_by_time
+from ottla.client.admin.topics import list_topics
 
 _TIMES = {
     "latest": -1,
@@ -24,25 +23,21 @@ _TIMES = {
 Filter = Callable[[str, int], bool]
 
 
-def main() -> None:
-    tool.main(run, prefix="Error occurred: ")
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError("An interactive shell for getting topic-partition offsets.")
-    parser = tool.Parser("kafka-get-offsets", "Show the offsets of partitions at a point in time.")
-    parser.add_servers()
-    parser.add_command_config()
-    parser.add_argument("--topic", help="only topics that match this regular expression")
-    parser.add_argument("--partitions", metavar="0,1", help="only these partitions")
-    parser.add_argument(
-        "--topic-partitions", metavar="T1:0,T2:1-3,:-5", help="only these partitions, 3 of 1-3 excluded"
-    )
-    parser.add_argument(
-        "--time", default="latest", help=f"milliseconds since 1970 or one of {', '.join(_TIMES)}, -1 … -6"
-    )
-    parser.add_flag("--exclude-internal-topics", help="leave internal topics out")
+@tool.entry_point(prefix="Error occurred: ")
+def main(argv: list[str]) -> None:
+    parser = tool.Parser(
+        "kafka-get-offsets", "Show the offsets of partitions at a point in time.", f"""
+        --bootstrap-server, --broker-list
+        --command-config
+        --topic TOPIC              only topics that match this regular expression
+        --partitions 0,1           only these partitions
+        --topic-partitions T1:0,T2:1-3,:-5  only these partitions, 3 of 1-3 excluded
+        --time TIME                milliseconds since 1970 or one of {', '.join(_TIMES)}, -1 … -6
+        --exclude-internal-topics  omit internal topics
+        """,
+        without_any="An interactive shell for getting topic-partition offsets.",
+    )  # fmt: skip
+    parser.set_defaults(time="latest")
     args = parser.options(argv)
     if args.topic_partitions and (args.topic or args.partitions):
         raise tool.UsageError("--topic-partitions cannot be used with --topic or --partitions")
@@ -56,13 +51,10 @@ def run(argv: list[str]) -> int | None:
         ) from None
     wanted = _pairs(args.topic_partitions) if args.topic_partitions else _filter(args.topic, args.partitions)
     client = tool.connect(args)
-    return _show(client, wanted, moment, with_internal=not args.exclude_internal_topics)
+    _show(client, wanted, moment, with_internal=not args.exclude_internal_topics)
 
 
-def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -> int:
-    from ottla.client.admin.offsets import offsets_by_time
-    from ottla.client.admin.topics import list_topics
-
+def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -> None:
     partitions = [
         (topic.name, number)
         for topic in list_topics(client.cluster, include_internal=with_internal)
@@ -75,7 +67,6 @@ def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -
     for topic, number in partitions:
         if found[topic, number] >= 0:  # an empty partition has no offset at a moment
             print(f"{topic}:{number}:{found[topic, number]}")
-    return 0
 
 
 def _filter(pattern: str | None, partitions: str | None) -> Filter:
@@ -115,7 +106,3 @@ def _pairs(text: str) -> Filter:
             )
         )
     return lambda topic, number: any(rule(topic, number) for rule in filters)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.reassignments import elect_leaders
 
 _TYPES = {"preferred": 0, "unclean": 1}
 _EXCEPTIONS = {
@@ -20,28 +18,21 @@ _EXCEPTIONS = {
 }
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError(
-            "This tool attempts to elect a new leader for a set of topic partitions. The type of elections supported "
-            "are preferred replicas and unclean replicas."
-        )
+@tool.entry_point()
+def main(argv: list[str]) -> None:
     parser = tool.Parser(
-        "kafka-leader-election", "Elect the preferred leaders of partitions, or unclean ones."
-    )
-    parser.add_servers()
-    parser.add_argument(
-        "--admin.config", "--command-config", dest="command_config", type=Path, metavar="FILE"
-    )
-    parser.add_argument("--election-type", metavar="preferred|unclean", help="which election to hold")
-    parser.add_argument("--topic", help="the topic of the partition")
-    parser.add_argument("--partition", type=int, metavar="N", help="the partition")
-    parser.add_argument("--path-to-json-file", type=Path, metavar="FILE", help="the partitions in JSON")
-    parser.add_flag("--all-topic-partitions", help="all partitions of the cluster")
+        "kafka-leader-election", "Elect the preferred leaders of partitions, or unclean ones.", """
+        --bootstrap-server, --broker-list
+        --admin.config, --command-config
+        --election-type preferred|unclean  which election to hold
+        --topic TOPIC                      the topic of the partition
+        --partition N                      the partition
+        --path-to-json-file FILE           the partitions in JSON
+        --all-topic-partitions             all partitions of the cluster
+        """,
+        without_any="This tool attempts to elect a new leader for a set of topic partitions. The type of elections "
+        "supported are preferred replicas and unclean replicas.",
+    )  # fmt: skip
     args = parser.options(argv)
     tool.renamed(args, ("--admin.config", "--command-config"), said=tool.DEPRECATED, both=tool.TOGETHER)
     if not args.election_type:
@@ -61,14 +52,30 @@ def run(argv: list[str]) -> int | None:
     if args.topic is not None:
         partitions = [(args.topic, args.partition)]
     elif args.path_to_json_file is not None:
-        partitions = read_partitions(args.path_to_json_file)
-    return elect(tool.connect(args), args.election_type.lower(), partitions)
+        partitions = _read_partitions(args.path_to_json_file)
+    _elect(tool.connect(args), args.election_type.lower(), partitions)
 
 
-def elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -> int:
+@tool.entry_point()
+def main_preferred(argv: list[str]) -> None:
+    """What kafka-leader-election was called before it knew other elections."""
+    parser = tool.Parser(
+        "kafka-preferred-replica-election",
+        "Give partitions back to their preferred leaders: kafka-leader-election --election-type preferred.", """
+        --bootstrap-server, --broker-list
+        --zookeeper
+        --admin.config, --command-config
+        --path-to-json-file FILE  the partitions in JSON; without it, all
+        """,
+    )  # fmt: skip
+    args = parser.options(argv)
+    file = args.path_to_json_file
+    partitions = None if file is None else _read_partitions(file)
+    _elect(tool.connect(args), "preferred", partitions)
+
+
+def _elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -> None:
     """Hold the election and say what came of it."""
-    from ottla.client.admin.reassignments import elect_leaders
-
     outcome = elect_leaders(client.cluster, _TYPES[kind], partitions)
     kind = kind.upper()
     names: dict[str, list[str]] = {"NONE": [], "ELECTION_NOT_NEEDED": []}
@@ -84,10 +91,9 @@ def elect(client: Client, kind: str, partitions: list[tuple[str, int]] | None) -
         print(f"Error completing leader election ({kind}) for partition: {topic}-{number}: {exception}")
     if failed:
         raise JobError(f"{len(failed)} replica(s) could not be elected")
-    return 0
 
 
-def read_partitions(path: Path) -> list[tuple[str, int]]:
+def _read_partitions(path: Path) -> list[tuple[str, int]]:
     try:
         document = json.loads(tool.read_text(path))
         partitions = [(str(entry["topic"]), int(entry["partition"])) for entry in document["partitions"]]
@@ -95,15 +101,6 @@ def read_partitions(path: Path) -> list[tuple[str, int]]:
         raise JobError(
             f'{path} is not of the form {{"partitions": [{{"topic": "foo", "partition": 1}}]}}.'
         ) from None
-    twice = [
-        f"{topic}-{number}"
-        for topic, number in dict.fromkeys(partitions)
-        if partitions.count((topic, number)) > 1
-    ]
-    if twice:
-        raise JobError(f"Replica election data contains duplicate partitions: [{', '.join(twice)}]")
+    if twice := ", ".join(f"{topic}-{number}" for topic, number in tool.repeated(partitions)):
+        raise JobError(f"Replica election data contains duplicate partitions: [{twice}]")
     return partitions
-
-
-if __name__ == "__main__":
-    main()

@@ -7,28 +7,27 @@ from typing import Any
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
+from ottla.client.admin.log_dirs import describe_log_dirs
 
 # As Kafka's tool prints what is wrong with a directory.
 _EXCEPTIONS = {"KAFKA_STORAGE_ERROR": "org.apache.kafka.common.errors.KafkaStorageException"}
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError("This tool helps to query log directory usage on the specified brokers.")
-    parser = tool.Parser("kafka-log-dirs", "Show what lies in the log directories of brokers.")
-    parser.add_servers(broker_list=False)
-    parser.add_command_config()
-    parser.add_flag("--describe", help="describe the log directories of brokers")
-    parser.add_argument("--topic-list", default="", metavar="T1,T2", help="only these topics")
-    parser.add_argument("--broker-list", default="", metavar="0,1", help="only these brokers")
+@tool.entry_point()
+def main(argv: list[str]) -> None:
+    parser = tool.Parser(
+        "kafka-log-dirs", "Show what lies in the log directories of brokers.", """
+        --bootstrap-server
+        --command-config
+        --describe          describe the log directories of brokers
+        --topic-list T1,T2  only these topics
+        --broker-list 0,1   only these brokers
+        """,
+        without_any="This tool helps to query log directory usage on the specified brokers.",
+    )  # fmt: skip
+    parser.set_defaults(topic_list="", broker_list="")
     args = parser.options(argv)
     tool.required(args, "bootstrap-server", "describe")
-    from ottla.client.admin.log_dirs import describe_log_dirs
-
     client = tool.connect(args)
     topics = [name for name in args.topic_list.split(",") if name]
     known = list(client.cluster.nodes())
@@ -72,8 +71,3 @@ def run(argv: list[str]) -> int | None:
         "version": 1,
     }
     print(json.dumps(document, separators=(",", ":")))
-    return 0
-
-
-if __name__ == "__main__":
-    main()

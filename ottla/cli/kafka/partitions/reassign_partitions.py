@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import argparse
 import random
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace
-    from ottla.client.admin.offsets import Partition
-    from ottla.client.admin.reassignments import Assignment
+from ottla.cli.kafka.partitions.reassignment_json import (
+    named,
+    parse_broker_ids,
+    read_reassignment,
+    read_reassignment_to_execute,
+    read_topics_to_move,
+    written,
+)
+from ottla.cli.kafka.partitions.reassignment_moves import (
+    TerseError,
+    clear_throttles,
+    in_order,
+    plural,
+    start_moves,
+    state_of,
+)
+from ottla.client.admin import reassignments, throttles
+from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace, places
+from ottla.client.admin.offsets import Partition
+from ottla.client.admin.reassignments import Assignment
+from ottla.client.admin.topics import describe_topics
+from ottla.rebalancing.replica_assignment import spread_replicas
 
 _ACTIONS = ("generate", "execute", "verify", "cancel", "list")
 _FILE = "reassignment_json_file"
@@ -50,31 +64,22 @@ _VERIFY_LATER = (
 )
 
 
-def main() -> None:
-    tool.main(run, prefix="Error: ", stream=lambda: sys.stdout)
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError("This tool helps to move topic partitions between replicas.")
+@tool.entry_point(prefix="Error: ", to_stdout=True)
+def main(argv: list[str]) -> int | None:
     args = _parser().options(argv)
     every = ", ".join(f"--{action}" for action in _ACTIONS)
     action = tool.only_one(args, _ACTIONS, f"Command must include exactly one action: {every}")
     _check(args, action)
-    from ottla.cli.kafka.partitions.reassignment_moves import TerseError
-
     client = tool.connect(args)
     try:
-        if action == "generate":
-            _generate(client, args)
-        elif action == "execute":
-            _execute(client, args)
-        elif action == "verify":
-            _verify(client, args)
-        elif action == "cancel":
-            _cancel(client, args)
-        else:
-            _list(client)
+        actions = {
+            "generate": _generate,
+            "execute": _execute,
+            "verify": _verify,
+            "cancel": _cancel,
+            "list": _list,
+        }
+        actions[action](client, args)
     except TerseError as error:
         print(error.message)
         return 1
@@ -82,47 +87,32 @@ def run(argv: list[str]) -> int | None:
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-reassign-partitions", "Move partitions between brokers and log directories.")
-    parser.add_servers(broker_list=False, zookeeper=True)
-    parser.add_command_config()
-    parser.add_controllers()
-    parser.add_flag("--generate", help="propose an assignment, without executing it")
-    parser.add_flag("--execute", help="start what --reassignment-json-file says")
-    parser.add_flag("--verify", help="say how far it is; remove throttles when all is done")
-    parser.add_flag("--cancel", help="stop what goes on of --reassignment-json-file")
-    parser.add_flag("--list", help="list the reassignments that go on")
-    parser.add_argument(
-        "--reassignment-json-file",
-        type=Path,
-        metavar="FILE",
-        help='{"partitions": [{"topic": "foo", "partition": 1, "replicas": [1,2,3], '
-        '"log_dirs": ["dir1","dir2","dir3"]}], "version": 1}\nlog_dirs may be left out; "any" leaves it to the broker',
-    )
-    parser.add_argument(
-        "--topics-to-move-json-file",
-        type=Path,
-        metavar="FILE",
-        help='{"topics": [{"topic": "foo"}], "version": 1}, for --generate',
-    )
-    parser.add_argument("--broker-list", dest="broker_ids", metavar="0,1,2", help="brokers to move them to")
-    parser.add_flag("--disable-rack-aware", help="propose without regard to racks")
-    parser.add_argument("--throttle", type=int, metavar="BYTES", help="per second, between brokers")
-    parser.add_argument(
-        "--replica-alter-log-dirs-throttle",
-        type=int,
-        metavar="BYTES",
-        help="per second, between log directories",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=int,
-        metavar="MS",
-        help="how long to wait until moves between log directories begin (10000)",
-    )
-    parser.add_flag("--additional", help="although others go on; also to change their throttle")
-    parser.add_flag("--preserve-throttles", help="leave the throttles of brokers and topics alone")
-    parser.add_flag("--disallow-replication-factor-change", help="refuse to add or remove replicas")
-    return parser
+    return tool.Parser(
+        "kafka-reassign-partitions", "Move partitions between brokers and log directories.", """
+        --bootstrap-server
+        --zookeeper
+        --command-config
+        --bootstrap-controller
+        --generate                       propose an assignment, without executing it
+        --execute                        start what --reassignment-json-file says
+        --verify                         show the progress; remove throttles when all is done
+        --cancel                         cancel the reassignments in --reassignment-json-file
+        --list                           list the ongoing reassignments
+        --reassignment-json-file FILE    {"partitions": [{"topic": "foo", "partition": 1, "replicas": [1,2,3], \
+"log_dirs": ["dir1","dir2","dir3"]}], "version": 1}
+                                         log_dirs is optional; "any" lets the broker choose
+        --topics-to-move-json-file FILE  {"topics": [{"topic": "foo"}], "version": 1}, for --generate
+        --broker-list 0,1,2              brokers to move them to
+        --disable-rack-aware             propose without regard to racks
+        --throttle BYTES                 per second, between brokers
+        --replica-alter-log-dirs-throttle BYTES  per second, between log directories
+        --timeout MS                     how long to wait until moves between log directories begin (10000)
+        --additional                     allow it beside ongoing ones; also to change their throttle
+        --preserve-throttles             keep the throttles of brokers and topics
+        --disallow-replication-factor-change  refuse to add or remove replicas
+        """,
+        without_any="This tool helps to move topic partitions between replicas.",
+    )  # fmt: skip
 
 
 def _check(args: argparse.Namespace, action: str) -> None:
@@ -131,12 +121,11 @@ def _check(args: argparse.Namespace, action: str) -> None:
     args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
     if not args.bootstrap_server and not args.zookeeper:
         raise tool.UsageError("Please specify either --bootstrap-server or --bootstrap-controller")
-    given = {name: getattr(args, "broker_ids" if name == "broker_list" else name) for name in _ALLOWED}
     for name in _REQUIRED.get(action, ()):
-        if given[name] is None:
-            raise tool.UsageError(f'Missing required argument "[{name.replace("_", "-")}]"')
+        if getattr(args, name) is None:
+            raise tool.missing(name.replace("_", "-"))
     for name, actions in _ALLOWED.items():
-        if given[name] not in (None, False) and action not in actions:
+        if getattr(args, name) not in (None, False) and action not in actions:
             option = name.replace("_", "-")
             raise tool.UsageError(f'Option "[{option}]" can\'t be used with action "[{action}]"')
 
@@ -145,12 +134,7 @@ def _check(args: argparse.Namespace, action: str) -> None:
 
 
 def _generate(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.kafka.partitions.reassignment_json import parse_broker_ids, read_topics_to_move, written
-
-    brokers, topics = (
-        parse_broker_ids(args.broker_ids),
-        read_topics_to_move(args.topics_to_move_json_file),
-    )
+    brokers, topics = parse_broker_ids(args.broker_list), read_topics_to_move(args.topics_to_move_json_file)
     current = _current(client, topics)
     racks = _racks(client, brokers, args.disable_rack_aware)
     proposed = _proposal(current, racks)
@@ -159,10 +143,6 @@ def _generate(client: Client, args: argparse.Namespace) -> None:
 
 
 def _execute(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.kafka.partitions.reassignment_json import named, read_reassignment_to_execute, written
-    from ottla.cli.kafka.partitions.reassignment_moves import TerseError, plural, start_moves
-    from ottla.client.admin import reassignments, throttles
-
     wanted = read_reassignment_to_execute(args.reassignment_json_file)
     ongoing = reassignments.list_reassignments(client.cluster)
     if ongoing and not args.additional:
@@ -201,12 +181,8 @@ def _execute(client: Client, args: argparse.Namespace) -> None:
 
 
 def _verify(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.kafka.partitions.reassignment_json import named, read_reassignment
-    from ottla.cli.kafka.partitions.reassignment_moves import clear_throttles, in_order, state_of
-    from ottla.client.admin.reassignments import list_reassignments
-
     wanted = read_reassignment(args.reassignment_json_file)
-    ongoing = list_reassignments(client.cluster)
+    ongoing = reassignments.list_reassignments(client.cluster)
     current = _current(client, sorted({topic for topic, _ in wanted.assignment}), missing_is_fine=True)
     print("Status of partition reassignment:")
     for partition, replicas in sorted(wanted.partitions):
@@ -232,17 +208,13 @@ def _verify(client: Client, args: argparse.Namespace) -> None:
 
 
 def _cancel(client: Client, args: argparse.Namespace) -> None:
-    from ottla.cli.kafka.partitions.reassignment_json import read_reassignment
-    from ottla.cli.kafka.partitions.reassignment_moves import TerseError, clear_throttles, plural, start_moves
-    from ottla.client.admin.reassignments import list_reassignments, reassign
-
     wanted = read_reassignment(args.reassignment_json_file)
-    ongoing = list_reassignments(client.cluster)
+    ongoing = reassignments.list_reassignments(client.cluster)
     stopped: dict[Partition, None] = {
         partition: None for partition, _ in wanted.partitions if partition in ongoing
     }
     if stopped:
-        refused = reassign(client.cluster, stopped)
+        refused = reassignments.reassign(client.cluster, stopped)
         if refused:
             raise TerseError(
                 f"Error cancelling partition reassignment{plural(refused)} for:\n{_reasons(refused)}"
@@ -251,7 +223,7 @@ def _cancel(client: Client, args: argparse.Namespace) -> None:
     else:
         print("None of the specified partition reassignments are active.")
     places = _places(client, wanted.log_dirs)
-    # A replica that is told to move to where it is stops moving.
+    # To stop a move, ask for a move to where the replica is.
     back = {
         replica: place.current
         for replica, place in places.items()
@@ -265,11 +237,8 @@ def _cancel(client: Client, args: argparse.Namespace) -> None:
         clear_throttles(client, wanted)
 
 
-def _list(client: Client) -> None:
-    from ottla.cli.kafka.partitions.reassignment_json import named
-    from ottla.client.admin.reassignments import list_reassignments
-
-    ongoing = list_reassignments(client.cluster)
+def _list(client: Client, _args: argparse.Namespace) -> None:
+    ongoing = reassignments.list_reassignments(client.cluster)
     if not ongoing:
         print("No partition reassignments found.")
         return
@@ -284,8 +253,6 @@ def _list(client: Client) -> None:
 
 
 def _current(client: Client, topics: list[str], *, missing_is_fine: bool = False) -> Assignment:
-    from ottla.client.admin.topics import describe_topics
-
     described = {topic.name: topic for topic in describe_topics(client.cluster, topics, skip_missing=True)}
     for topic in topics:
         if topic not in described and not missing_is_fine:
@@ -298,14 +265,10 @@ def _current(client: Client, topics: list[str], *, missing_is_fine: bool = False
 
 
 def _places(client: Client, replicas: Iterable[ReplicaKey]) -> dict[ReplicaKey, ReplicaPlace]:
-    from ottla.client.admin.log_dirs import places
-
     return places(client.cluster, sorted({topic for topic, _, _ in replicas}))
 
 
 def _log_dirs(client: Client, topics: list[str]) -> dict[ReplicaKey, str]:
-    from ottla.client.admin.log_dirs import places
-
     return {
         replica: place.current for replica, place in places(client.cluster, topics).items() if place.current
     }
@@ -325,8 +288,6 @@ def _racks(client: Client, brokers: list[int], disable_rack_aware: bool) -> dict
 
 
 def _proposal(current: Assignment, racks: dict[int, str | None]) -> Assignment:
-    from ottla.rebalancing.replica_assignment import spread_replicas
-
     proposed: Assignment = {}
     for topic in sorted({topic for topic, _ in current}):
         partitions = sorted(number for name, number in current if name == topic)
@@ -345,16 +306,8 @@ def _proposal(current: Assignment, racks: dict[int, str | None]) -> Assignment:
 
 
 def _reasons(refused: Mapping[Partition, str]) -> str:
-    from ottla.cli.kafka.partitions.reassignment_json import named
-
     return "\n".join(f"{named(partition)}: {reason}" for partition, reason in sorted(refused.items()))
 
 
 def _names(partitions: Iterable[Partition]) -> str:
-    from ottla.cli.kafka.partitions.reassignment_json import named
-
     return ",".join(map(named, sorted(partitions)))
-
-
-if __name__ == "__main__":
-    main()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.cli.errors import JobError
+from ottla.cli.kafka.tool import repeated
 from ottla.client.admin.log_dirs import ReplicaKey
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.reassignments import Assignment
@@ -18,7 +19,7 @@ ANY_LOG_DIR = "any"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a file asks for. Partitions may come twice, which only --execute minds."""
+    """What a file asks for. A partition may appear twice: only --execute refuses that."""
 
     partitions: list[tuple[Partition, list[int]]]
     log_dirs: dict[ReplicaKey, str]
@@ -54,22 +55,22 @@ def read_reassignment(path: Path) -> Wanted:
 
 
 def read_reassignment_to_execute(path: Path) -> Wanted:
-    """As `read_reassignment`; nothing may be empty or come twice."""
+    """As `read_reassignment`; nothing may be empty or appear twice."""
     wanted = read_reassignment(path)
     if not wanted.partitions:
         raise JobError("Partition reassignment list cannot be empty")
     if not all(replicas for _, replicas in wanted.partitions):
         raise JobError("Partition replica list cannot be empty")
-    twice = _repeated([named(partition) for partition, _ in wanted.partitions])
+    twice = repeated([named(partition) for partition, _ in wanted.partitions])
     if twice:
         raise JobError(f"Partition reassignment contains duplicate topic partitions: {','.join(twice)}")
-    repeated = [
+    in_lists = [
         f"{named(partition)} contains multiple entries for {','.join(brokers)}"
         for partition, replicas in wanted.partitions
-        if (brokers := _repeated(list(map(str, replicas))))
+        if (brokers := repeated(list(map(str, replicas))))
     ]
-    if repeated:
-        raise JobError(f"Partition replica lists may not contain duplicate entries: {'. '.join(repeated)}")
+    if in_lists:
+        raise JobError(f"Partition replica lists may not contain duplicate entries: {'. '.join(in_lists)}")
     return wanted
 
 
@@ -80,7 +81,7 @@ def read_topics_to_move(path: Path) -> list[str]:
         raise JobError(
             f'{path} is not of the form {{"topics": [{{"topic": "foo"}}], "version": 1}}.'
         ) from None
-    twice = _repeated(topics)
+    twice = repeated(topics)
     if twice:
         raise JobError(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
     return topics
@@ -109,7 +110,7 @@ def parse_broker_ids(text: str) -> list[int]:
         brokers = [int(number) for number in text.split(",")]
     except ValueError:
         raise JobError(f"'{text}' is not a list of broker ids: write --broker-list 0,1,2.") from None
-    twice = _repeated(list(map(str, brokers)))
+    twice = repeated(list(map(str, brokers)))
     if twice:
         raise JobError(f"Broker list contains duplicate entries: [{', '.join(twice)}]")
     return brokers
@@ -146,7 +147,3 @@ def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
     return value
-
-
-def _repeated(names: list[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
-from ottla.cli.kafka.partitions.reassignment_json import named
-from ottla.client.admin.log_dirs import move_replicas
+from ottla.cli.kafka.partitions.reassignment_json import Wanted, named
+from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace, move_replicas
 from ottla.client.admin.throttles import clear_broker_throttles, clear_topic_throttles
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.kafka.partitions.reassignment_json import Wanted
-    from ottla.client.admin.log_dirs import ReplicaKey, ReplicaPlace
 
 TIMEOUT_MS = 10_000
 
 
 class TerseError(JobError):
-    """Said as it is; Kafka's tool writes `Error: ` before all others."""
+    """Printed without the `Error: ` that Kafka's tool puts before all others."""
 
 
 def in_order(replicas: Iterable[ReplicaKey]) -> list[ReplicaKey]:

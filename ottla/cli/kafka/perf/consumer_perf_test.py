@@ -134,7 +134,7 @@ def _share_parser() -> tool.Parser:
         --reporting-interval MS      how often
         --command-property K=V*      a property of the consumer
         --command-config, --consumer.config
-        --print-metrics              taken, and prints none: the client tells none
+        --print-metrics              has no effect: the client has no metrics
         --date-format FORMAT         in Java's letters
         """,
     )  # fmt: skip

@@ -116,8 +116,8 @@ def _parser() -> tool.Parser:
         --print-metrics                        print what the producer counted, too
         --transactional-id ID                  produce in transactions under this name
         --transaction-duration-ms MS           commit when so much time has passed (3000)
-        --warmup-records N                     leave these out of a second summary
-        --reporting-interval MS                how often to tell how it goes
+        --warmup-records N                     omit these from a second summary
+        --reporting-interval MS                how often to print the progress
         """,
     )  # fmt: skip
     parser.set_defaults(payload_delimiter="\\n", throughput=-1, warmup_records=0, reporting_interval=5000)
@@ -125,7 +125,7 @@ def _parser() -> tool.Parser:
 
 
 class _Transactions:
-    """Each is committed when it has lasted long enough, with the record that comes next in a new one."""
+    """Commits each transaction when it has lasted long enough; the next record begins a new one."""
 
     def __init__(self, producer: Producer, seconds: float, timeout: float) -> None:
         self._producer = producer
@@ -168,7 +168,7 @@ def _payload(args: argparse.Namespace) -> Callable[[int], bytes]:
 
 
 class Stats:
-    """Latencies of what was delivered, in windows and in total; behind the first `warmup`, in a total of its own."""
+    """Latencies of delivered records, in windows and in total; those after the first `warmup` have a second total."""
 
     def __init__(self, window_seconds: float, warmup: int) -> None:
         self._window_seconds = window_seconds
@@ -217,7 +217,7 @@ class Stats:
         self._print_summary(" steady state", steady, self.bytes - self._warmup_bytes, seconds)
 
     def metrics(self, seconds: float) -> dict[str, float]:
-        """Those of Kafka's producer that can be told from what was delivered."""
+        """Those of Kafka's producer that follow from what was delivered."""
         count = len(self.latencies)
         return {
             "record-error-rate": self.failed / seconds,

@@ -13,34 +13,27 @@ from pathlib import Path
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.settings import release_features
+from ottla.cli.properties import parse_properties
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
     parser = tool.Parser("kafka-storage", "Log directories, which need no formatting here, and random ids.")
-    commands = parser.add_commands()
-    command = commands.add_parser("info", help="which log directories there are")
-    command.add_argument("--config", "-c", type=Path, required=True, metavar="FILE", help="server.properties")
-    command = commands.add_parser("format", help="nothing has to be done: the broker does it")
-    command.add_argument("--config", "-c", type=Path, required=True, metavar="FILE", help="server.properties")
-    command.add_argument(
-        "--cluster-id", "-t", required=True, metavar="ID", help="without effect, as the rest"
-    )
-    command.add_argument("--add-scram", "-S", action="append", metavar="CREDENTIAL")
-    command.add_argument("--ignore-formatted", "-g", action="store_true")
-    command.add_argument("--release-version", "-r", metavar="RELEASE")
-    command.add_argument("--feature", "-f", action="append", metavar="FEATURE=LEVEL")
-    command.add_argument("--standalone", "-s", action="store_true")
-    command.add_argument("--no-initial-controllers", "-N", action="store_true")
-    command.add_argument("--initial-controllers", "-I", metavar="LIST")
-    commands.add_parser("random-uuid", help="print a random id")
-    release_features.add_commands(commands)
-    args = parser.parse_args(argv)
-    if args.command is None:
-        raise tool.UsageError("Say what to do. See kafka-storage --help.")
+    parser.add_command("info", "which log directories there are", "--config, -c FILE!  server.properties")
+    parser.add_command("format", "nothing has to be done: the broker does it", """
+        --config, -c FILE!    server.properties
+        --cluster-id, -t ID!  without effect, as the rest
+        --add-scram, -S CREDENTIAL*
+        --ignore-formatted, -g
+        --release-version, -r RELEASE
+        --feature, -f FEATURE=LEVEL*
+        --standalone, -s
+        --no-initial-controllers, -N
+        --initial-controllers, -I LIST
+        """)  # fmt: skip
+    parser.add_command("random-uuid", "print a random id")
+    release_features.add_commands(parser)
+    args = parser.command(argv)
     if args.command == "random-uuid":
         print(random_id())
         return 0
@@ -69,12 +62,6 @@ def random_id() -> str:
 
 
 def _log_directories(file: Path) -> list[Path]:
-    from ottla.cli.properties import parse_properties
-
     settings = parse_properties(tool.read_text(file))
     named = settings.get("log.dirs") or settings.get("log.dir") or "/tmp/kafka-logs"
     return [Path(name.strip()) for name in named.split(",") if name.strip()]
-
-
-if __name__ == "__main__":
-    main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 import shlex
 import sys
 import time
@@ -28,11 +29,8 @@ class _Words(argparse.ArgumentParser):
         raise _Refused(f"{self.format_usage().removeprefix('usage: ').strip()}\n{message}")
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
     parser = tool.Parser("zookeeper-shell", "Look into a ZooKeeper, by one command or one after another.")
     parser.add_argument("server", metavar="HOST:PORT[,…][/CHROOT]", help="the ensemble")
     parser.add_argument(
@@ -73,17 +71,15 @@ def _read_commands(shell: Shell) -> int:
 class Shell:
     def __init__(self, client: KazooClient) -> None:
         self._client = client
-        self._commands: dict[str, Callable[[list[str]], None]] = {
-            "ls": self._ls,
-            "get": self._get,
-            "stat": self._stat,
-            "create": self._create,
-            "set": self._set,
-            "delete": self._delete,
-            "deleteall": self._delete_all,
-            "rmr": self._delete_all,
-            "getEphemerals": self._ephemerals,
-            "help": self._help,
+        self._commands: dict[str, Callable[[argparse.Namespace], None]] = {
+            "create [-s] [-e] path [data]": self._create,
+            "delete [-v version] path": lambda args: client.delete(args.path, _version(args)),
+            "deleteall path": lambda args: client.delete(args.path, recursive=True),
+            "get [-s] path": self._get,
+            "getEphemerals [path]": self._get_ephemerals,
+            "ls [-s] [-R] path": self._ls,
+            "set [-s] [-v version] path data": self._set,
+            "stat path": lambda args: _print_stat(client.get(args.path)[1]),
         }
 
     def run(self, words: list[str]) -> bool:
@@ -91,13 +87,9 @@ class Shell:
         from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
         name, *arguments = words
-        command = self._commands.get(name)
         path = next((word for word in arguments if word.startswith("/")), "")
         try:
-            if command is None:
-                self._help([])
-                raise _Refused(f"Command not found: Command not found {name}")
-            command(arguments)
+            self._carry_out({"rmr": "deleteall"}.get(name, name), arguments)
         except _Refused as error:
             print(error)
         except NoNodeError:
@@ -114,14 +106,18 @@ class Shell:
             return True
         return False
 
-    # Commands
+    def _carry_out(self, name: str, arguments: list[str]) -> None:
+        for usage, command in self._commands.items():
+            if usage.split()[0] == name:
+                command(_parse(usage, arguments))
+                return
+        print("zookeeper-shell HOST:PORT COMMAND")
+        for usage in sorted((*self._commands, "quit")):
+            print(f"\t{usage}")
+        if name != "help":
+            raise _Refused(f"Command not found: Command not found {name}")
 
-    def _ls(self, arguments: list[str]) -> None:
-        words = _Words("ls", add_help=False)
-        words.add_argument("-s", action="store_true")
-        words.add_argument("-R", action="store_true")
-        words.add_argument("path")
-        args = words.parse_args(arguments)
+    def _ls(self, args: argparse.Namespace) -> None:
         if args.R:
             self._list_all(args.path)
             return
@@ -135,102 +131,70 @@ class Shell:
         for child in sorted(self._client.get_children(path)):
             self._list_all(f"{path.rstrip('/')}/{child}")
 
-    def _get(self, arguments: list[str]) -> None:
-        words = _Words("get", add_help=False)
-        words.add_argument("-s", action="store_true")
-        words.add_argument("path")
-        args = words.parse_args(arguments)
+    def _get(self, args: argparse.Namespace) -> None:
         data, stat = self._client.get(args.path)
         print("null" if data is None else data.decode(errors="replace"))
         if args.s:
             _print_stat(stat)
 
-    def _stat(self, arguments: list[str]) -> None:
-        words = _Words("stat", add_help=False)
-        words.add_argument("path")
-        args = words.parse_args(arguments)
-        _print_stat(self._client.get(args.path)[1])
+    def _create(self, args: argparse.Namespace) -> None:
+        data = (args.data or "").encode()
+        print(f"Created {self._client.create(args.path, data, ephemeral=args.e, sequence=args.s)}")
 
-    def _create(self, arguments: list[str]) -> None:
-        words = _Words("create", add_help=False)
-        words.add_argument("-s", action="store_true")
-        words.add_argument("-e", action="store_true")
-        words.add_argument("path")
-        words.add_argument("data", nargs="?", default="")
-        args = words.parse_args(arguments)
-        path = self._client.create(args.path, args.data.encode(), ephemeral=args.e, sequence=args.s)
-        print(f"Created {path}")
-
-    def _set(self, arguments: list[str]) -> None:
-        words = _Words("set", add_help=False)
-        words.add_argument("-s", action="store_true")
-        words.add_argument("-v", type=int, default=-1)
-        words.add_argument("path")
-        words.add_argument("data")
-        args = words.parse_args(arguments)
-        stat = self._client.set(args.path, args.data.encode(), args.v)
+    def _set(self, args: argparse.Namespace) -> None:
+        stat = self._client.set(args.path, args.data.encode(), _version(args))
         if args.s:
             _print_stat(stat)
 
-    def _delete(self, arguments: list[str]) -> None:
-        words = _Words("delete", add_help=False)
-        words.add_argument("-v", type=int, default=-1)
-        words.add_argument("path")
-        args = words.parse_args(arguments)
-        self._client.delete(args.path, args.v)
-
-    def _delete_all(self, arguments: list[str]) -> None:
-        words = _Words("deleteall", add_help=False)
-        words.add_argument("path")
-        self._client.delete(words.parse_args(arguments).path, recursive=True)
-
-    def _ephemerals(self, arguments: list[str]) -> None:
-        words = _Words("getEphemerals", add_help=False)
-        words.add_argument("path", nargs="?", default="/")
+    def _get_ephemerals(self, args: argparse.Namespace) -> None:
         found: list[str] = []
-        self._collect_ephemerals(words.parse_args(arguments).path, found)
+        self._collect_ephemerals(args.path or "/", found)
         print(f"[{', '.join(found)}]")
 
     def _collect_ephemerals(self, path: str, found: list[str]) -> None:
-        data_and_stat = self._client.get(path)
-        if data_and_stat[1].ephemeralOwner:
+        if self._client.get(path)[1].ephemeralOwner:
             found.append(path)
         for child in sorted(self._client.get_children(path)):
             self._collect_ephemerals(f"{path.rstrip('/')}/{child}", found)
 
-    def _help(self, _: list[str]) -> None:
-        print("zookeeper-shell HOST:PORT COMMAND")
-        for usage in (
-            "create [-s] [-e] path [data]",
-            "delete [-v version] path",
-            "deleteall path",
-            "get [-s] path",
-            "getEphemerals [path]",
-            "ls [-s] [-R] path",
-            "quit",
-            "set [-s] [-v version] path data",
-            "stat path",
-        ):
-            print(f"\t{usage}")
+
+def _parse(usage: str, arguments: list[str]) -> argparse.Namespace:
+    """The arguments of a command as its usage names them: `set [-s] [-v version] path data`."""
+    words = _Words(usage.split()[0], add_help=False)
+    for optional, required in re.findall(r"\[(.+?)\]|(\w+)", usage.partition(" ")[2]):
+        name, _, value = optional.partition(" ")
+        if value:
+            words.add_argument(name, type=int, metavar=value)
+        elif name.startswith("-"):
+            words.add_argument(name, action="store_true")
+        elif name:
+            words.add_argument(name, nargs="?")
+        else:
+            words.add_argument(required)
+    return words.parse_args(arguments)
+
+
+def _version(args: argparse.Namespace) -> int:
+    """Of the node to change; -1 is any."""
+    return -1 if args.v is None else int(args.v)
 
 
 def _print_stat(stat: Any) -> None:
-    print(f"cZxid = {stat.czxid:#x}")
-    print(f"ctime = {_moment(stat.ctime)}")
-    print(f"mZxid = {stat.mzxid:#x}")
-    print(f"mtime = {_moment(stat.mtime)}")
-    print(f"pZxid = {stat.pzxid:#x}")
-    print(f"cversion = {stat.cversion}")
-    print(f"dataVersion = {stat.version}")
-    print(f"aclVersion = {stat.aversion}")
-    print(f"ephemeralOwner = {stat.ephemeralOwner:#x}")
-    print(f"dataLength = {stat.dataLength}")
-    print(f"numChildren = {stat.numChildren}")
+    print(
+        f"cZxid = {stat.czxid:#x}",
+        f"ctime = {_moment(stat.ctime)}",
+        f"mZxid = {stat.mzxid:#x}",
+        f"mtime = {_moment(stat.mtime)}",
+        f"pZxid = {stat.pzxid:#x}",
+        f"cversion = {stat.cversion}",
+        f"dataVersion = {stat.version}",
+        f"aclVersion = {stat.aversion}",
+        f"ephemeralOwner = {stat.ephemeralOwner:#x}",
+        f"dataLength = {stat.dataLength}",
+        f"numChildren = {stat.numChildren}",
+        sep="\n",
+    )
 
 
 def _moment(milliseconds: int) -> str:
     return time.strftime("%a %b %d %H:%M:%S %Z %Y", time.localtime(milliseconds / 1000))
-
-
-if __name__ == "__main__":
-    main()

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import uuid
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.configs import Resource, alter_configs, describe_configs, resource_names
 
 _ACTIONS = ("alter", "delete", "describe", "list")
 
 
-def main() -> None:
-    tool.main(run, prefix="Error while executing client metrics command : ", stream=lambda: sys.stdout)
-
-
-def run(argv: list[str]) -> int | None:
+@tool.entry_point(prefix="Error while executing client metrics command : ", to_stdout=True)
+def main(argv: list[str]) -> None:
     args = _parser().options(argv)
     action = tool.only_one(
         args,
@@ -29,25 +23,25 @@ def run(argv: list[str]) -> int | None:
     _check(args, action)
     client = tool.connect(args)
     {"alter": _alter, "delete": _delete, "describe": _describe, "list": _list}[action](client, args)
-    return 0
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-client-metrics", "Choose which metrics clients send to the brokers.")
-    parser.add_servers()
-    parser.add_command_config()
-    parser.add_flag("--alter", help="change a subscription, or make one")
-    parser.add_flag("--delete", help="delete a subscription")
-    parser.add_flag("--describe", help="show what a subscription says, or all of them")
-    parser.add_flag("--list", help="list the names of subscriptions")
-    parser.add_argument("--name", help="of the subscription")
-    parser.add_flag("--generate-name", help="make a name for a new one")
-    parser.add_argument("--interval", metavar="MS", help="how often clients send; empty for the default")
-    parser.add_argument("--match", metavar="K=V,…", help=(
-        "which clients: client_instance_id, client_id, client_software_name,\n"
-        "client_software_version, client_source_address, client_source_port"))  # fmt: skip
-    parser.add_argument("--metrics", metavar="PREFIX,…", help="which metrics")
-    return parser
+    return tool.Parser(
+        "kafka-client-metrics", "Choose which metrics clients send to the brokers.", """
+        --bootstrap-server, --broker-list
+        --command-config
+        --alter             change a subscription, or make one
+        --delete            delete a subscription
+        --describe          show what a subscription says, or all of them
+        --list              list the names of subscriptions
+        --name NAME         of the subscription
+        --generate-name     make a name for a new one
+        --interval MS:str   how often clients send; empty for the default
+        --match K=V,…       which clients: client_instance_id, client_id, client_software_name,
+                            client_software_version, client_source_address, client_source_port
+        --metrics PREFIX,…  which metrics
+        """,
+    )  # fmt: skip
 
 
 def _check(args: argparse.Namespace, action: str) -> None:
@@ -61,8 +55,6 @@ def _check(args: argparse.Namespace, action: str) -> None:
 
 
 def _alter(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.configs import Resource, alter_configs
-
     name = args.name or str(uuid.uuid4())
     given = {"interval.ms": args.interval, "match": args.match, "metrics": args.metrics}
     alter_configs(
@@ -75,8 +67,6 @@ def _alter(client: Client, args: argparse.Namespace) -> None:
 
 
 def _delete(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.configs import Resource, alter_configs, describe_configs
-
     resource = Resource("client-metric", args.name)
     if keys := [entry.name for entry in describe_configs(client.cluster, resource) if not entry.is_default]:
         alter_configs(client.cluster, resource, delete=keys)
@@ -84,8 +74,6 @@ def _delete(client: Client, args: argparse.Namespace) -> None:
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:
-    from ottla.client.admin.configs import Resource, describe_configs, resource_names
-
     names = resource_names(client.cluster, "client-metric")
     if args.name and args.name not in names:
         print(f"The client metric resource {args.name} doesn't exist and doesn't have dynamic config.")
@@ -97,10 +85,4 @@ def _describe(client: Client, args: argparse.Namespace) -> None:
 
 
 def _list(client: Client, _args: argparse.Namespace) -> None:
-    from ottla.client.admin.configs import resource_names
-
     print("\n".join(resource_names(client.cluster, "client-metric")))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ottla.cli.client import Client
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.settings import quotas
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.client.admin.configs import ConfigEntry, Kind, Resource
+from ottla.client.admin.configs import (
+    ConfigEntry,
+    Kind,
+    Resource,
+    alter_configs,
+    describe_configs,
+    resource_names,
+)
 
 _TYPES = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
 _KINDS: dict[str, Kind] = {
@@ -24,16 +27,7 @@ _KINDS: dict[str, Kind] = {
     "client-metrics": "client-metric",
 }
 # The order in which Kafka's tool looks at --topic, --client, …
-_FLAGS = (
-    "topics",
-    "clients",
-    "users",
-    "brokers",
-    "broker-loggers",
-    "ips",
-    "client-metrics",
-    "groups",
-)
+_FLAGS = ("topics", "clients", "users", "brokers", "broker-loggers", "ips", "client-metrics", "groups")
 _DYNAMIC = {
     "topic": ("DYNAMIC_TOPIC_CONFIG",),
     "group": ("DYNAMIC_GROUP_CONFIG",),
@@ -42,17 +36,8 @@ _DYNAMIC = {
 }
 
 
-def main() -> None:
-    args = " ".join(sys.argv[1:])
-    tool.main(run, prefix=f"Error while executing config command with args '{args}'\n")
-
-
-def run(argv: list[str]) -> int | None:
-    if not argv:
-        raise tool.UsageError(
-            "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, "
-            "client-metrics or group"
-        )
+@tool.entry_point(prefix="Error while executing config command with args '{args}'\n")
+def main(argv: list[str]) -> None:
     args = _parser().options(argv)
     action = tool.only_one(
         args, ("describe", "alter"), "Command must include exactly one action: --describe, --alter"
@@ -70,7 +55,6 @@ def run(argv: list[str]) -> int | None:
     else:
         for kind, name in entities:
             _describe(client, kind, name, args.all)
-    return 0
 
 
 class _Entity(argparse.Action):
@@ -106,19 +90,23 @@ class _Entity(argparse.Action):
 def _parser() -> tool.Parser:
     parser = tool.Parser(
         "kafka-configs",
-        "Show and change the settings of topics, brokers, groups, and quotas of users and clients.",
-    )
-    parser.add_servers(zookeeper=True)
-    parser.add_controllers()
-    parser.add_command_config()
+        "Show and change the settings of topics, brokers, groups, and quotas of users and clients.", """
+        --bootstrap-server, --broker-list
+        --zookeeper
+        --bootstrap-controller
+        --command-config
+        --describe                    list settings of the given entity
+        --alter                       change settings of the given entity
+        --all                         list all settings, not only those that were changed
+        --add-config K=V,K=[V1,V2]    settings to add
+        --add-config-file FILE        a file with settings to add
+        --delete-config K1,K2         settings to delete
+        --force                       has no effect: nothing is asked before settings are changed
+        """,
+        without_any="This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, "
+        "client-metrics or group",
+    )  # fmt: skip
     parser.set_defaults(entities=None, early=[], flags=[])
-    parser.add_flag("--describe", help="list settings of the given entity")
-    parser.add_flag("--alter", help="change settings of the given entity")
-    parser.add_flag("--all", help="list all settings, not only those that were changed")
-    parser.add_argument("--add-config", metavar="K=V,K=[V1,V2]", help="settings to add")
-    parser.add_argument("--add-config-file", type=Path, metavar="FILE", help="a file with settings to add")
-    parser.add_argument("--delete-config", metavar="K1,K2", help="settings to delete")
-    parser.add_flag("--force", help="has no effect: nothing is asked before settings are changed")
     for option in ("entity-type", "entity-name", "topic", "broker", "group", "broker-logger", "client", "user",
                    "ip", "client-metrics"):  # fmt: skip
         parser.add_argument(
@@ -139,8 +127,7 @@ def _entities(args: argparse.Namespace) -> list[tuple[str, str | None]]:
     kinds = [kind or "" for kind, _ in entities]
     if not entities:
         raise tool.UsageError("At least one entity type must be specified")
-    if len(set(kinds)) != len(kinds):
-        twice = [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]
+    if twice := tool.repeated(kinds):
         raise tool.UsageError(f"Duplicate entity type(s) specified: {','.join(twice)}")
     for kind in kinds:
         if kind not in _TYPES:
@@ -156,9 +143,7 @@ def _entities(args: argparse.Namespace) -> list[tuple[str, str | None]]:
         option = next(
             name for name in ("add_config", "add_config_file", "delete_config") if getattr(args, name)
         )
-        raise tool.UsageError(
-            f'Option "[describe]" can\'t be used with option "[{option.replace("_", "-")}]"'
-        )
+        raise tool.together("describe", option)
     for of_kind, name in entities:
         _check_name(of_kind or "", name)
     return [(kind or "", name) for kind, name in entities]
@@ -207,8 +192,6 @@ def _check_name(kind: str, name: str | None) -> None:
 
 
 def _describe(client: Client, entity_type: str, name: str | None, all_settings: bool) -> None:
-    from ottla.client.admin.configs import Resource
-
     kind = _KINDS[entity_type]
     if name is None:
         names = _known(client, kind)
@@ -224,8 +207,6 @@ def _describe(client: Client, entity_type: str, name: str | None, all_settings: 
 
 
 def _show(client: Client, resource: Resource, all_settings: bool) -> None:
-    from ottla.client.admin.configs import describe_configs
-
     entries = describe_configs(client.cluster, resource)
     if resource.kind == "broker":
         sources = ("DYNAMIC_BROKER_CONFIG",) if resource.name else ("DYNAMIC_DEFAULT_BROKER_CONFIG",)
@@ -251,8 +232,6 @@ def _line(entry: ConfigEntry) -> str:
 
 
 def _known(client: Client, kind: Kind) -> list[str]:
-    from ottla.client.admin.configs import resource_names
-
     if kind == "topic":
         from ottla.cli.kafka.java_order import hash_map_order
         from ottla.client.admin.topics import topic_names
@@ -275,8 +254,6 @@ def _known(client: Client, kind: Kind) -> list[str]:
 
 
 def _alter(client: Client, entity: tuple[str, str | None], args: argparse.Namespace) -> None:
-    from ottla.client.admin.configs import Resource, alter_configs, describe_configs
-
     entity_type, name = entity
     resource = Resource(_KINDS[entity_type], name or "")
     added, deleted = _added(args), _deleted(args)
@@ -314,7 +291,3 @@ def _added(args: argparse.Namespace) -> dict[str, str]:
             )
         added[key.strip()] = value.strip().removeprefix("[").removesuffix("]")
     return added
-
-
-if __name__ == "__main__":
-    main()

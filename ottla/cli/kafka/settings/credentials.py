@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.cli.client import Client
 from ottla.cli.kafka import tool
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.client.admin.scram import Secret
+from ottla.client.admin.scram import DEFAULT_ITERATIONS, Secret, alter_credentials, describe_credentials
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def describe(client: Client, user: str | None) -> None:
-    from ottla.client.admin.scram import describe_credentials
-
     for credential in describe_credentials(client.cluster, None if user is None else [user]):
         infos = ", ".join(f"{name}=iterations={count}" for name, count in credential.iterations.items())
         print(f"SCRAM credential configs for user-principal '{credential.user}' are {infos}")
 
 
 def alter(client: Client, user: str, added: dict[str, str], deleted: list[str]) -> None:
-    from ottla.client.admin.scram import alter_credentials
-
     secrets = {mechanism: _secret(mechanism, text) for mechanism, text in added.items()}
     alter_credentials(client.cluster, user, set_=secrets, delete=deleted)
     print(f"Completed updating config for user {user}.")
@@ -31,8 +23,6 @@ def alter(client: Client, user: str, added: dict[str, str], deleted: list[str]) 
 
 def _secret(mechanism: str, text: str) -> Secret:
     """[iterations=8192,password=secret], without the brackets; a password may have commas in it."""
-    from ottla.client.admin.scram import DEFAULT_ITERATIONS, Secret
-
     settings, _, password = text.partition("password=")
     count = settings.strip().rstrip(",").removeprefix("iterations=") or str(DEFAULT_ITERATIONS)
     if not password or not count.isdecimal():

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
+from ottla.cli.jobs.features import METADATA_VERSION, level_name, levels_of_release, metadata_level
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.settings import release_features
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.client.connection import Connection
+from ottla.client.admin.features import describe_features, update_features
+from ottla.client.connection import Connection
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
-def main() -> None:
-    tool.main(run)
-
-
-def run(argv: list[str]) -> int | None:
-    args = _parser().parse_args(argv)
-    if args.command is None:
-        raise tool.UsageError("Say what to do. See kafka-features --help.")
+@tool.entry_point()
+def main(argv: list[str]) -> int | None:
+    args = _parser().command(argv)
     if args.command in ("version-mapping", "feature-dependencies"):
         return release_features.run(args)
     if args.bootstrap_server and args.bootstrap_controller:
@@ -42,32 +36,30 @@ def run(argv: list[str]) -> int | None:
 
 
 def _parser() -> tool.Parser:
-    parser = tool.Parser("kafka-features", "Show and change the levels of the features that a cluster has.")
-    parser.add_servers()
-    parser.add_argument(
-        "--bootstrap-controller", metavar="HOST:PORT[,…]", help="controllers instead of brokers"
-    )
-    parser.add_command_config()
-    commands = parser.add_commands()
-    commands.add_parser("describe", help="show the features and their levels")
-    for name, what in (("upgrade", "raise features"), ("downgrade", "lower features")):
-        command = commands.add_parser(name, help=what)
-        command.add_argument("--metadata", metavar="RELEASE", help="older word for metadata.version=…")
-        command.add_argument(
-            "--release-version", metavar="RELEASE", help="all features to those of a release"
-        )
-        _add_common(command, "FEATURE=LEVEL", downgrade=name == "downgrade")
-    command = commands.add_parser("disable", help="lower features to 0")
-    _add_common(command, "FEATURE", downgrade=True)
-    release_features.add_commands(commands)
+    parser = tool.Parser(
+        "kafka-features", "Show and change the levels of the features that a cluster has.", """
+        --bootstrap-server, --broker-list
+        --bootstrap-controller  controllers instead of brokers
+        --command-config
+        """,
+    )  # fmt: skip
+    parser.add_command("describe", "show the features and their levels")
+    levels = """
+        --metadata RELEASE         older word for metadata.version=…
+        --release-version RELEASE  all features to those of a release
+        --feature FEATURE=LEVEL*   may be repeated
+        --dry-run                  only say whether it could be done
+    """
+    unsafe = "--unsafe  even if metadata may be lost"
+    parser.add_command("upgrade", "raise features", levels)
+    parser.add_command("downgrade", "lower features", f"{levels}{unsafe}")
+    parser.add_command("disable", "lower features to 0", f"""
+        --feature FEATURE*         may be repeated
+        --dry-run                  only say whether it could be done
+        {unsafe}
+        """)  # fmt: skip
+    release_features.add_commands(parser)
     return parser
-
-
-def _add_common(command: Any, metavar: str, *, downgrade: bool) -> None:
-    command.add_argument("--feature", action="append", default=[], metavar=metavar, help="may be repeated")
-    command.add_argument("--dry-run", action="store_true", help="only say whether it could be done")
-    if downgrade:
-        command.add_argument("--unsafe", action="store_true", help="even if metadata may be lost")
 
 
 def _controller(client: Client, args: argparse.Namespace) -> Connection:
@@ -75,9 +67,6 @@ def _controller(client: Client, args: argparse.Namespace) -> Connection:
 
 
 def _describe(connection: Connection) -> int:
-    from ottla.cli.jobs.features import level_name
-    from ottla.client.admin.features import describe_features
-
     features, epoch = describe_features(connection)
     for each in features:
         lowest, highest, level = (
@@ -92,8 +81,6 @@ def _describe(connection: Connection) -> int:
 
 def _levels(args: argparse.Namespace) -> dict[str, int]:
     """What is asked for, with Kafka's checks of it."""
-    from ottla.cli.jobs.features import METADATA_VERSION, levels_of_release, metadata_level
-
     if args.command == "disable":
         named = [(name, 0) for name in args.feature]
     else:
@@ -123,8 +110,6 @@ def _levels(args: argparse.Namespace) -> dict[str, int]:
 
 
 def _update(connection: Connection, levels: dict[str, int], args: argparse.Namespace) -> int:
-    from ottla.client.admin.features import update_features
-
     action = args.command
     kind = _UPGRADE
     if action != "upgrade":
@@ -142,7 +127,3 @@ def _update(connection: Connection, levels: dict[str, int], args: argparse.Names
     if failed:
         raise JobError(f"{failed} out of {len(levels)} operation(s) failed.")
     return 0
-
-
-if __name__ == "__main__":
-    main()

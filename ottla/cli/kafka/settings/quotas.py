@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.kafka import tool
+from ottla.cli.kafka.java_order import hash_map_order
 from ottla.cli.kafka.settings import credentials
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.quotas import ANY, alter_quotas, describe_quotas
 
 KINDS = {"users": "user", "clients": "client-id", "ips": "ip"}
 _RATES = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
@@ -19,9 +18,6 @@ Entities = list[tuple[str, str | None]]
 
 
 def describe(client: Client, entities: Entities) -> None:
-    from ottla.cli.kafka.java_order import hash_map_order
-    from ottla.client.admin.quotas import ANY, describe_quotas
-
     asked: dict[str, object] = {}
     for entity_type, name in entities:
         asked[KINDS[entity_type]] = ANY if name is None else name or None
@@ -42,8 +38,6 @@ def describe(client: Client, entities: Entities) -> None:
 
 
 def alter(client: Client, entities: Entities, added: dict[str, str], deleted: list[str]) -> None:
-    from ottla.client.admin.quotas import alter_quotas, describe_quotas
-
     first, name = entities[0]
     _check_names(first, list(added), "added", "Set({})")
     _check_names(first, deleted, "deleted", "ArrayBuffer({})")

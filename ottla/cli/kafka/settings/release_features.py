@@ -1,23 +1,27 @@
-"""What `kafka-features` and `kafka-storage` tell about the features of Kafka's releases, without a broker."""
+"""The features of Kafka's releases, as `kafka-features` and `kafka-storage` show them without a broker."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from ottla.cli.errors import JobError
+from ottla.cli.jobs import features
+from ottla.cli.jobs.features import METADATA_VERSION, level_name
+from ottla.cli.kafka.tool import Parser
 
 
-def add_commands(commands: Any) -> None:
-    command = commands.add_parser("version-mapping", help="the features of a release of Kafka")
-    command.add_argument("--release-version", "-r", metavar="RELEASE", help="such as 4.3 or 4.3-IV0")
-    command = commands.add_parser("feature-dependencies", help="what a feature needs of others")
-    command.add_argument("--feature", "-f", action="append", required=True, metavar="FEATURE=LEVEL")
+def add_commands(parser: Parser) -> None:
+    parser.add_command(
+        "version-mapping",
+        "the features of a release of Kafka",
+        "--release-version, -r RELEASE  such as 4.3 or 4.3-IV0",
+    )
+    parser.add_command(
+        "feature-dependencies", "what a feature needs of others", "--feature, -f FEATURE=LEVEL*!"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    from ottla.cli.jobs import features
-
     if args.command == "version-mapping":
         release = args.release_version or features.LATEST
         for name, level in features.levels_of_release(release).items():
@@ -33,8 +37,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _named(feature: str, level: int) -> str:
-    from ottla.cli.jobs.features import METADATA_VERSION, level_name
-
     more = f" ({level_name(feature, level)})" if feature == METADATA_VERSION else ""
     return f"{feature}={level}{more}"
 

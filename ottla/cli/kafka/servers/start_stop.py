@@ -1,0 +1,204 @@
+"""`kafka-server-start`, `kafka-server-stop`, `zookeeper-server-start` and `zookeeper-server-stop`
+
+Servers are found in the process table: those of this user, on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.cli.errors import JobError
+from ottla.cli.kafka import tool
+from ottla.cli.properties import parse_properties
+
+if TYPE_CHECKING:
+    from ottla.broker.lifecycle.server import Server
+
+# How long to wait for a server in the background. Recovery after a crash may take longer: it continues.
+_START_SECONDS = 20.0
+_BROKER_STARTED = "started (kafka.server.KafkaServer)"
+_ZOOKEEPER_STARTED = "binding to port"
+_STARTERS = ("kafka-server-start", "kafka-server-start.sh")
+
+
+@tool.entry_point()
+def start_broker(argv: list[str]) -> int | None:
+    parser = tool.Parser("kafka-server-start", "Run a broker from a server.properties.")
+    parser.add_argument("-daemon", action="store_true", help="run it in the background")
+    parser.add_argument("-name", help="only for compatibility")
+    parser.add_argument("-loggc", action="store_true", help="only for compatibility")
+    parser.add_argument(
+        "properties", type=Path, metavar="server.properties", help="the settings of the broker"
+    )
+    parser.add_options("--override KEY=VALUE*  a setting that wins over the file")
+    args = _parse(parser, argv, "server.properties of the broker")
+    if args.daemon:
+        return _run_in_background(argv, "kafkaServer.out", _BROKER_STARTED)
+    from ottla.cli.commands.servers.start import serve
+
+    serve(args.properties, tool.key_values(args.override), announce=_announce)
+    return 0
+
+
+@tool.entry_point()
+def start_zookeeper(argv: list[str]) -> int | None:
+    """A real ZooKeeper, from the jars that come with PySpark."""
+    from ottla.jvm.java import NoJava
+    from ottla.jvm.zookeeper import NoZooKeeper, command
+
+    parser = tool.Parser("zookeeper-server-start", "Run a ZooKeeper server from a zookeeper.properties.")
+    parser.add_argument("-daemon", action="store_true", help="run it in the background")
+    parser.add_argument(
+        "properties",
+        type=Path,
+        metavar="zookeeper.properties",
+        help="the settings: dataDir, clientPort, tickTime, server.1, …",
+    )
+    args = _parse(parser, argv, "zookeeper.properties of the server")
+    _check_zookeeper_settings(args.properties)
+    if args.daemon:
+        return _run_in_background(argv, "zookeeper.out", _ZOOKEEPER_STARTED)
+    try:
+        words = command(args.properties, log_level="info")
+    except (NoJava, NoZooKeeper) as error:
+        raise JobError(str(error)) from None
+    # Nothing is left to do here: signals and the exit code are the server's own.
+    os.execv(words[0], words)
+
+
+@tool.entry_point()
+def stop_brokers(argv: list[str]) -> None:
+    parser = tool.Parser("kafka-server-stop", "Stop the brokers that were started here, cleanly.")
+    _stop(parser, argv, "server.properties", _brokers())
+
+
+@tool.entry_point()
+def stop_zookeepers(argv: list[str]) -> None:
+    parser = tool.Parser("zookeeper-server-stop", "Stop the ZooKeeper servers that were started here.")
+    _stop(parser, argv, "zookeeper.properties", _zookeepers())
+
+
+# -- start ---------------------------------------------------------------------------------------------
+
+
+def _parse(parser: tool.Parser, argv: list[str], what: str) -> argparse.Namespace:
+    args = parser.parse_args(argv)
+    if not args.properties.is_file():
+        raise JobError(f"There is no file {args.properties}: name the {what}.")
+    return args
+
+
+def _run_in_background(argv: list[str], output_name: str, started: str) -> int:
+    """Run this command again, without -daemon and without a terminal, until it says `started`.
+
+    As with Kafka's scripts its output goes to a file in LOG_DIR, which is ./logs unless it is set.
+    """
+    directory = Path(os.environ.get("LOG_DIR") or "logs")
+    path = directory / output_name
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        output = open(path, "ab")  # noqa: SIM115
+    except OSError as error:
+        raise JobError(f"{directory} cannot be used for the server's output: {error.strerror}.") from None
+    began = output.tell()
+    with output:
+        process = subprocess.Popen(
+            [sys.executable, sys.argv[0], *(word for word in argv if word != "-daemon")],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        ended = process.poll() is not None
+        said = path.read_bytes()[began:].decode(errors="replace").strip()
+        if ended:
+            raise JobError(said or f"The server ended with {process.returncode}.")
+        if started in said or time.monotonic() > deadline:
+            return 0
+        time.sleep(0.05)
+
+
+def _announce(server: Server) -> None:
+    where = ", ".join(server.listen_addresses)
+    print(tool.log_line("INFO", f"Listening on {where} (kafka.server.KafkaServer)"))
+    started = f"[KafkaServer id={server.config.broker_id}] {_BROKER_STARTED}"
+    print(tool.log_line("INFO", started), flush=True)
+
+
+def _check_zookeeper_settings(path: Path) -> None:
+    """What the server cannot do without, said in a sentence before it says it in a stack trace."""
+    settings = parse_properties(tool.read_text(path))
+    elsewhere = any(key.startswith(("server.", "secureClientPort")) for key in settings)
+    for name, example in (("dataDir", "/tmp/zookeeper"), ("clientPort", "2181")):
+        if not settings.get(name) and not (name == "clientPort" and elsewhere):
+            raise JobError(f"{path} has no {name}: add a line such as {name}={example}.")
+    port = settings.get("clientPort", "2181")
+    if not port.isdecimal() or int(port) > 65535:
+        raise JobError(f"{path}: clientPort cannot be '{port}'; give the number of a port.")
+
+
+# -- stop ----------------------------------------------------------------------------------------------
+
+
+def _stop(parser: tool.Parser, argv: list[str], properties: str, servers: Iterable[tuple[int, Path]]) -> None:
+    """End all these servers, given by process and properties file, or only that of the file that is named."""
+    parser.add_argument(
+        "properties", nargs="?", type=Path, metavar=properties, help="only the server of this file"
+    )
+    args = parser.parse_args(argv)
+    only = None if args.properties is None else args.properties.resolve()
+    found = [process for process, file in servers if only is None or file == only]
+    if not found:
+        raise JobError(f"No {parser.prog.removesuffix('-stop').replace('-server', ' server')} to stop")
+    for process in found:
+        os.kill(process, signal.SIGTERM)
+
+
+def _brokers() -> Iterator[tuple[int, Path]]:
+    """Process and server.properties of each broker that `kafka-server-start` runs."""
+    for process, argv, directory in processes():
+        position = next((i for i, part in enumerate(argv[:4]) if part.rpartition("/")[2] in _STARTERS), None)
+        if position is None:
+            continue
+        arguments = argv[position + 1 :]
+        names = [
+            argument
+            for before, argument in zip(["", *arguments], arguments, strict=False)
+            if argument and not argument.startswith("-") and before not in ("--override", "-name")
+        ]
+        if names and "-daemon" not in arguments:
+            yield process, (directory / names[0]).resolve()
+
+
+def _zookeepers() -> Iterator[tuple[int, Path]]:
+    """Process and zookeeper.properties of each server."""
+    from ottla.jvm.zookeeper import MAIN
+
+    for process, words, directory in processes():
+        if MAIN in words[:-1]:
+            yield process, (directory / words[words.index(MAIN) + 1]).resolve()
+
+
+def processes() -> Iterator[tuple[int, list[str], Path]]:
+    """Id, command line and working directory of every other process of this user."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if entry.stat().st_uid != os.getuid():
+                continue
+            argv = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            directory = (entry / "cwd").readlink()
+        except OSError:
+            continue  # it has ended meanwhile
+        yield int(entry.name), argv, directory
