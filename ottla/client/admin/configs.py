@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, refusal
+from ottla.client.errors import ClientError, check_accepted
 from ottla.protocol.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -89,8 +89,7 @@ def resource_names(cluster: Cluster, kind: Kind) -> list[str]:
         return []
     request = ListConfigResourcesRequest(resource_types=[_TYPES[kind]] if newest else [])
     answer = cluster.any_connection().request(request, ListConfigResourcesResponse)
-    if answer.error_code:
-        raise refusal(answer.error_code, None, "The list of resources")
+    check_accepted("The list of resources", answer)
     return [each.resource_name for each in answer.config_resources]
 
 
@@ -118,8 +117,7 @@ def describe_many(
         kinds = {number: kind for kind, number in _TYPES.items()}
         for result in answer.results:
             resource = Resource(kinds[result.resource_type], result.resource_name)
-            if result.error_code:
-                raise refusal(result.error_code, result.error_message, str(resource))
+            check_accepted(str(resource), result)
             found[resource] = [_entry(entry) for entry in sorted(result.configs, key=lambda c: c.name)]
     return {resource: found[resource] for resource in resources}
 
@@ -168,9 +166,7 @@ def alter_configs(
     )
 
     def check(answer: IncrementalAlterConfigsResponse) -> None:
-        for result in answer.responses:
-            if result.error_code:
-                raise refusal(result.error_code, result.error_message, str(resource))
+        check_accepted(str(resource), *answer.responses)
 
     if resource.broker is None:
         ask_controller(cluster, request, IncrementalAlterConfigsResponse, check)

@@ -14,9 +14,9 @@ from ottla.client.errors import (
     ClientError,
     GroupNotEmpty,
     GroupNotFound,
+    check_accepted,
+    check_in_kafkas_words,
     error_code,
-    in_kafkas_words,
-    refusal,
 )
 from ottla.protocol.codec import MalformedMessage
 from ottla.protocol.errors import ErrorCode
@@ -120,8 +120,7 @@ def list_groups(
         if types and connection.version(request) < _FIRST_WITH_TYPES:
             raise ClientError(f"Broker {node} is too old to tell the types of groups apart.")
         answer = connection.request(request, ListGroupsResponse)
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code)
+        check_in_kafkas_words(answer)
         return answer
 
     found: dict[str, GroupListing] = {}
@@ -162,8 +161,7 @@ def _describe_consumer(connection: Connection, group: str, node: Node) -> GroupD
     [found] = connection.request(request, ConsumerGroupDescribeResponse).groups
     if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
         return None
-    if found.error_code:
-        raise refusal(found.error_code, found.error_message, f"Consumer group '{group}'")
+    check_accepted(f"Consumer group '{group}'", found)
     members = [
         Member(
             member.member_id,
@@ -186,8 +184,7 @@ def _describe_classic(connection: Connection, group: str, node: Node) -> GroupDe
     [found] = connection.request(request, DescribeGroupsResponse).groups
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise GroupNotFound(group)
-    if found.error_code:
-        raise refusal(found.error_code, found.error_message, f"Consumer group '{group}'")
+    check_accepted(f"Consumer group '{group}'", found)
     members = [
         Member(
             member.member_id,
@@ -227,8 +224,7 @@ def committed(cluster: Cluster, group: str) -> dict[Partition, CommittedOffset]:
     def ask(connection: Connection, _node: Node) -> dict[Partition, CommittedOffset]:
         answer = connection.request(request, OffsetFetchResponse, max_version=_LAST_WITH_NAMES)
         found = answer.groups[0] if answer.groups else answer
-        if found.error_code:
-            raise refusal(found.error_code, None, f"Consumer group '{group}'")
+        check_accepted(f"Consumer group '{group}'", found)
         return {
             (topic.name, each.partition_index): CommittedOffset(
                 each.committed_offset,
@@ -281,8 +277,7 @@ def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
                 raise GroupNotEmpty(group, describe_group(cluster, group).state)
             if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 raise GroupNotFound(group)
-            if result.error_code:
-                raise refusal(result.error_code, None, f"Consumer group '{group}'")
+            check_accepted(f"Consumer group '{group}'", result)
 
         request = DeleteGroupsRequest(groups_names=[group])
         ask_group_coordinator(cluster, group, request, DeleteGroupsResponse, check)
@@ -323,10 +318,10 @@ def remove_members(cluster: Cluster, group: str, members: Collection[str]) -> No
     request = LeaveGroupRequest(
         group_id=group, members=[MemberIdentity(member_id=member) for member in members]
     )
-
-    def check(answer: LeaveGroupResponse) -> None:
-        for number in (answer.error_code, *(each.error_code for each in answer.members)):
-            if number:
-                raise in_kafkas_words(number)
-
-    ask_group_coordinator(cluster, group, request, LeaveGroupResponse, check)
+    ask_group_coordinator(
+        cluster,
+        group,
+        request,
+        LeaveGroupResponse,
+        lambda answer: check_in_kafkas_words(answer, *answer.members),
+    )

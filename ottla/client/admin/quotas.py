@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
-from ottla.client.errors import refusal
+from ottla.client.errors import check_accepted
 from ottla.protocol.messages.quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -44,8 +44,7 @@ def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quot
             components.append(ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
     request = DescribeClientQuotasRequest(components=components, strict=True)
     answer = cluster.any_connection().request(request, DescribeClientQuotasResponse)
-    if answer.error_code:
-        raise refusal(answer.error_code, answer.error_message, "The quota")
+    check_accepted("The quota", answer)
     return [
         Quota(
             {part.entity_type: part.entity_name for part in entry.entity},
@@ -58,7 +57,6 @@ def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quot
 def alter_quotas(
     cluster: Cluster, entity: Entity, *, set_: Mapping[str, float] | None = None, delete: Iterable[str] = ()
 ) -> None:
-
     changes = [OpData(key=key, value=value) for key, value in (set_ or {}).items()]
     changes += [OpData(key=key, remove=True) for key in delete]
     request = AlterClientQuotasRequest(
@@ -69,10 +67,9 @@ def alter_quotas(
             )
         ]
     )
-
-    def check(answer: AlterClientQuotasResponse) -> None:
-        for entry in answer.entries:
-            if entry.error_code:
-                raise refusal(entry.error_code, entry.error_message, "The quota")
-
-    ask_controller(cluster, request, AlterClientQuotasResponse, check)
+    ask_controller(
+        cluster,
+        request,
+        AlterClientQuotasResponse,
+        lambda answer: check_accepted("The quota", *answer.entries),
+    )

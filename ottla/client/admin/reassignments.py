@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.routing import ask_controller, timeout_ms
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, error_code, refusal
+from ottla.client.errors import ClientError, check_accepted, error_code
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.replicas import (
     AlterPartitionReassignmentsRequest,
@@ -43,8 +43,7 @@ def list_reassignments(cluster: Cluster) -> dict[Partition, Reassignment]:
     request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms(cluster), topics=None)
 
     def check(answer: ListPartitionReassignmentsResponse) -> dict[Partition, Reassignment]:
-        if answer.error_code:
-            raise refusal(answer.error_code, answer.error_message, "The list of reassignments")
+        check_accepted("The list of reassignments", answer)
         return {
             (topic.name, partition.partition_index): Reassignment(
                 partition.replicas, partition.adding_replicas, partition.removing_replicas
@@ -81,8 +80,7 @@ def reassign(
     )
 
     def check(answer: AlterPartitionReassignmentsResponse) -> dict[Partition, str]:
-        if answer.error_code:
-            raise refusal(answer.error_code, answer.error_message, "The reassignment")
+        check_accepted("The reassignment", answer)
         refused = {}
         for result in answer.responses:
             for partition in result.partitions:
@@ -111,8 +109,7 @@ def elect_leaders(
     )
 
     def check(answer: ElectLeadersResponse) -> dict[Partition, tuple[str, str | None]]:
-        if answer.error_code:
-            raise refusal(answer.error_code, None, "The election")
+        check_accepted("The election", answer)
         return {
             (topic.topic, result.partition_id): (error_code(result.error_code).name, result.error_message)
             for topic in answer.replica_election_results

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, refusal
+from ottla.client.errors import ClientError, check_accepted
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.scram import (
     AlterUserScramCredentialsRequest,
@@ -44,15 +44,13 @@ def describe_credentials(cluster: Cluster, users: list[str] | None) -> list[Cred
     asked = None if users is None else [UserName(name=user) for user in users]
     request = DescribeUserScramCredentialsRequest(users=asked)
     answer = cluster.any_connection().request(request, DescribeUserScramCredentialsResponse)
-    if answer.error_code:
-        raise refusal(answer.error_code, answer.error_message, "The credentials")
+    check_accepted("The credentials", answer)
     names = {number: name for name, (number, _) in MECHANISMS.items()}
     found = []
     for result in answer.results:
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             continue
-        if result.error_code:
-            raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
+        check_accepted(f"User '{result.user}'", result)
         infos = {names.get(each.mechanism, "UNKNOWN"): each.iterations for each in result.credential_infos}
         found.append(Credential(result.user, infos))
     return found
@@ -69,11 +67,7 @@ def alter_credentials(
         salted = hashlib.pbkdf2_hmac(digest, secret.password.encode(), salt, secret.iterations)
         upsertions.append(
             ScramCredentialUpsertion(
-                name=user,
-                mechanism=number,
-                iterations=secret.iterations,
-                salt=salt,
-                salted_password=salted,
+                name=user, mechanism=number, iterations=secret.iterations, salt=salt, salted_password=salted
             )
         )
     request = AlterUserScramCredentialsRequest(
@@ -87,7 +81,6 @@ def alter_credentials(
 
     def check(answer: AlterUserScramCredentialsResponse) -> None:
         for result in answer.results:
-            if result.error_code:
-                raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
+            check_accepted(f"User '{result.user}'", result)
 
     ask_controller(cluster, request, AlterUserScramCredentialsResponse, check)

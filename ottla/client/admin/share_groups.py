@@ -9,7 +9,7 @@ from ottla.client.admin.offsets import Partition
 from ottla.client.admin.routing import ask_coordinator, ask_group_coordinator
 from ottla.client.cluster import Cluster, CoordinatorType, Node
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, in_kafkas_words
+from ottla.client.errors import ClientError, check_in_kafkas_words, in_kafkas_words
 from ottla.protocol.messages.groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.protocol.messages.share_groups import (
     AlterShareGroupOffsetsRequest,
@@ -64,8 +64,7 @@ def describe_share_group(cluster: Cluster, group: str) -> ShareGroup:
     def ask(connection: Connection, node: Node) -> ShareGroup:
         request = ShareGroupDescribeRequest(group_ids=[group])
         [found] = connection.request(request, ShareGroupDescribeResponse).groups
-        if found.error_code:
-            raise in_kafkas_words(found.error_code, found.error_message)
+        check_in_kafkas_words(found)
         members = [
             ShareMember(
                 member.member_id,
@@ -92,8 +91,7 @@ def share_positions(cluster: Cluster, group: str) -> list[SharePosition]:
 
     def check(answer: DescribeShareGroupOffsetsResponse) -> list[SharePosition]:
         [found] = answer.groups
-        if found.error_code:
-            raise in_kafkas_words(found.error_code, found.error_message)
+        check_in_kafkas_words(found)
         return sorted(
             (
                 _position(topic.topic_name, each)
@@ -126,11 +124,7 @@ def move_share_group(cluster: Cluster, group: str, offsets: Mapping[Partition, i
     request = AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
 
     def check(answer: AlterShareGroupOffsetsResponse) -> None:
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code, answer.error_message)
-        for each in (each for topic in answer.responses for each in topic.partitions):
-            if each.error_code:
-                raise in_kafkas_words(each.error_code, each.error_message)
+        check_in_kafkas_words(answer, *(each for topic in answer.responses for each in topic.partitions))
 
     ask_group_coordinator(cluster, group, request, AlterShareGroupOffsetsResponse, check)
 
@@ -143,8 +137,7 @@ def forget_topics(cluster: Cluster, group: str, topics: Collection[str]) -> dict
     )
 
     def check(answer: DeleteShareGroupOffsetsResponse) -> dict[str, ClientError | None]:
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code, answer.error_message)
+        check_in_kafkas_words(answer)
         return {
             each.topic_name: in_kafkas_words(each.error_code, each.error_message) if each.error_code else None
             for each in answer.responses
@@ -154,10 +147,7 @@ def forget_topics(cluster: Cluster, group: str, topics: Collection[str]) -> dict
 
 
 def delete_share_group(cluster: Cluster, group: str) -> None:
-    def check(answer: DeleteGroupsResponse) -> None:
-        [result] = answer.results
-        if result.error_code:
-            raise in_kafkas_words(result.error_code)
-
     request = DeleteGroupsRequest(groups_names=[group])
-    ask_group_coordinator(cluster, group, request, DeleteGroupsResponse, check)
+    ask_group_coordinator(
+        cluster, group, request, DeleteGroupsResponse, lambda answer: check_in_kafkas_words(*answer.results)
+    )

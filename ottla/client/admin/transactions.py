@@ -10,7 +10,7 @@ from ottla.client.admin.offsets import Partition
 from ottla.client.admin.routing import ask_coordinator
 from ottla.client.cluster import Cluster, CoordinatorType, Node
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, in_kafkas_words
+from ottla.client.errors import ClientError, check_in_kafkas_words, in_kafkas_words
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -87,8 +87,7 @@ def list_transactions(
             ),
             ListTransactionsResponse,
         )
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code)
+        check_in_kafkas_words(answer)
         found += [
             TransactionListing(node, each.transactional_id, each.producer_id, each.transaction_state)
             for each in answer.transaction_states
@@ -102,8 +101,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
     def ask(connection: Connection, node: Node) -> TransactionDescription:
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         [state] = connection.request(request, DescribeTransactionsResponse).transaction_states
-        if state.error_code:
-            raise in_kafkas_words(state.error_code)
+        check_in_kafkas_words(state)
         return TransactionDescription(
             node.id,
             transactional_id,
@@ -134,8 +132,7 @@ def describe_producers(
         )
         for topic in cluster.node(node).request(request, DescribeProducersResponse).topics:
             for partition in topic.partitions:
-                if partition.error_code:
-                    raise in_kafkas_words(partition.error_code, partition.error_message)
+                check_in_kafkas_words(partition)
                 found[topic.name, partition.partition_index] = [
                     Producer(
                         producer.producer_id,
@@ -185,9 +182,7 @@ def abort_transaction(
     answer = cluster.node(leader).request(WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse)
     for written in answer.markers:
         for topic in written.topics:
-            for result in topic.partitions:
-                if result.error_code:
-                    raise in_kafkas_words(result.error_code)
+            check_in_kafkas_words(*topic.partitions)
 
 
 def force_terminate(cluster: Cluster, transactional_id: str) -> None:
@@ -197,9 +192,7 @@ def force_terminate(cluster: Cluster, transactional_id: str) -> None:
         request = InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=_FENCE_TIMEOUT_MS
         )
-        answer = connection.request(request, InitProducerIdResponse)
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code)
+        check_in_kafkas_words(connection.request(request, InitProducerIdResponse))
 
     # The open transaction is aborted first, and until then the answer is that there is one.
     ask_coordinator(
