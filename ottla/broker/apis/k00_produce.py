@@ -23,16 +23,18 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import Refused, admit_produce
-from ottla.broker.network.dispatch import CloseConnection
+from ottla.broker.network.dispatch import CloseConnection, RequestContext
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.requests.error_responses import error_response as generic_error_response
 from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.cluster.partition import Partition
 from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,12 +47,6 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.cluster.partition import Partition
-    from ottla.protocol.codec import Response
 
 _ALL = -1
 _HINTS_SINCE = 10

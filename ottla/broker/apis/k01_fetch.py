@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.error_responses import error_response
 from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
@@ -31,6 +32,7 @@ from ottla.cluster.partition import Partition
 from ottla.cluster.replication.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range, read_cold
 from ottla.log.errors import CorruptSegmentError, StorageError
+from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -42,11 +44,6 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.protocol.codec import Response
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,10 @@ Version notes
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.cluster.partition import Partition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
@@ -26,11 +28,6 @@ from ottla.protocol.messages.fetch import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.cluster.partition import Partition
 
 _LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = (
     -1,

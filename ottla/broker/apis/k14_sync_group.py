@@ -10,15 +10,12 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.effects import SyncRequest, SyncResult
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -12,8 +12,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
@@ -24,10 +24,6 @@ from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 _PRODUCER_FENCED_SINCE = 2
 _BATCHES_SINCE = 4

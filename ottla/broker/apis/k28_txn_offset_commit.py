@@ -13,9 +13,10 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import admit_offsets
+from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
 from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import partition_for
@@ -27,10 +28,6 @@ from ottla.protocol.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 _LOAD_IN_PROGRESS_SINCE = 2
 

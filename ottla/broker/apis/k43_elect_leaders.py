@@ -14,8 +14,9 @@ Version notes
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.cluster.controller import elections
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.stores.store import StoreError
@@ -26,10 +27,6 @@ from ottla.protocol.messages.replicas import (
     PartitionResult,
     ReplicaElectionResult,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 logger = logging.getLogger(__name__)
 

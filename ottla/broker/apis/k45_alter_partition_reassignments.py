@@ -13,8 +13,10 @@ Version notes
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.cluster.image.image_feed import PartitionKey
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.replicas import (
@@ -23,11 +25,6 @@ from ottla.protocol.messages.replicas import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.cluster.image.image_feed import PartitionKey
 
 logger = logging.getLogger(__name__)
 

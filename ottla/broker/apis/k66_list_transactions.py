@@ -12,18 +12,14 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
 from ottla.coordinator.transactions.coordinator import states_named
 from ottla.coordinator.transactions.transaction import ONGOING, TransactionState
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.transactions import ListedTransaction as ListedTransaction
 from ottla.protocol.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -13,8 +13,9 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
@@ -26,10 +27,6 @@ from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
 from ottla.broker.share.live_share_partition import LiveSharePartition
@@ -36,10 +37,6 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -13,8 +13,9 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
 from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH
@@ -27,10 +28,6 @@ from ottla.protocol.messages.share_fetch import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(
