@@ -143,9 +143,7 @@ def _append(
                 if version >= _HINTS_SINCE:
                     hints = hints or LeaderHints(broker, context.listener)
                     name = topic.topic_id if version >= _TOPIC_IDS else topic.name
-                    leader = hints.leader(name, data.index, error.code)
-                    if leader is not None:
-                        answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+                    answer.current_leader = hints.leader(LeaderIdAndEpoch, name, data.index, error.code)
             answers.append(answer)
         responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)

@@ -163,9 +163,7 @@ class _Fetch:
         )
         if self._context.version >= _HINTS_SINCE:
             self._hints = self._hints or LeaderHints(self._broker, self._context.listener)
-            leader = self._hints.leader(target.topic_id, target.index, error)
-            if leader is not None:
-                answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+            answer.current_leader = self._hints.leader(LeaderIdAndEpoch, target.topic_id, target.index, error)
         return answer
 
     def _read_one(self, target: FetchTarget, left: int) -> PartitionData:

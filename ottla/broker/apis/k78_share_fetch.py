@@ -250,9 +250,8 @@ class _ShareFetch:
                 answer.acknowledge_error_code = error.code
                 answer.acknowledge_error_message = error.message
             for code in (answer.error_code, answer.acknowledge_error_code):
-                leader = self._hints.leader(topic_id, index, code)
-                if leader is not None:
-                    answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+                leader = self._hints.leader(LeaderIdAndEpoch, topic_id, index, code)
+                answer.current_leader = leader or answer.current_leader
             has_news = answer.error_code or answer.acquired_records or partition in self._acknowledged
             if is_full or has_news:
                 if topic_id not in topics:
