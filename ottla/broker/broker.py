@@ -44,10 +44,46 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_INTERNAL_TOPIC_SETTINGS = {
-    GROUP_METADATA_TOPIC: "offsets.topic",
-    TRANSACTION_STATE_TOPIC: "transaction.state.log",
-    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic",
+
+class InternalTopic(NamedTuple):
+    """What an internal topic is created with: names of broker settings, by config where they set one; fixed configs."""
+
+    partitions: str
+    replication_factor: str
+    settings: dict[str, str]
+    configs: dict[str, str]
+
+
+_INTERNAL_TOPICS = {
+    GROUP_METADATA_TOPIC: InternalTopic(
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        {"segment.bytes": "offsets.topic.segment.bytes"},
+        {"cleanup.policy": "compact", "compression.type": "producer"},
+    ),
+    TRANSACTION_STATE_TOPIC: InternalTopic(
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        {
+            "min.insync.replicas": "transaction.state.log.min.isr",
+            "segment.bytes": "transaction.state.log.segment.bytes",
+        },
+        {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "unclean.leader.election.enable": "false",
+        },
+    ),
+    SHARE_GROUP_STATE_TOPIC: InternalTopic(
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.replication.factor",
+        {
+            "min.insync.replicas": "share.coordinator.state.topic.min.isr",
+            "segment.bytes": "share.coordinator.state.topic.segment.bytes",
+        },
+        # Updates build on each other: compaction would remove those that later ones need.
+        {"cleanup.policy": "delete", "retention.ms": "-1"},
+    ),
 }
 
 
@@ -236,18 +272,9 @@ class Broker:
 
     def internal_topic(self, name: str) -> tuple[int, int, dict[str, str]]:
         """Partitions, replication factor and configs of an internal topic."""
-        prefix = _INTERNAL_TOPIC_SETTINGS.get(name)
-        if prefix is None:
+        topic = _INTERNAL_TOPICS.get(name)
+        if topic is None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is reserved")
-        setting = self.config.get_int
-        configs = {"cleanup.policy": "compact", "segment.bytes": str(setting(f"{prefix}.segment.bytes"))}
-        if name == GROUP_METADATA_TOPIC:
-            configs["compression.type"] = "producer"
-        else:
-            configs["min.insync.replicas"] = str(setting(f"{prefix}.min.isr"))
-        if name == TRANSACTION_STATE_TOPIC:
-            configs |= {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"}
-        if name == SHARE_GROUP_STATE_TOPIC:
-            # Updates build on each other: compaction would remove those that later ones need.
-            configs |= {"cleanup.policy": "delete", "retention.ms": "-1"}
-        return setting(f"{prefix}.num.partitions"), setting(f"{prefix}.replication.factor"), configs
+        get = self.config.get_int
+        configs = {config: str(get(setting)) for config, setting in topic.settings.items()}
+        return get(topic.partitions), get(topic.replication_factor), {**topic.configs, **configs}
