@@ -117,11 +117,10 @@ def test_without_numba_large_logs_are_compacted_in_plain_python_and_the_log_says
         for topic in ("one", "two"):
             broker.create_topic(topic, config=config)
             fill(broker, topic, records=40_000, keys=1000)
-        until(lambda: cleaned(broker) > 1 and not broker.cleaner_status().backlog)
         for topic in ("one", "two"):
+            until(lambda topic=topic: len(broker.records(topic)) < 20_000)
             last = {record.key: record.value for record in broker.records(topic)}
             assert {int(value.rstrip(b".")) for value in last.values()} == set(range(39_000, 40_000))
-            assert len(broker.records(topic)) < 20_000
     advice = [record.getMessage() for record in caplog.records if "ottla[server]" in record.getMessage()]
     assert len(advice) == 1
     assert "in plain Python, which is slow: No module named 'num" in advice[0]
