@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from ottla.client.connection import Connection
-from ottla.client.errors import BadAddress, ClientError, Unreachable, error_code, refusal
+from ottla.client.errors import BadAddress, ClientError, Unreachable, check_accepted, error_code
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
@@ -234,9 +234,8 @@ class Cluster:
 
 
 def _coordinator(kind: CoordinatorType, key: str, found: Coordinator | FindCoordinatorResponse) -> Node:
-    if found.error_code:
-        what = "group" if kind == CoordinatorType.GROUP else "transactional id"
-        raise refusal(found.error_code, found.error_message, f"The coordinator of {what} '{key}'")
+    what = "group" if kind == CoordinatorType.GROUP else "transactional id"
+    check_accepted(f"The coordinator of {what} '{key}'", found)
     return Node(found.node_id, found.host, found.port)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from ottla.protocol.errors import ErrorCode
 
 
@@ -97,6 +99,17 @@ def refusal(number: int, broker_message: str | None, subject: str) -> ClientErro
     return ClientError(text if text.endswith((".", "!", "?")) else f"{text}.", code, broker_message)
 
 
+class _Answer(Protocol):
+    error_code: int
+
+
+def check_accepted(subject: str, *answers: _Answer) -> None:
+    """Raise the first refusal among answers, or parts of answers, as a sentence about `subject`."""
+    for answer in answers:
+        if answer.error_code:
+            raise refusal(answer.error_code, getattr(answer, "error_message", None), subject)
+
+
 # What Kafka's own client says where a broker sent a code and no words.
 _KAFKAS_WORDS = {
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
@@ -120,3 +133,10 @@ def in_kafkas_words(number: int, broker_message: str | None = None) -> ClientErr
     error = refusal(number, broker_message, "It")
     code = error_code(number)
     return ClientError(broker_message or _KAFKAS_WORDS.get(code, error.message), code)
+
+
+def check_in_kafkas_words(*answers: _Answer) -> None:
+    """As `check_accepted`, for what Kafka's tools print."""
+    for answer in answers:
+        if answer.error_code:
+            raise in_kafkas_words(answer.error_code, getattr(answer, "error_message", None))

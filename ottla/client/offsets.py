@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ottla.client.cluster import Cluster, CoordinatorType, TopicPartition
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, error_code, refusal
+from ottla.client.errors import ClientError, check_accepted, error_code
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
@@ -85,8 +85,7 @@ def _ask(
     for topic in leader.request(request, ListOffsetsResponse).topics:
         for answer in topic.partitions:
             partition = TopicPartition(topic.name, answer.partition_index)
-            if answer.error_code:
-                raise refusal(answer.error_code, None, f"Partition {partition}")
+            check_accepted(f"Partition {partition}", answer)
             found[partition] = FoundOffset(answer.offset, answer.timestamp)
     return found
 

@@ -16,19 +16,7 @@ from ottla.client.cluster import Cluster, CoordinatorType, TopicPartition
 from ottla.client.connection import Connection
 from ottla.client.errors import ClientError, Unreachable, error_code
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.transactions import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
+from ottla.protocol.messages import transactions as messages
 
 T = TypeVar("T")
 
@@ -69,7 +57,7 @@ class TransactionClient:
 
     def begin(self, transactional_id: str, timeout_ms: int) -> Transaction:
         """Become the producer of this id. The previous one is fenced, and its open transaction is aborted."""
-        request = InitProducerIdRequest(
+        request = messages.InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
             producer_id=-1,
@@ -77,7 +65,7 @@ class TransactionClient:
         )
 
         def ask() -> Transaction:
-            answer = self._coordinator(transactional_id).request(request, InitProducerIdResponse)
+            answer = self._coordinator(transactional_id).request(request, messages.InitProducerIdResponse)
             code = error_code(answer.error_code)
             if code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                 raise ClientError(
@@ -93,10 +81,10 @@ class TransactionClient:
     def add_partitions(self, transaction: Transaction, partitions: Iterable[TopicPartition]) -> None:
         """Must come before the first write to each of them."""
         topics = [
-            AddPartitionsToTxnTopic(name=topic, partitions=[each.partition for each in members])
+            messages.AddPartitionsToTxnTopic(name=topic, partitions=[each.partition for each in members])
             for topic, members in groupby(sorted(partitions), key=lambda each: each.topic)
         ]
-        request = AddPartitionsToTxnRequest(
+        request = messages.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transaction.transactional_id,
             v3_and_below_producer_id=transaction.producer_id,
             v3_and_below_producer_epoch=transaction.producer_epoch,
@@ -105,7 +93,7 @@ class TransactionClient:
 
         def ask() -> None:
             answer = self._coordinator(transaction.transactional_id).request(
-                request, AddPartitionsToTxnResponse, max_version=_LAST_ADD_PARTITIONS
+                request, messages.AddPartitionsToTxnResponse, max_version=_LAST_ADD_PARTITIONS
             )
             codes = [
                 error_code(part.partition_error_code)
@@ -159,13 +147,13 @@ class TransactionClient:
             some = transactions[start : start + _AT_ONCE]
             sent = [
                 connection.send(
-                    EndTxnRequest(
+                    messages.EndTxnRequest(
                         transactional_id=each.transactional_id,
                         producer_id=each.producer_id,
                         producer_epoch=each.producer_epoch,
                         committed=commit,
                     ),
-                    EndTxnResponse,
+                    messages.EndTxnResponse,
                     max_version=_LAST_END_TXN,
                 )
                 for each in some
@@ -185,8 +173,10 @@ class TransactionClient:
         def ask() -> None:
             found.clear()
             for connection, ids in self._ids_by_coordinator(wanted):
-                request = DescribeTransactionsRequest(transactional_ids=ids)
-                for each in connection.request(request, DescribeTransactionsResponse).transaction_states:
+                request = messages.DescribeTransactionsRequest(transactional_ids=ids)
+                for each in connection.request(
+                    request, messages.DescribeTransactionsResponse
+                ).transaction_states:
                     code = error_code(each.error_code)
                     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                         continue
@@ -205,12 +195,12 @@ class TransactionClient:
 
     def open_ids(self, prefix: str) -> list[str]:
         """The transactional ids with this prefix that have a transaction open, on all brokers."""
-        request = ListTransactionsRequest(state_filters=[ONGOING], producer_id_filters=[])
+        request = messages.ListTransactionsRequest(state_filters=[ONGOING], producer_id_filters=[])
 
         def ask() -> list[str]:
             found: set[str] = set()
             for connection in self._cluster.connections():
-                answer = connection.request(request, ListTransactionsResponse)
+                answer = connection.request(request, messages.ListTransactionsResponse)
                 self._check(error_code(answer.error_code), "Open transactions cannot be listed")
                 found.update(each.transactional_id for each in answer.transaction_states)
             return sorted(each for each in found if each.startswith(prefix))

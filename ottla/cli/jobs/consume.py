@@ -203,26 +203,17 @@ class Consumption:
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
         """None for what is not a message, or came after the end as it was when we began."""
-        topic, number, offset = message.topic(), message.partition(), message.offset()
+        topic, number, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
         error = message.error()
         if error is not None:
-            if error.name() == "_PARTITION_EOF":
-                assert topic is not None
-                assert number is not None
-                self._left.discard((topic, number))
-                return None
-            raise from_kafka(error, f"Topic '{topic or ', '.join(self._topics)}'")
-        assert topic is not None
-        assert number is not None
-        assert offset is not None
+            if error.name() != "_PARTITION_EOF":
+                raise from_kafka(error, f"Topic '{topic or ', '.join(self._topics)}'")
+            self._left.discard((topic, number))
+            return None
         end = self._ends.get((topic, number))
-        if end is not None:
-            if offset >= end:
-                self._left.discard((topic, number))
-                return None
-            if offset == end - 1:
-                self._left.discard((topic, number))
-        return consumed(message)
+        if end is not None and offset >= end - 1:
+            self._left.discard((topic, number))
+        return consumed(message) if end is None or offset < end else None
 
     def _store(self, batch: list[ConsumedMessage]) -> None:
         """Only what has been handed out is committed, so that nothing is skipped by the next member."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage, OutgoingMessage
@@ -21,9 +21,6 @@ from ottla.client.admin.topics import partitions_of
 from ottla.client.cluster import TopicPartition
 from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, PREFIX, REASON, TIMESTAMP, TOPIC
 from ottla.client.offsets import commit_offsets
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
 
 #: Brokers keep no more with an offset, by default (offset.metadata.max.bytes).
 _MOST_METADATA = 4096

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError, TopicNotFound
+from ottla.client.admin.log_dirs import describe_log_dirs
 from ottla.client.admin.offsets import Partition
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
+from ottla.client.admin.reassignments import list_reassignments
+from ottla.rebalancing.layout import Placed
+from ottla.rebalancing.planner import TooFewBrokers, plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,6 @@ class Proposal:
 
 def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
     """The cluster as it is, or these topics of it."""
-    from ottla.client.admin.log_dirs import describe_log_dirs
-    from ottla.client.admin.reassignments import list_reassignments
-
     ongoing = list_reassignments(client.cluster)
     while True:
         answer = client.cluster.metadata(list(topics) or None)
@@ -129,9 +127,6 @@ def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
 def propose(
     now: ClusterNow, *, drained: Collection[int] = (), tolerance: float, leaders_only: bool = False
 ) -> Proposal:
-    from ottla.rebalancing.layout import Placed
-    from ottla.rebalancing.planner import TooFewBrokers, plan
-
     drained = set(drained)
     known = {*now.racks, *(broker for each in now.partitions.values() for broker in each.replicas)}
     for broker in sorted(drained - known):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from ottla.cli.client import Client
 from ottla.cli.errors import BrokerUnreachable, JobError
+from ottla.cli.jobs.rebalance import Change
 from ottla.client.admin.configs import ConfigEntry, Resource, describe_many
+from ottla.client.admin.log_dirs import describe_log_dirs
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.reassignments import (
     elect_leaders,
@@ -27,10 +30,6 @@ from ottla.client.admin.throttles import (
     moves_of,
     set_throttle,
 )
-
-if TYPE_CHECKING:
-    from ottla.cli.client import Client
-    from ottla.cli.jobs.rebalance import Change
 
 T = TypeVar("T")
 
@@ -124,8 +123,6 @@ class Rebalance:
 
     def _copied_of(self, under_way: dict[Partition, Change]) -> int:
         """How many bytes of the partitions under way have arrived."""
-        from ottla.client.admin.log_dirs import describe_log_dirs
-
         copied = 0
         for broker in {broker for change in under_way.values() for broker in change.added}:
             topics = {change.topic for change in under_way.values() if broker in change.added}

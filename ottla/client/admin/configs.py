@@ -8,18 +8,8 @@ from typing import Any, Literal
 
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, refusal
-from ottla.protocol.messages.configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-    IncrementalConfig,
-    IncrementalConfigsResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
+from ottla.client.errors import ClientError, check_accepted
+from ottla.protocol.messages import configs as messages
 
 Kind = Literal["topic", "broker", "broker-logger", "client-metric", "group"]
 
@@ -84,13 +74,12 @@ class ConfigEntry:
 
 def resource_names(cluster: Cluster, kind: Kind) -> list[str]:
     """Those of a kind that have settings; older brokers know of client metrics only, or of none."""
-    _, newest = cluster.any_connection().versions.get(ListConfigResourcesRequest.api_key, (0, -1))
+    _, newest = cluster.any_connection().versions.get(messages.ListConfigResourcesRequest.api_key, (0, -1))
     if newest < (0 if kind == "client-metric" else 1):
         return []
-    request = ListConfigResourcesRequest(resource_types=[_TYPES[kind]] if newest else [])
-    answer = cluster.any_connection().request(request, ListConfigResourcesResponse)
-    if answer.error_code:
-        raise refusal(answer.error_code, None, "The list of resources")
+    request = messages.ListConfigResourcesRequest(resource_types=[_TYPES[kind]] if newest else [])
+    answer = cluster.any_connection().request(request, messages.ListConfigResourcesResponse)
+    check_accepted("The list of resources", answer)
     return [each.resource_name for each in answer.config_resources]
 
 
@@ -104,9 +93,9 @@ def describe_many(
     """In the order asked for; brokers are asked about themselves, the rest in one request."""
     found: dict[Resource, list[ConfigEntry]] = {}
     for node, asked in _by_broker(cluster, resources):
-        request = DescribeConfigsRequest(
+        request = messages.DescribeConfigsRequest(
             resources=[
-                DescribeConfigsResource(
+                messages.DescribeConfigsResource(
                     resource_type=_TYPES[resource.kind], resource_name=resource.name, configuration_keys=None
                 )
                 for resource in asked
@@ -114,12 +103,11 @@ def describe_many(
             include_synonyms=synonyms,
         )
         connection = cluster.any_connection() if node is None else cluster.node(node)
-        answer = connection.request(request, DescribeConfigsResponse)
+        answer = connection.request(request, messages.DescribeConfigsResponse)
         kinds = {number: kind for kind, number in _TYPES.items()}
         for result in answer.results:
             resource = Resource(kinds[result.resource_type], result.resource_name)
-            if result.error_code:
-                raise refusal(result.error_code, result.error_message, str(resource))
+            check_accepted(str(resource), result)
             found[resource] = [_entry(entry) for entry in sorted(result.configs, key=lambda c: c.name)]
     return {resource: found[resource] for resource in resources}
 
@@ -153,29 +141,29 @@ def alter_configs(
     """Change only what is named (incremental); the broker checks names and values."""
     _check_broker(cluster, resource)
     changes = [
-        IncrementalConfig(name=name, config_operation=_SET, value=value)
+        messages.IncrementalConfig(name=name, config_operation=_SET, value=value)
         for name, value in (set_ or {}).items()
     ]
-    changes += [IncrementalConfig(name=name, config_operation=_DELETE, value=None) for name in delete]
+    changes += [
+        messages.IncrementalConfig(name=name, config_operation=_DELETE, value=None) for name in delete
+    ]
     if not changes:
         raise ClientError("There is nothing to change.")
-    request = IncrementalAlterConfigsRequest(
+    request = messages.IncrementalAlterConfigsRequest(
         resources=[
-            IncrementalConfigsResource(
+            messages.IncrementalConfigsResource(
                 resource_type=_TYPES[resource.kind], resource_name=resource.name, configs=changes
             )
         ]
     )
 
-    def check(answer: IncrementalAlterConfigsResponse) -> None:
-        for result in answer.responses:
-            if result.error_code:
-                raise refusal(result.error_code, result.error_message, str(resource))
+    def check(answer: messages.IncrementalAlterConfigsResponse) -> None:
+        check_accepted(str(resource), *answer.responses)
 
     if resource.broker is None:
-        ask_controller(cluster, request, IncrementalAlterConfigsResponse, check)
+        ask_controller(cluster, request, messages.IncrementalAlterConfigsResponse, check)
     else:
-        check(cluster.node(resource.broker).request(request, IncrementalAlterConfigsResponse))
+        check(cluster.node(resource.broker).request(request, messages.IncrementalAlterConfigsResponse))
 
 
 def _check_broker(cluster: Cluster, resource: Resource) -> None:

@@ -14,27 +14,17 @@ from ottla.client.errors import (
     ClientError,
     GroupNotEmpty,
     GroupNotFound,
+    check_accepted,
+    check_in_kafkas_words,
     error_code,
-    in_kafkas_words,
-    refusal,
 )
 from ottla.protocol.codec import MalformedMessage
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages import groups as messages
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerProtocolAssignment,
-)
-from ottla.protocol.messages.groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    MemberIdentity,
 )
 from ottla.protocol.messages.offsets import (
     OffsetDeleteRequest,
@@ -113,15 +103,14 @@ def list_groups(
 ) -> list[GroupListing]:
     """Of all coordinators, each once; only some types or states, if they are named."""
     types, states = list(types), list(states)
-    request = ListGroupsRequest(states_filter=states, types_filter=types)
+    request = messages.ListGroupsRequest(states_filter=states, types_filter=types)
 
-    def ask(node: int) -> ListGroupsResponse:
+    def ask(node: int) -> messages.ListGroupsResponse:
         connection = cluster.node(node)
         if types and connection.version(request) < _FIRST_WITH_TYPES:
             raise ClientError(f"Broker {node} is too old to tell the types of groups apart.")
-        answer = connection.request(request, ListGroupsResponse)
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code)
+        answer = connection.request(request, messages.ListGroupsResponse)
+        check_in_kafkas_words(answer)
         return answer
 
     found: dict[str, GroupListing] = {}
@@ -162,8 +151,7 @@ def _describe_consumer(connection: Connection, group: str, node: Node) -> GroupD
     [found] = connection.request(request, ConsumerGroupDescribeResponse).groups
     if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
         return None
-    if found.error_code:
-        raise refusal(found.error_code, found.error_message, f"Consumer group '{group}'")
+    check_accepted(f"Consumer group '{group}'", found)
     members = [
         Member(
             member.member_id,
@@ -182,12 +170,11 @@ def _describe_consumer(connection: Connection, group: str, node: Node) -> GroupD
 
 
 def _describe_classic(connection: Connection, group: str, node: Node) -> GroupDescription:
-    request = DescribeGroupsRequest(groups=[group])
-    [found] = connection.request(request, DescribeGroupsResponse).groups
+    request = messages.DescribeGroupsRequest(groups=[group])
+    [found] = connection.request(request, messages.DescribeGroupsResponse).groups
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise GroupNotFound(group)
-    if found.error_code:
-        raise refusal(found.error_code, found.error_message, f"Consumer group '{group}'")
+    check_accepted(f"Consumer group '{group}'", found)
     members = [
         Member(
             member.member_id,
@@ -227,8 +214,7 @@ def committed(cluster: Cluster, group: str) -> dict[Partition, CommittedOffset]:
     def ask(connection: Connection, _node: Node) -> dict[Partition, CommittedOffset]:
         answer = connection.request(request, OffsetFetchResponse, max_version=_LAST_WITH_NAMES)
         found = answer.groups[0] if answer.groups else answer
-        if found.error_code:
-            raise refusal(found.error_code, None, f"Consumer group '{group}'")
+        check_accepted(f"Consumer group '{group}'", found)
         return {
             (topic.name, each.partition_index): CommittedOffset(
                 each.committed_offset,
@@ -275,17 +261,16 @@ def group_lag(cluster: Cluster, described: GroupDescription) -> list[PartitionLa
 def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
     for group in groups:
 
-        def check(answer: DeleteGroupsResponse, group: str = group) -> None:
+        def check(answer: messages.DeleteGroupsResponse, group: str = group) -> None:
             [result] = answer.results
             if result.error_code == ErrorCode.NON_EMPTY_GROUP:
                 raise GroupNotEmpty(group, describe_group(cluster, group).state)
             if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 raise GroupNotFound(group)
-            if result.error_code:
-                raise refusal(result.error_code, None, f"Consumer group '{group}'")
+            check_accepted(f"Consumer group '{group}'", result)
 
-        request = DeleteGroupsRequest(groups_names=[group])
-        ask_group_coordinator(cluster, group, request, DeleteGroupsResponse, check)
+        request = messages.DeleteGroupsRequest(groups_names=[group])
+        ask_group_coordinator(cluster, group, request, messages.DeleteGroupsResponse, check)
 
 
 def delete_offsets(cluster: Cluster, group: str, partitions: Iterable[Partition]) -> None:
@@ -320,13 +305,13 @@ def delete_offsets(cluster: Cluster, group: str, partitions: Iterable[Partition]
 
 def remove_members(cluster: Cluster, group: str, members: Collection[str]) -> None:
     """Let members that will not come back leave a classic group."""
-    request = LeaveGroupRequest(
-        group_id=group, members=[MemberIdentity(member_id=member) for member in members]
+    request = messages.LeaveGroupRequest(
+        group_id=group, members=[messages.MemberIdentity(member_id=member) for member in members]
     )
-
-    def check(answer: LeaveGroupResponse) -> None:
-        for number in (answer.error_code, *(each.error_code for each in answer.members)):
-            if number:
-                raise in_kafkas_words(number)
-
-    ask_group_coordinator(cluster, group, request, LeaveGroupResponse, check)
+    ask_group_coordinator(
+        cluster,
+        group,
+        request,
+        messages.LeaveGroupResponse,
+        lambda answer: check_in_kafkas_words(answer, *answer.members),
+    )

@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError, error_code
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.replicas import (
-    AlterReplicaLogDir,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopic,
-    DescribableLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
+from ottla.protocol.messages import replicas as messages
 
 ReplicaKey = tuple[str, int, int]  # topic, partition, broker
 
@@ -53,13 +45,15 @@ def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ())
     asked = None
     if names:
         asked = [
-            DescribableLogDirTopic(
+            messages.DescribableLogDirTopic(
                 topic=topic.name or "", partitions=[each.partition_index for each in topic.partitions]
             )
             for topic in cluster.metadata(names).topics
             if not topic.error_code
         ]
-    answer = cluster.node(broker).request(DescribeLogDirsRequest(topics=asked), DescribeLogDirsResponse)
+    answer = cluster.node(broker).request(
+        messages.DescribeLogDirsRequest(topics=asked), messages.DescribeLogDirsResponse
+    )
     if answer.error_code:
         raise ClientError(f"Broker {broker}: {error_code(answer.error_code).name}.")
     return [
@@ -133,18 +127,21 @@ def move_replicas(cluster: Cluster, wanted: Mapping[ReplicaKey, str]) -> set[Rep
         by_broker.setdefault(broker, {}).setdefault(path, {}).setdefault(topic, []).append(number)
     started = set()
     for broker, directories in by_broker.items():
-        request = AlterReplicaLogDirsRequest(
+        request = messages.AlterReplicaLogDirsRequest(
             dirs=[
-                AlterReplicaLogDir(
+                messages.AlterReplicaLogDir(
                     path=path,
                     topics=[
-                        AlterReplicaLogDirTopic(name=name, partitions=each) for name, each in topics.items()
+                        messages.AlterReplicaLogDirTopic(name=name, partitions=each)
+                        for name, each in topics.items()
                     ],
                 )
                 for path, topics in directories.items()
             ]
         )
-        for topic_result in cluster.node(broker).request(request, AlterReplicaLogDirsResponse).results:
+        for topic_result in (
+            cluster.node(broker).request(request, messages.AlterReplicaLogDirsResponse).results
+        ):
             for result in topic_result.partitions:
                 key = (topic_result.topic_name, result.partition_index, broker)
                 if result.error_code == 0:

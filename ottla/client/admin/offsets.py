@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ottla.client.admin.routing import timeout_ms
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, refusal
+from ottla.client.errors import ClientError, check_accepted
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
 from ottla.protocol.messages.fetch import (
     DeleteRecordsPartition,
@@ -90,9 +90,7 @@ def delete_records(cluster: Cluster, before: Mapping[Partition, int | None]) -> 
             )
             for topic in leader.request(request, DeleteRecordsResponse).topics:
                 for each in topic.partitions:
-                    if each.error_code:
-                        subject = f"Partition {each.partition_index} of topic '{topic.name}'"
-                        raise refusal(each.error_code, None, subject)
+                    check_accepted(f"Partition {each.partition_index} of topic '{topic.name}'", each)
                     starts[topic.name, each.partition_index] = each.low_watermark
                     left.pop(TopicPartition(topic.name, each.partition_index), None)
 

@@ -7,17 +7,8 @@ from dataclasses import dataclass
 
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
-from ottla.client.errors import refusal
-from ottla.protocol.messages.quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterEntryData,
-    ComponentData,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    EntityData,
-    OpData,
-)
+from ottla.client.errors import check_accepted
+from ottla.protocol.messages import quotas as messages
 
 # Who a quota is for: user, client-id, ip → a name, or None for the default of all that have no quota of their own.
 Entity = Mapping[str, str | None]
@@ -37,15 +28,14 @@ def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quot
     components = []
     for kind, name in entity.items():
         if name is ANY:
-            components.append(ComponentData(entity_type=kind, match_type=_SPECIFIED, match=None))
+            components.append(messages.ComponentData(entity_type=kind, match_type=_SPECIFIED, match=None))
         elif name is None:
-            components.append(ComponentData(entity_type=kind, match_type=_DEFAULT, match=None))
+            components.append(messages.ComponentData(entity_type=kind, match_type=_DEFAULT, match=None))
         else:
-            components.append(ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
-    request = DescribeClientQuotasRequest(components=components, strict=True)
-    answer = cluster.any_connection().request(request, DescribeClientQuotasResponse)
-    if answer.error_code:
-        raise refusal(answer.error_code, answer.error_message, "The quota")
+            components.append(messages.ComponentData(entity_type=kind, match_type=_EXACT, match=str(name)))
+    request = messages.DescribeClientQuotasRequest(components=components, strict=True)
+    answer = cluster.any_connection().request(request, messages.DescribeClientQuotasResponse)
+    check_accepted("The quota", answer)
     return [
         Quota(
             {part.entity_type: part.entity_name for part in entry.entity},
@@ -58,21 +48,21 @@ def describe_quotas(cluster: Cluster, entity: Mapping[str, object]) -> list[Quot
 def alter_quotas(
     cluster: Cluster, entity: Entity, *, set_: Mapping[str, float] | None = None, delete: Iterable[str] = ()
 ) -> None:
-
-    changes = [OpData(key=key, value=value) for key, value in (set_ or {}).items()]
-    changes += [OpData(key=key, remove=True) for key in delete]
-    request = AlterClientQuotasRequest(
+    changes = [messages.OpData(key=key, value=value) for key, value in (set_ or {}).items()]
+    changes += [messages.OpData(key=key, remove=True) for key in delete]
+    request = messages.AlterClientQuotasRequest(
         entries=[
-            AlterEntryData(
-                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+            messages.AlterEntryData(
+                entity=[
+                    messages.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()
+                ],
                 ops=changes,
             )
         ]
     )
-
-    def check(answer: AlterClientQuotasResponse) -> None:
-        for entry in answer.entries:
-            if entry.error_code:
-                raise refusal(entry.error_code, entry.error_message, "The quota")
-
-    ask_controller(cluster, request, AlterClientQuotasResponse, check)
+    ask_controller(
+        cluster,
+        request,
+        messages.AlterClientQuotasResponse,
+        lambda answer: check_accepted("The quota", *answer.entries),
+    )

@@ -8,19 +8,9 @@ from dataclasses import dataclass
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.routing import ask_controller, timeout_ms
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, error_code, refusal
+from ottla.client.errors import ClientError, check_accepted, error_code
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.replicas import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-    TopicPartitions,
-)
+from ottla.protocol.messages import replicas as messages
 
 Assignment = dict[Partition, list[int]]
 
@@ -40,11 +30,10 @@ class Reassignment:
 
 
 def list_reassignments(cluster: Cluster) -> dict[Partition, Reassignment]:
-    request = ListPartitionReassignmentsRequest(timeout_ms=timeout_ms(cluster), topics=None)
+    request = messages.ListPartitionReassignmentsRequest(timeout_ms=timeout_ms(cluster), topics=None)
 
-    def check(answer: ListPartitionReassignmentsResponse) -> dict[Partition, Reassignment]:
-        if answer.error_code:
-            raise refusal(answer.error_code, answer.error_message, "The list of reassignments")
+    def check(answer: messages.ListPartitionReassignmentsResponse) -> dict[Partition, Reassignment]:
+        check_accepted("The list of reassignments", answer)
         return {
             (topic.name, partition.partition_index): Reassignment(
                 partition.replicas, partition.adding_replicas, partition.removing_replicas
@@ -53,12 +42,12 @@ def list_reassignments(cluster: Cluster) -> dict[Partition, Reassignment]:
             for partition in topic.partitions
         }
 
-    return ask_controller(cluster, request, ListPartitionReassignmentsResponse, check)
+    return ask_controller(cluster, request, messages.ListPartitionReassignmentsResponse, check)
 
 
 def keeps_replication_factor(cluster: Cluster) -> bool:
     """Whether the controller can be asked to refuse a reassignment that would change the replication factor."""
-    _, newest = cluster.controller().versions.get(AlterPartitionReassignmentsRequest.api_key, (0, 0))
+    _, newest = cluster.controller().versions.get(messages.AlterPartitionReassignmentsRequest.api_key, (0, 0))
     return newest >= 1
 
 
@@ -71,18 +60,19 @@ def reassign(
     """Start to move partitions, or stop it where None is wanted. What was refused, and why."""
     if not may_change_replication_factor and not keeps_replication_factor(cluster):
         raise ClientError("The broker is too old to hold on to the replication factor.")
-    topics: dict[str, list[ReassignablePartition]] = {}
+    topics: dict[str, list[messages.ReassignablePartition]] = {}
     for (topic, number), replicas in wanted.items():
-        topics.setdefault(topic, []).append(ReassignablePartition(partition_index=number, replicas=replicas))
-    request = AlterPartitionReassignmentsRequest(
+        topics.setdefault(topic, []).append(
+            messages.ReassignablePartition(partition_index=number, replicas=replicas)
+        )
+    request = messages.AlterPartitionReassignmentsRequest(
         timeout_ms=timeout_ms(cluster),
         allow_replication_factor_change=may_change_replication_factor,
-        topics=[ReassignableTopic(name=name, partitions=each) for name, each in topics.items()],
+        topics=[messages.ReassignableTopic(name=name, partitions=each) for name, each in topics.items()],
     )
 
-    def check(answer: AlterPartitionReassignmentsResponse) -> dict[Partition, str]:
-        if answer.error_code:
-            raise refusal(answer.error_code, answer.error_message, "The reassignment")
+    def check(answer: messages.AlterPartitionReassignmentsResponse) -> dict[Partition, str]:
+        check_accepted("The reassignment", answer)
         refused = {}
         for result in answer.responses:
             for partition in result.partitions:
@@ -92,7 +82,7 @@ def reassign(
                     refused[result.name, partition.partition_index] = reason
         return refused
 
-    return ask_controller(cluster, request, AlterPartitionReassignmentsResponse, check)
+    return ask_controller(cluster, request, messages.AlterPartitionReassignmentsResponse, check)
 
 
 def elect_leaders(
@@ -102,21 +92,20 @@ def elect_leaders(
     asked: dict[str, list[int]] = {}
     for topic, number in partitions or ():
         asked.setdefault(topic, []).append(number)
-    request = ElectLeadersRequest(
+    request = messages.ElectLeadersRequest(
         election_type=election_type,
         topic_partitions=None
         if partitions is None
-        else [TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in asked.items()],
+        else [messages.TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in asked.items()],
         timeout_ms=timeout_ms(cluster),
     )
 
-    def check(answer: ElectLeadersResponse) -> dict[Partition, tuple[str, str | None]]:
-        if answer.error_code:
-            raise refusal(answer.error_code, None, "The election")
+    def check(answer: messages.ElectLeadersResponse) -> dict[Partition, tuple[str, str | None]]:
+        check_accepted("The election", answer)
         return {
             (topic.topic, result.partition_id): (error_code(result.error_code).name, result.error_message)
             for topic in answer.replica_election_results
             for result in topic.partition_result
         }
 
-    return ask_controller(cluster, request, ElectLeadersResponse, check)
+    return ask_controller(cluster, request, messages.ElectLeadersResponse, check)

@@ -9,17 +9,9 @@ from dataclasses import dataclass
 
 from ottla.client.admin.routing import ask_controller
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, refusal
+from ottla.client.errors import ClientError, check_accepted
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.scram import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    UserName,
-)
+from ottla.protocol.messages import scram as messages
 
 # The mechanisms by the numbers of the protocol, and their hashes.
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
@@ -41,18 +33,16 @@ class Secret:
 
 def describe_credentials(cluster: Cluster, users: list[str] | None) -> list[Credential]:
     """None for all users; those without credentials are left out."""
-    asked = None if users is None else [UserName(name=user) for user in users]
-    request = DescribeUserScramCredentialsRequest(users=asked)
-    answer = cluster.any_connection().request(request, DescribeUserScramCredentialsResponse)
-    if answer.error_code:
-        raise refusal(answer.error_code, answer.error_message, "The credentials")
+    asked = None if users is None else [messages.UserName(name=user) for user in users]
+    request = messages.DescribeUserScramCredentialsRequest(users=asked)
+    answer = cluster.any_connection().request(request, messages.DescribeUserScramCredentialsResponse)
+    check_accepted("The credentials", answer)
     names = {number: name for name, (number, _) in MECHANISMS.items()}
     found = []
     for result in answer.results:
         if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             continue
-        if result.error_code:
-            raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
+        check_accepted(f"User '{result.user}'", result)
         infos = {names.get(each.mechanism, "UNKNOWN"): each.iterations for each in result.credential_infos}
         found.append(Credential(result.user, infos))
     return found
@@ -68,16 +58,14 @@ def alter_credentials(
         salt = secrets.token_bytes(_SALT_BYTES)
         salted = hashlib.pbkdf2_hmac(digest, secret.password.encode(), salt, secret.iterations)
         upsertions.append(
-            ScramCredentialUpsertion(
-                name=user,
-                mechanism=number,
-                iterations=secret.iterations,
-                salt=salt,
-                salted_password=salted,
+            messages.ScramCredentialUpsertion(
+                name=user, mechanism=number, iterations=secret.iterations, salt=salt, salted_password=salted
             )
         )
-    request = AlterUserScramCredentialsRequest(
-        deletions=[ScramCredentialDeletion(name=user, mechanism=MECHANISMS[each][0]) for each in delete],
+    request = messages.AlterUserScramCredentialsRequest(
+        deletions=[
+            messages.ScramCredentialDeletion(name=user, mechanism=MECHANISMS[each][0]) for each in delete
+        ],
         upsertions=upsertions,
     )
     if request.api_key not in cluster.any_connection().versions:
@@ -85,9 +73,8 @@ def alter_credentials(
             "The cluster keeps no credentials of users: its brokers do not support SASL/SCRAM yet."
         )
 
-    def check(answer: AlterUserScramCredentialsResponse) -> None:
+    def check(answer: messages.AlterUserScramCredentialsResponse) -> None:
         for result in answer.results:
-            if result.error_code:
-                raise refusal(result.error_code, result.error_message, f"User '{result.user}'")
+            check_accepted(f"User '{result.user}'", result)
 
-    ask_controller(cluster, request, AlterUserScramCredentialsResponse, check)
+    ask_controller(cluster, request, messages.AlterUserScramCredentialsResponse, check)

@@ -9,23 +9,9 @@ from ottla.client.admin.offsets import Partition
 from ottla.client.admin.routing import ask_coordinator, ask_group_coordinator
 from ottla.client.cluster import Cluster, CoordinatorType, Node
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, in_kafkas_words
+from ottla.client.errors import ClientError, check_in_kafkas_words, in_kafkas_words
+from ottla.protocol.messages import share_groups as messages
 from ottla.protocol.messages.groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.protocol.messages.share_groups import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
-    AlterShareGroupOffsetsResponse,
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
-    DeleteShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponsePartition,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +48,9 @@ def describe_share_group(cluster: Cluster, group: str) -> ShareGroup:
     """Fails with GROUP_ID_NOT_FOUND for a group that does not exist or is of another type."""
 
     def ask(connection: Connection, node: Node) -> ShareGroup:
-        request = ShareGroupDescribeRequest(group_ids=[group])
-        [found] = connection.request(request, ShareGroupDescribeResponse).groups
-        if found.error_code:
-            raise in_kafkas_words(found.error_code, found.error_message)
+        request = messages.ShareGroupDescribeRequest(group_ids=[group])
+        [found] = connection.request(request, messages.ShareGroupDescribeResponse).groups
+        check_in_kafkas_words(found)
         members = [
             ShareMember(
                 member.member_id,
@@ -86,14 +71,13 @@ def describe_share_group(cluster: Cluster, group: str) -> ShareGroup:
 
 
 def share_positions(cluster: Cluster, group: str) -> list[SharePosition]:
-    request = DescribeShareGroupOffsetsRequest(
-        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+    request = messages.DescribeShareGroupOffsetsRequest(
+        groups=[messages.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
     )
 
-    def check(answer: DescribeShareGroupOffsetsResponse) -> list[SharePosition]:
+    def check(answer: messages.DescribeShareGroupOffsetsResponse) -> list[SharePosition]:
         [found] = answer.groups
-        if found.error_code:
-            raise in_kafkas_words(found.error_code, found.error_message)
+        check_in_kafkas_words(found)
         return sorted(
             (
                 _position(topic.topic_name, each)
@@ -104,10 +88,10 @@ def share_positions(cluster: Cluster, group: str) -> list[SharePosition]:
             key=lambda position: (position.topic, position.partition),
         )
 
-    return ask_group_coordinator(cluster, group, request, DescribeShareGroupOffsetsResponse, check)
+    return ask_group_coordinator(cluster, group, request, messages.DescribeShareGroupOffsetsResponse, check)
 
 
-def _position(topic: str, found: DescribeShareGroupOffsetsResponsePartition) -> SharePosition:
+def _position(topic: str, found: messages.DescribeShareGroupOffsetsResponsePartition) -> SharePosition:
     if found.start_offset < 0:
         return SharePosition(topic, found.partition_index, None, None, None)
     epoch = found.leader_epoch if found.leader_epoch >= 0 else None
@@ -117,47 +101,41 @@ def _position(topic: str, found: DescribeShareGroupOffsetsResponsePartition) -> 
 
 def move_share_group(cluster: Cluster, group: str, offsets: Mapping[Partition, int]) -> None:
     """Let an empty group go on somewhere else."""
-    topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+    topics: dict[str, messages.AlterShareGroupOffsetsRequestTopic] = {}
     for (name, number), offset in offsets.items():
-        topic = topics.setdefault(name, AlterShareGroupOffsetsRequestTopic(topic_name=name))
+        topic = topics.setdefault(name, messages.AlterShareGroupOffsetsRequestTopic(topic_name=name))
         topic.partitions.append(
-            AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
+            messages.AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
         )
-    request = AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
+    request = messages.AlterShareGroupOffsetsRequest(group_id=group, topics=list(topics.values()))
 
-    def check(answer: AlterShareGroupOffsetsResponse) -> None:
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code, answer.error_message)
-        for each in (each for topic in answer.responses for each in topic.partitions):
-            if each.error_code:
-                raise in_kafkas_words(each.error_code, each.error_message)
+    def check(answer: messages.AlterShareGroupOffsetsResponse) -> None:
+        check_in_kafkas_words(answer, *(each for topic in answer.responses for each in topic.partitions))
 
-    ask_group_coordinator(cluster, group, request, AlterShareGroupOffsetsResponse, check)
+    ask_group_coordinator(cluster, group, request, messages.AlterShareGroupOffsetsResponse, check)
 
 
 def forget_topics(cluster: Cluster, group: str, topics: Collection[str]) -> dict[str, ClientError | None]:
     """Delete where an empty group is in these topics; for each what came of it."""
-    request = DeleteShareGroupOffsetsRequest(
+    request = messages.DeleteShareGroupOffsetsRequest(
         group_id=group,
-        topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in sorted(set(topics))],
+        topics=[
+            messages.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in sorted(set(topics))
+        ],
     )
 
-    def check(answer: DeleteShareGroupOffsetsResponse) -> dict[str, ClientError | None]:
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code, answer.error_message)
+    def check(answer: messages.DeleteShareGroupOffsetsResponse) -> dict[str, ClientError | None]:
+        check_in_kafkas_words(answer)
         return {
             each.topic_name: in_kafkas_words(each.error_code, each.error_message) if each.error_code else None
             for each in answer.responses
         }
 
-    return ask_group_coordinator(cluster, group, request, DeleteShareGroupOffsetsResponse, check)
+    return ask_group_coordinator(cluster, group, request, messages.DeleteShareGroupOffsetsResponse, check)
 
 
 def delete_share_group(cluster: Cluster, group: str) -> None:
-    def check(answer: DeleteGroupsResponse) -> None:
-        [result] = answer.results
-        if result.error_code:
-            raise in_kafkas_words(result.error_code)
-
     request = DeleteGroupsRequest(groups_names=[group])
-    ask_group_coordinator(cluster, group, request, DeleteGroupsResponse, check)
+    ask_group_coordinator(
+        cluster, group, request, DeleteGroupsResponse, lambda answer: check_in_kafkas_words(*answer.results)
+    )

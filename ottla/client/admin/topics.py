@@ -11,7 +11,7 @@ from ottla.client.admin.log_dirs import sizes_on_leaders
 from ottla.client.admin.offsets import Partition, available_offsets
 from ottla.client.admin.routing import ask_controller, timeout_ms
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, TopicNotFound, refusal
+from ottla.client.errors import ClientError, TopicNotFound, check_accepted
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsRequest,
@@ -122,10 +122,9 @@ def describe_topics(
     described = []
     for topic in _describe(cluster, list(dict.fromkeys(names)), at_once):
         name = topic.name or ""
-        if not topic.error_code:
+        if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            check_accepted(f"Topic '{name}'", topic)
             described.append(topic)
-        elif topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise refusal(topic.error_code, None, f"Topic '{name}'")
         elif not skip_missing:
             raise TopicNotFound(name, _nearest(cluster, name))
     leaders: dict[Partition, int] = {
@@ -241,13 +240,12 @@ def create_topic(
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms(cluster), validate_only=validate_only)
-
-    def check(answer: CreateTopicsResponse) -> None:
-        [result] = answer.topics
-        if result.error_code:
-            raise refusal(result.error_code, result.error_message, f"Topic '{name}'")
-
-    ask_controller(cluster, request, CreateTopicsResponse, check)
+    ask_controller(
+        cluster,
+        request,
+        CreateTopicsResponse,
+        lambda answer: check_accepted(f"Topic '{name}'", *answer.topics),
+    )
 
 
 def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
@@ -261,8 +259,7 @@ def delete_topics(cluster: Cluster, names: Sequence[str]) -> None:
     def check(answer: DeleteTopicsResponse) -> None:
         for result in answer.responses:
             cluster.forget(result.name or "")
-            if result.error_code:
-                raise refusal(result.error_code, result.error_message, f"Topic '{result.name}'")
+            check_accepted(f"Topic '{result.name}'", result)
 
     ask_controller(cluster, request, DeleteTopicsResponse, check)
 
@@ -278,11 +275,10 @@ def add_partitions(
         topics=[CreatePartitionsTopic(name=name, count=total, assignments=placed)],
         timeout_ms=timeout_ms(cluster),
     )
-
-    def check(answer: CreatePartitionsResponse) -> None:
-        [result] = answer.results
-        if result.error_code:
-            raise refusal(result.error_code, result.error_message, f"Topic '{name}'")
-
-    ask_controller(cluster, request, CreatePartitionsResponse, check)
+    ask_controller(
+        cluster,
+        request,
+        CreatePartitionsResponse,
+        lambda answer: check_accepted(f"Topic '{name}'", *answer.results),
+    )
     cluster.forget(name)

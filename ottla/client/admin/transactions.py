@@ -10,23 +10,9 @@ from ottla.client.admin.offsets import Partition
 from ottla.client.admin.routing import ask_coordinator
 from ottla.client.cluster import Cluster, CoordinatorType, Node
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, in_kafkas_words
+from ottla.client.errors import ClientError, check_in_kafkas_words, in_kafkas_words
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.transactions import (
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    TopicRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from ottla.protocol.messages import transactions as messages
 
 # As Kafka's client does by default: the new timeout of a transactional id that is fenced.
 _FENCE_TIMEOUT_MS = 30_000
@@ -76,19 +62,18 @@ def list_transactions(
     found = []
     for node in list(cluster.nodes()):
         connection = cluster.node(node)
-        _, newest = connection.versions.get(ListTransactionsRequest.api_key, (0, -1))
+        _, newest = connection.versions.get(messages.ListTransactionsRequest.api_key, (0, -1))
         if (duration_ms >= 0 and newest < 1) or (pattern is not None and newest < 2):
             raise ClientError(f"Broker {node} is too old to filter transactions in this way.")
         answer = connection.request(
-            ListTransactionsRequest(
+            messages.ListTransactionsRequest(
                 producer_id_filters=list(producer_ids),
                 duration_filter=duration_ms,
                 transactional_id_pattern=pattern,
             ),
-            ListTransactionsResponse,
+            messages.ListTransactionsResponse,
         )
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code)
+        check_in_kafkas_words(answer)
         found += [
             TransactionListing(node, each.transactional_id, each.producer_id, each.transaction_state)
             for each in answer.transaction_states
@@ -100,10 +85,9 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> Transaction
     """None for an id that no producer uses."""
 
     def ask(connection: Connection, node: Node) -> TransactionDescription:
-        request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-        [state] = connection.request(request, DescribeTransactionsResponse).transaction_states
-        if state.error_code:
-            raise in_kafkas_words(state.error_code)
+        request = messages.DescribeTransactionsRequest(transactional_ids=[transactional_id])
+        [state] = connection.request(request, messages.DescribeTransactionsResponse).transaction_states
+        check_in_kafkas_words(state)
         return TransactionDescription(
             node.id,
             transactional_id,
@@ -129,13 +113,15 @@ def describe_producers(
     """As their leaders know them, or as one broker does."""
     found: dict[Partition, list[Producer]] = {}
     for node, topics in _by_broker(cluster, partitions, broker).items():
-        request = DescribeProducersRequest(
-            topics=[TopicRequest(name=topic, partition_indexes=numbers) for topic, numbers in topics.items()]
+        request = messages.DescribeProducersRequest(
+            topics=[
+                messages.TopicRequest(name=topic, partition_indexes=numbers)
+                for topic, numbers in topics.items()
+            ]
         )
-        for topic in cluster.node(node).request(request, DescribeProducersResponse).topics:
+        for topic in cluster.node(node).request(request, messages.DescribeProducersResponse).topics:
             for partition in topic.partitions:
-                if partition.error_code:
-                    raise in_kafkas_words(partition.error_code, partition.error_message)
+                check_in_kafkas_words(partition)
                 found[topic.name, partition.partition_index] = [
                     Producer(
                         producer.producer_id,
@@ -175,31 +161,29 @@ def abort_transaction(
 ) -> None:
     """End a producer's transaction in one partition, whatever its coordinator thinks."""
     [leader] = _by_broker(cluster, [partition], None)
-    marker = WritableTxnMarker(
+    marker = messages.WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         coordinator_epoch=coordinator_epoch,
         transaction_result=False,
-        topics=[WritableTxnMarkerTopic(name=partition[0], partition_indexes=[partition[1]])],
+        topics=[messages.WritableTxnMarkerTopic(name=partition[0], partition_indexes=[partition[1]])],
     )
-    answer = cluster.node(leader).request(WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse)
+    answer = cluster.node(leader).request(
+        messages.WriteTxnMarkersRequest(markers=[marker]), messages.WriteTxnMarkersResponse
+    )
     for written in answer.markers:
         for topic in written.topics:
-            for result in topic.partitions:
-                if result.error_code:
-                    raise in_kafkas_words(result.error_code)
+            check_in_kafkas_words(*topic.partitions)
 
 
 def force_terminate(cluster: Cluster, transactional_id: str) -> None:
     """Fence the producer that uses the id: its open transaction is aborted by the coordinator."""
 
     def ask(connection: Connection, _node: Node) -> None:
-        request = InitProducerIdRequest(
+        request = messages.InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=_FENCE_TIMEOUT_MS
         )
-        answer = connection.request(request, InitProducerIdResponse)
-        if answer.error_code:
-            raise in_kafkas_words(answer.error_code)
+        check_in_kafkas_words(connection.request(request, messages.InitProducerIdResponse))
 
     # The open transaction is aborted first, and until then the answer is that there is one.
     ask_coordinator(

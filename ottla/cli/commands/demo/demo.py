@@ -124,20 +124,16 @@ def _wait_for_broker(broker: Child, stop: StopRequest) -> str | None:
 
 
 def _print_welcome(address: str) -> None:
-    from ottla.cli.main import COMMANDS
-
     option = "" if address == DEFAULT_LISTEN else f" -b {address}"
     click.secho("Ottla is ready.", fg="green", bold=True)
     click.echo(click.style("Listening ", dim=True) + click.style(address, fg="cyan"))
     click.echo("\nTry in another terminal:")
-    commands = [
+    for command in (
+        f'ottla sql -e "SHOW TOPICS;"{option}',
         f"ottla consume tweets{option}",
         f"ottla groups describe trending{option}",
         f"ottla pipeline status {PIPELINE} --watch",
-    ]
-    if "sql" in COMMANDS:
-        commands.insert(0, f'ottla sql -e "SHOW TOPICS;"{option}')
-    for command in commands:
+    ):
         click.echo("  " + click.style(command, bold=True))
     click.echo("\nCtrl-C ends all of it. Spark is starting…\n")
     sys.stdout.flush()

@@ -15,8 +15,6 @@ from ottla.cli.errors import JobError
 from ottla.cli.options import directory_option, file_option, pairs_option
 
 if TYPE_CHECKING:
-    import asyncio
-
     from ottla.broker.lifecycle.server import Server
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -113,8 +111,12 @@ def serve(
     log_level: str = "warning",
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready."""
+    import asyncio
+
+    import uvloop
+
     _log_to_stderr(log_level)
-    with _uvloop_runner() as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(config_file, overrides, announce))
 
 
@@ -247,11 +249,3 @@ def _log_to_stderr(level: str) -> None:
     if level not in ("debug", "info"):
         # The broker says itself that ZooKeeper is out of reach, once; kazoo does with every attempt.
         logging.getLogger("kazoo").setLevel(logging.ERROR)
-
-
-def _uvloop_runner() -> asyncio.Runner:
-    import asyncio
-
-    import uvloop
-
-    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
