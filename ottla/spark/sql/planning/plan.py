@@ -242,8 +242,8 @@ class _Planner:
                 continue
             prefix = f"{alias}_" if self._select.joins else ""
             names = [column.name for column in source.columns]
-            if source.window is not None and self._reader:
-                names += ["WINDOWSTART", "WINDOWEND"]
+            if self._reader:
+                names += source.window_columns
             columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
         return columns
 

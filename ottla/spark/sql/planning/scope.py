@@ -11,10 +11,9 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.planning.functions import AGGREGATES, REFUSED, UNITS_FIRST, WrongArguments, render
-from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
 
 EXPLODED = "`__exploded`"
-_WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
 
 
 @dataclass
@@ -89,7 +88,7 @@ class Scope:
             raise SqlError(f"Which {name} is meant: {choices}?", position)
         if name in self.sources and len(names) > 1:
             raise SqlError(self._no_column(names[1], [name]), position)
-        if name in _WINDOW_COLUMNS:
+        if name in WINDOW_COLUMNS:
             raise SqlError(f"{name} needs a WINDOW, or a source that was made with one.", position)
         raise SqlError(self._no_column(name, list(self.sources)), position)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateAsSelect
 from ottla.spark.sql.planning.plan import Plan, inherited_formats
-from ottla.spark.sql.sources import Source, check, described, shape, topic_of, windowed
+from ottla.spark.sql.sources import Source, check, described, shape, topic_of
 from ottla.spark.sql.sql_types import from_spark
 
 if TYPE_CHECKING:
@@ -39,8 +39,10 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
         statement=statement.text,
         **described(statement.properties, columns, inherited_formats(plan)),
     )
-    source = windowed(source, plan.window)
-    if plan.windowed_like is not None:
+    if plan.window is not None:
+        size = None if plan.window.kind == "SESSION" else plan.window.size_ms
+        source = replace(source, window=plan.window.kind, window_size_ms=size)
+    elif plan.windowed_like is not None:
         like = plan.windowed_like
         source = replace(source, window=like.window, window_size_ms=like.window_size_ms)
     check(source, statement.properties)
