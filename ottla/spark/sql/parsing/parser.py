@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.dialect import Text, parse_expression
 from ottla.spark.sql.parsing.select_parser import parse_select
@@ -28,16 +28,16 @@ def statements(script: str, variables: dict[str, str]) -> Iterator[s.Statement]:
     """One after the other, so that a DEFINE holds for what follows it."""
     text = Text(script)
     for tokens in _split(text):
-        source, line_of = text, None
-        if _VARIABLE.search(_written(text, tokens)):
-            source, tokens, line_of = _substituted(text, tokens, variables)
+        written = _written(text, tokens)
+        if not _VARIABLE.search(written):
+            yield _statement(text, tokens)
+            continue
         try:
-            yield _statement(source, tokens)
+            replaced = Text(_substituted(written, variables))
+            yield _statement(replaced, replaced.tokens())
         except SqlError as error:
-            if line_of is None:
-                raise
             # After substitution the columns differ from the script's: point to the statement instead.
-            raise SqlError(error.message, line_of) from None
+            raise SqlError(error.message, text.position(tokens[0].start)) from None
 
 
 def is_complete(script: str) -> bool:
@@ -65,19 +65,14 @@ def _written(text: Text, tokens: list[Token]) -> str:
     return text.text[tokens[0].start : tokens[-1].end + 1]
 
 
-def _substituted(
-    text: Text, tokens: list[Token], variables: Mapping[str, str]
-) -> tuple[Text, list[Token], Position]:
-    position = text.position(tokens[0].start)
-
+def _substituted(written: str, variables: Mapping[str, str]) -> str:
     def value(found: re.Match[str]) -> str:
         name = found[1]
         if name not in variables:
-            raise SqlError(f"There is no variable {name}; DEFINE {name} = '…' makes it.", position)
+            raise SqlError(f"There is no variable {name}; DEFINE {name} = '…' makes it.")
         return variables[name]
 
-    replaced = Text(_VARIABLE.sub(value, _written(text, tokens)))
-    return replaced, replaced.tokens(), position
+    return _VARIABLE.sub(value, written)
 
 
 def _statement(text: Text, tokens: list[Token]) -> s.Statement:
