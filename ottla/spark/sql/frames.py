@@ -77,12 +77,9 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
         )
     else:
         value = decode_value(source, "value", "__v")
-    parsed = [
-        f"{part.parsed} AS {name}" for part, name in ((key, "__k"), (value, "__v")) if part.parsed is not None
-    ]
-    if parsed:
-        raw = raw.selectExpr("*", *parsed)
-    for part in (key, value):
+    for part, name in ((key, "__k"), (value, "__v")):
+        if part.parsed is not None:
+            raw = raw.selectExpr("*", f"{part.parsed} AS {name}")
         if part.valid is not None:
             raw = raw.where(part.valid)
     if source.kind == "TABLE":
