@@ -9,6 +9,7 @@ Tests about starting a command (how fast, with which imports) run it with `subpr
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
@@ -167,7 +168,9 @@ def _run(
         for each in (stdin, stdout, stderr):
             os.close(each)
         os.write(status, f"{pid} ".encode())
-        os.write(status, str(os.waitpid(pid, 0)[1]).encode())
+        ended = os.waitpid(pid, 0)[1]
+        with contextlib.suppress(BrokenPipeError):  # the caller had no time to wait for it
+            os.write(status, str(ended).encode())
         os._exit(0)
     os.close(status)
     for number, each in enumerate((stdin, stdout, stderr)):

@@ -7,7 +7,6 @@ know.
 from __future__ import annotations
 
 import socket
-import ssl
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,13 +52,16 @@ class Connection:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
             raise BadAddress(f"Cannot reach a broker at {self.where}: no such host name.") from None
-        except ssl.SSLError as error:
-            raise BadAddress(
-                f"Cannot reach a broker at {self.where} over TLS: {error.reason or error}."
-            ) from None
         except OSError as error:
+            if settings.tls is not None:
+                import ssl
+
+                if isinstance(error, ssl.SSLError):
+                    reason = error.reason or error
+                    raise BadAddress(f"Cannot reach a broker at {self.where} over TLS: {reason}.") from None
             raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
         self.is_open = True
+        self._is_encrypted = settings.tls is not None
         if settings.sasl is not None:
             self._authenticate(settings.sasl)
 
@@ -136,7 +138,7 @@ class Connection:
         size = sum(map(len, parts))
         parts[0] = struct.pack(">i", size)
         try:
-            if size < _SCATTER_FROM or isinstance(self._socket, ssl.SSLSocket):
+            if size < _SCATTER_FROM or self._is_encrypted:
                 self._socket.sendall(b"".join(parts))
             else:
                 self._send_scattered(parts)

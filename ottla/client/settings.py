@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError, Unsupported
 from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_PORT = 9092
 
@@ -23,17 +26,29 @@ class Tls:
     ca_text: str | None = None
     certificate_file: str | None = None
     key_file: str | None = None
-    key_password: str | None = None
+    #: The certificate chain and its key, one after the other.
+    certificate_text: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
     verify: bool = True
     check_host: bool = True
 
     def context(self) -> ssl.SSLContext:
+        import ssl  # most clusters of tests and laptops need none of it
+
         context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_text)
         context.check_hostname = self.verify and self.check_host
         if not self.verify:
             context.verify_mode = ssl.CERT_NONE
         if self.certificate_file is not None:
             context.load_cert_chain(self.certificate_file, self.key_file, self.key_password)
+        elif self.certificate_text is not None:
+            from tempfile import NamedTemporaryFile
+
+            # Python's ssl reads certificates from files only; this one is its owner's alone, and gone at once.
+            with NamedTemporaryFile("w", suffix=".pem") as file:
+                file.write(self.certificate_text)
+                file.flush()
+                context.load_cert_chain(file.name, password=self.key_password)
         return context
 
 
@@ -137,11 +152,19 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         ca_text=properties.get("ssl.ca.pem", properties.get("ssl.truststore.certificates")),
         certificate_file=certificate,
         key_file=properties.get("ssl.key.location"),
+        certificate_text=_certificate_text(properties),
         key_password=properties.get("ssl.key.password"),
         verify=properties.get("enable.ssl.certificate.verification", "true").lower() != "false",
         # An empty algorithm switches off the check of host names in Java, and "none" in librdkafka.
         check_host=properties.get("ssl.endpoint.identification.algorithm", "https") not in ("", "none"),
     )
+
+
+def _certificate_text(properties: Mapping[str, str]) -> str | None:
+    """The client's certificate as text, by librdkafka's names or by Java's."""
+    certificate = properties.get("ssl.certificate.pem", properties.get("ssl.keystore.certificate.chain"))
+    key = properties.get("ssl.key.pem", properties.get("ssl.keystore.key"))
+    return None if certificate is None else f"{certificate}\n{key or ''}\n"
 
 
 def _pem_store(properties: Mapping[str, str], store: str) -> str | None:

@@ -1,9 +1,33 @@
 from __future__ import annotations
 
+import ssl
+
 import pytest
 
 from ottla.client.errors import ClientError
 from ottla.client.settings import Sasl, Settings, Tls, parse_servers
+
+# Self-signed, for these tests only.
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBgTCCASegAwIBAgIUc9I81COLeLocmXQp4G8dKTPewFgwCgYIKoZIzj0EAwIw
+FTETMBEGA1UEAwwKb3R0bGEtdGVzdDAgFw0yNjExMTYwMzU5MjdaGA8yMTI2MTAy
+MzAzNTkyN1owFTETMBEGA1UEAwwKb3R0bGEtdGVzdDBZMBMGByqGSM49AgEGCCqG
+SM49AwEHA0IABORdWWTCP8XIKCT5jorxAFikhWmik0LvyaFvcF1WcS1AVDPX2Vxa
+efWetfdJ1yID3+V2oTdFkoHnuIfYwiU+xSGjUzBRMB0GA1UdDgQWBBSJ+gHZ/8I3
+82V5KYphZ9FjuzphPDAfBgNVHSMEGDAWgBSJ+gHZ/8I382V5KYphZ9FjuzphPDAP
+BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQCM5KjaVVkd2sLiDFC6
+2zcQHsy/qNPdPggkTEm+3FumwQIgMryuWFmQSAET6bRagJ4fG5Hz4MpmxvQtSurF
+W40ytwc=
+-----END CERTIFICATE-----
+"""
+KEY = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgd9KdafkxuYX8nZi5
+BhSp74Q568zLeemD7tmkBO1OZ4WhRANCAATkXVlkwj/FyCgk+Y6K8QBYpIVpopNC
+78mhb3BdVnEtQFQz19lcWnn1nrX3SdciA9/ldqE3RZKB57iH2MIlPsUh
+-----END PRIVATE KEY-----
+"""
 
 
 def test_servers_may_leave_out_their_port() -> None:
@@ -30,6 +54,20 @@ def test_pem_files_are_taken_by_the_names_of_either_client() -> None:
     assert Settings.from_properties(java).tls == Tls(ca_file="/ca.pem", check_host=False)
     librdkafka = {"security.protocol": "ssl", "ssl.ca.location": "/ca.pem"}
     assert Settings.from_properties(librdkafka).tls == Tls(ca_file="/ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("certificate_name", "key_name"),
+    [("ssl.certificate.pem", "ssl.key.pem"), ("ssl.keystore.certificate.chain", "ssl.keystore.key")],
+)
+def test_a_certificate_may_be_given_as_text(certificate_name: str, key_name: str) -> None:
+    properties = {"security.protocol": "SSL", certificate_name: CERTIFICATE, key_name: KEY}
+    tls = Settings.from_properties(properties).tls
+    assert tls is not None
+    assert tls.context() is not None, "the key fits the certificate"
+    assert "PRIVATE" not in repr(tls)
+    with pytest.raises(ssl.SSLError):
+        Tls(certificate_text=CERTIFICATE).context()
 
 
 @pytest.mark.parametrize(

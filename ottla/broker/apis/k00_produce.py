@@ -23,16 +23,18 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import Refused, admit_produce
-from ottla.broker.network.dispatch import CloseConnection
+from ottla.broker.network.dispatch import CloseConnection, RequestContext
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.delayed_produce import Uncommitted, wait_committed
 from ottla.broker.requests.error_responses import error_response as generic_error_response
 from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.cluster.partition import Partition
 from ottla.log.errors import RefusedRecordsError
 from ottla.metadata.topic_names import INTERNAL_TOPICS
+from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,12 +47,6 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.cluster.partition import Partition
-    from ottla.protocol.codec import Response
 
 _ALL = -1
 _HINTS_SINCE = 10
@@ -147,9 +143,7 @@ def _append(
                 if version >= _HINTS_SINCE:
                     hints = hints or LeaderHints(broker, context.listener)
                     name = topic.topic_id if version >= _TOPIC_IDS else topic.name
-                    leader = hints.leader(name, data.index, error.code)
-                    if leader is not None:
-                        answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+                    answer.current_leader = hints.leader(LeaderIdAndEpoch, name, data.index, error.code)
             answers.append(answer)
         responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.error_responses import error_response
 from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
@@ -31,6 +32,7 @@ from ottla.cluster.partition import Partition
 from ottla.cluster.replication.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range, read_cold
 from ottla.log.errors import CorruptSegmentError, StorageError
+from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     AbortedTransaction,
@@ -42,11 +44,6 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.protocol.codec import Response
 
 logger = logging.getLogger(__name__)
 
@@ -166,9 +163,7 @@ class _Fetch:
         )
         if self._context.version >= _HINTS_SINCE:
             self._hints = self._hints or LeaderHints(self._broker, self._context.listener)
-            leader = self._hints.leader(target.topic_id, target.index, error)
-            if leader is not None:
-                answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+            answer.current_leader = self._hints.leader(LeaderIdAndEpoch, target.topic_id, target.index, error)
         return answer
 
     def _read_one(self, target: FetchTarget, left: int) -> PartitionData:

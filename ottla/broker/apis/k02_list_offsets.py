@@ -16,8 +16,9 @@ Version notes
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
     ListOffsetsPartition,
@@ -27,19 +28,12 @@ from ottla.protocol.messages.fetch import (
     ListOffsetsTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.cluster.partition import Partition
-
-_LATEST, _EARLIEST, _MAX_TIMESTAMP, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = (
-    -1,
-    -2,
-    -3,
-    -4,
-    -5,
-    -6,
-)
+_LATEST = -1
+_EARLIEST = -2
+_MAX_TIMESTAMP = -3
+_EARLIEST_LOCAL = -4
+_LATEST_TIERED = -5
+_EARLIEST_PENDING = -6
 _SINCE = {_MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11}
 _READ_COMMITTED = 1
 _KNOWS_OFFSET_NOT_AVAILABLE = 5
@@ -74,7 +68,8 @@ async def _look_up(
     if request.replica_id >= 0:
         end = log.log_end_offset
     else:
-        end = _end_for_client(partition, request.isolation_level == _READ_COMMITTED)
+        committed_only = request.isolation_level == _READ_COMMITTED
+        end = partition.last_stable_offset if committed_only else partition.high_watermark
         leading = partition.leading
         if (
             leading is not None
@@ -103,7 +98,3 @@ async def _look_up(
         if found is not None:
             answer.offset, answer.timestamp, answer.leader_epoch = found
     return answer
-
-
-def _end_for_client(partition: Partition, committed_only: bool) -> int:
-    return partition.last_stable_offset if committed_only else partition.high_watermark

@@ -9,21 +9,14 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.effects import SyncRequest, SyncResult
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
-
-def handle(
-    broker: Broker, request: SyncGroupRequest, context: RequestContext
-) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+async def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     result = broker.groups.classic.sync(
@@ -37,14 +30,8 @@ def handle(
             request.protocol_name,
         ),
     )
-    return _response(result) if isinstance(result, SyncResult) else _later(result)
-
-
-async def _later(result: Awaitable[SyncResult]) -> SyncGroupResponse:
-    return _response(await result)
-
-
-def _response(result: SyncResult) -> SyncGroupResponse:
+    if not isinstance(result, SyncResult):
+        result = await result
     return SyncGroupResponse(
         error_code=result.error,
         protocol_type=result.protocol_type,

@@ -11,8 +11,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ottla.coordinator.groups.classic.classic_groups import GroupDescription
 from ottla.protocol.errors import ErrorCode
@@ -22,10 +22,6 @@ from ottla.protocol.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:

@@ -15,9 +15,10 @@ Version notes
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
 from ottla.broker.features import FEATURES
+from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
     ApiVersion,
@@ -26,10 +27,6 @@ from ottla.protocol.messages.cluster import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 _PRODUCE = 0
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -12,28 +12,21 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-
 _PRODUCER_FENCED_SINCE = 2
 _BATCHES_SINCE = 4
 _VERSION_2_SINCE = 5
-
-Errors = dict[tuple[str, int], ErrorCode]
 
 
 async def handle(
@@ -64,24 +57,26 @@ async def _one(
     broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
     asked = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    missing = [name for name in asked if name not in broker.image.partitions]
     if transaction.verify_only:
-        errors: Errors = {name: _verify(broker, transaction, name, version) for name in asked}
+        errors = {name: _verify(broker, transaction, name, version) for name in asked}
+    elif missing:
+        errors = dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        errors |= dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     else:
-        errors = _missing(broker, asked)
-        if errors:
-            errors = {name: errors.get(name, ErrorCode.OPERATION_NOT_ATTEMPTED) for name in asked}
-        else:
-            errors = dict.fromkeys(asked, await _add(broker, transaction, asked, version))
-    return _results(transaction.topics, errors)
-
-
-def _missing(broker: Broker, asked: list[tuple[str, int]]) -> Errors:
-    topics = broker.image.topics
-    return {
-        (topic, index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for topic, index in asked
-        if topic not in topics or index not in topics[topic].partitions
-    }
+        errors = dict.fromkeys(asked, await _add(broker, transaction, asked, version))
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=errors[topic.name, index]
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in transaction.topics
+    ]
 
 
 async def _add(
@@ -113,18 +108,3 @@ def _verify(
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < _VERSION_2_SINCE:
         return ErrorCode.INVALID_TXN_STATE
     return code
-
-
-def _results(topics: list[AddPartitionsToTxnTopic], errors: Errors) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=errors[topic.name, index]
-                )
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]

@@ -13,9 +13,10 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
 from ottla.broker.coordinators.transaction_admission import admit_offsets
+from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
 from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import partition_for
@@ -28,57 +29,18 @@ from ottla.protocol.messages.transactions import (
     TxnOffsetCommitResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-
 _LOAD_IN_PROGRESS_SINCE = 2
 
 
-def handle(
+async def handle(
     broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    try:
-        waiting = _admit(broker, request, context.version)
-    except KafkaError as error:
-        return _refuse(request, error.code, context.version)
-    if waiting is not None:
-        return _commit_when_admitted(broker, request, context.version, waiting)
-    return _commit(broker, request, context.version)
-
-
-def _admit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Awaitable[None] | None:
-    if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    if not request.transactional_id:
-        raise KafkaError(ErrorCode.INVALID_REQUEST)
-    topic = broker.image.topics.get(GROUP_METADATA_TOPIC)
-    if topic is None:
-        raise KafkaError(ErrorCode.NOT_COORDINATOR)  # who looks for the coordinator has the topic created
-    index = partition_for(request.group_id, len(topic.partitions))
-    try:
-        partition = broker.replicas.leader(GROUP_METADATA_TOPIC, index)
-    except KafkaError:
-        raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
-    return admit_offsets(
-        broker, partition, request.transactional_id, request.producer_id, request.producer_epoch, version
-    )
-
-
-async def _commit_when_admitted(
-    broker: Broker, request: TxnOffsetCommitRequest, version: int, waiting: Awaitable[None]
 ) -> TxnOffsetCommitResponse:
     try:
-        await waiting
+        admitted = _admit(broker, request, context.version)
+        if admitted is not None:
+            await admitted
     except KafkaError as error:
-        return _refuse(request, error.code, version)
-    answer = _commit(broker, request, version)
-    return answer if isinstance(answer, TxnOffsetCommitResponse) else await answer
-
-
-def _commit(
-    broker: Broker, request: TxnOffsetCommitRequest, version: int
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+        raise KafkaError(_in_version(error.code, context.version)) from error
     response = TxnOffsetCommitResponse()
     offsets: list[OffsetToCommit] = []
     answers: list[TxnOffsetCommitResponsePartition] = []
@@ -111,45 +73,28 @@ def _commit(
         group_instance_id=request.group_instance_id,
         generation_id=request.generation_id,
     )
-    if isinstance(errors, list):
-        return _fill(response, answers, errors, version)
-    return _when_replicated(response, answers, errors, version)
-
-
-async def _when_replicated(
-    response: TxnOffsetCommitResponse,
-    answers: list[TxnOffsetCommitResponsePartition],
-    errors: Awaitable[list[ErrorCode]],
-    version: int,
-) -> TxnOffsetCommitResponse:
-    return _fill(response, answers, await errors, version)
-
-
-def _fill(
-    response: TxnOffsetCommitResponse,
-    answers: list[TxnOffsetCommitResponsePartition],
-    errors: list[ErrorCode],
-    version: int,
-) -> TxnOffsetCommitResponse:
-    for answer, error in zip(answers, errors, strict=True):
-        answer.error_code = _in_version(error, version)
+    if not isinstance(errors, list):
+        errors = await errors
+    for answer, error_code in zip(answers, errors, strict=True):
+        answer.error_code = _in_version(error_code, context.version)
     return response
 
 
-def _refuse(request: TxnOffsetCommitRequest, code: ErrorCode, version: int) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=_in_version(code, version)
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
+def _admit(broker: Broker, request: TxnOffsetCommitRequest, version: int) -> Awaitable[None] | None:
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    topic = broker.image.topics.get(GROUP_METADATA_TOPIC)
+    if topic is None:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)  # who looks for the coordinator has the topic created
+    index = partition_for(request.group_id, len(topic.partitions))
+    try:
+        partition = broker.replicas.leader(GROUP_METADATA_TOPIC, index)
+    except KafkaError:
+        raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
+    return admit_offsets(
+        broker, partition, request.transactional_id, request.producer_id, request.producer_epoch, version
     )
 
 

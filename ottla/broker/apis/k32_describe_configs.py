@@ -13,9 +13,10 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
 from ottla.broker.loggers import logger_configs
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.config_resources import ResourceType, parse_broker_id
 from ottla.metadata.configs.effective_config import (
     ConfigEntry,
@@ -35,10 +36,6 @@ from ottla.protocol.messages.configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -10,8 +10,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.config_resources import alter_each
 from ottla.cluster.topics.config_changes import replaced
 from ottla.cluster.topics.topic_admin import Alteration
@@ -20,10 +20,6 @@ from ottla.protocol.messages.configs import (
     AlterConfigsResource,
     AlterConfigsResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

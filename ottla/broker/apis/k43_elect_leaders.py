@@ -14,8 +14,9 @@ Version notes
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.cluster.controller import elections
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.stores.store import StoreError
@@ -27,10 +28,6 @@ from ottla.protocol.messages.replicas import (
     ReplicaElectionResult,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-
 logger = logging.getLogger(__name__)
 
 _PREFERRED, _UNCLEAN = 0, 1
@@ -40,8 +37,7 @@ async def handle(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
     if request.timeout_ms <= 0:
-        return _timed_out(request)
-    everything = request.topic_partitions is None
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
     if request.topic_partitions is None:
         asked = [(topic.name, list(topic.partitions)) for topic in broker.image.topics.values()]
     else:
@@ -62,28 +58,13 @@ async def handle(
             for index in indexes
             for error in (failure or _why_not(broker, request.election_type, topic, index),)
         ]
-        if everything:
+        if request.topic_partitions is None:
             partitions = [each for each in partitions if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(ReplicaElectionResult(topic=topic, partition_result=partitions))
     response = ElectLeadersResponse(replica_election_results=results)
     if request.election_type not in (_PREFERRED, _UNCLEAN):
         response.error_code = ErrorCode.INVALID_REQUEST
     return response
-
-
-def _timed_out(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    error = ErrorCode.REQUEST_TIMED_OUT
-    results = [
-        ReplicaElectionResult(
-            topic=topic.topic,
-            partition_result=[
-                PartitionResult(partition_id=index, error_code=error, error_message=None)
-                for index in topic.partitions
-            ],
-        )
-        for topic in request.topic_partitions or ()
-    ]
-    return ElectLeadersResponse(error_code=error, replica_election_results=results)
 
 
 async def _elect(

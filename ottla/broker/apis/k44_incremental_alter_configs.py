@@ -12,9 +12,9 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
 from ottla.broker.loggers import changed_levels
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.config_resources import ResourceType, alter_each
 from ottla.cluster.topics.config_changes import ConfigChange, changed
 from ottla.cluster.topics.topic_admin import Alteration
@@ -25,10 +25,6 @@ from ottla.protocol.messages.configs import (
     IncrementalAlterConfigsResponse,
     IncrementalConfigsResource,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -13,8 +13,9 @@ Version notes
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.replicas import (
@@ -23,11 +24,6 @@ from ottla.protocol.messages.replicas import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-    from ottla.cluster.image.image_feed import PartitionKey
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +34,20 @@ async def handle(
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
+    wanted = {
+        (topic.name, each.partition_index): each.replicas
+        for topic in request.topics
+        for each in topic.partitions
+    }
     try:
         if request.timeout_ms <= 0:
             response.error_code = ErrorCode.REQUEST_TIMED_OUT
-            refused = _refuse_all(request, ErrorCode.REQUEST_TIMED_OUT)
+            refused = dict.fromkeys(wanted, KafkaError(ErrorCode.REQUEST_TIMED_OUT))
         else:
-            refused = await _alter(broker, request)
+            controller = broker.member.controller
+            refused = await controller.reassigner.alter(
+                wanted, controller.live, may_change_factor=request.allow_replication_factor_change
+            )
     except StoreError as error:
         logger.error("The metadata store failed: %s", error)
         response.error_code, response.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
@@ -61,32 +65,8 @@ async def handle(
     return response
 
 
-def _refuse_all(
-    request: AlterPartitionReassignmentsRequest, code: ErrorCode
-) -> dict[PartitionKey, KafkaError]:
-    return {
-        (topic.name, each.partition_index): KafkaError(code)
-        for topic in request.topics
-        for each in topic.partitions
-    }
-
-
 def _answer(index: int, error: KafkaError | None) -> ReassignablePartitionResponse:
     answer = ReassignablePartitionResponse(partition_index=index, error_message=None)
     if error is not None:
         answer.error_code, answer.error_message = error.code, error.message
     return answer
-
-
-async def _alter(
-    broker: Broker, request: AlterPartitionReassignmentsRequest
-) -> dict[PartitionKey, KafkaError]:
-    wanted = {
-        (topic.name, each.partition_index): each.replicas
-        for topic in request.topics
-        for each in topic.partitions
-    }
-    controller = broker.member.controller
-    return await controller.reassigner.alter(
-        wanted, controller.live, may_change_factor=request.allow_replication_factor_change
-    )

@@ -9,8 +9,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.protocol.messages.replicas import (
     ListPartitionReassignmentsRequest,
@@ -18,10 +18,6 @@ from ottla.protocol.messages.replicas import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

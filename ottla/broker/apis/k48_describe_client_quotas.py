@@ -10,8 +10,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.metadata.client_quotas import CLIENT_ID, IP, USER, Entity
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.quotas import (
@@ -22,10 +22,6 @@ from ottla.protocol.messages.quotas import (
     EntryData,
     ValueData,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -12,8 +12,9 @@ Version notes
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.cluster.topics.quota_changes import alter_client_quotas, check_changes, check_entity
 from ottla.metadata.client_quotas import Entity, QuotaChange
 from ottla.metadata.stores.store import StoreError
@@ -24,10 +25,6 @@ from ottla.protocol.messages.quotas import (
     AlterEntryData,
     EntryDataInResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
 from ottla.broker.features import FEATURES
+from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
     FeatureUpdateKey,
@@ -23,10 +23,6 @@ from ottla.protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _KINDS_SINCE = 1

@@ -11,8 +11,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -21,10 +21,6 @@ from ottla.protocol.messages.transactions import (
     ProducerState,
     TopicResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

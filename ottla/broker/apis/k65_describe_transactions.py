@@ -9,8 +9,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.transactions import (
     DescribeTransactionsRequest,
@@ -18,10 +18,6 @@ from ottla.protocol.messages.transactions import (
     TopicData,
     TransactionState,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -12,18 +12,16 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.consumer.topic_regex import TopicRegex
 from ottla.coordinator.transactions.coordinator import states_named
 from ottla.coordinator.transactions.transaction import ONGOING, TransactionState
-from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages.transactions import ListedTransaction as ListedTransaction
-from ottla.protocol.messages.transactions import ListTransactionsRequest, ListTransactionsResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
+from ottla.protocol.messages.transactions import (
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
 
 
 def handle(
@@ -33,15 +31,11 @@ def handle(
     response = ListTransactionsResponse(unknown_state_filters=unknown)
     if unknown and not states:
         return response
-    try:
-        text = request.transactional_id_pattern
-        pattern = TopicRegex(text) if text else None
-        transactions = broker.transactions.list_transactions()
-    except KafkaError as error:
-        return ListTransactionsResponse(error_code=error.code)
+    text = request.transactional_id_pattern
+    pattern = TopicRegex(text) if text else None
     producers = set(request.producer_id_filters)
     now_ms = broker.now_ms()
-    for transaction in transactions:
+    for transaction in broker.transactions.list_transactions():
         if states and transaction.state not in states:
             continue
         if producers and transaction.producer_id not in producers:

@@ -10,8 +10,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ottla.coordinator.groups.modern_group import ModernGroupDescription
 from ottla.coordinator.groups.topics import NamedPartitions
@@ -23,10 +23,6 @@ from ottla.protocol.messages.consumer_groups import (
     DescribedTopicPartitions,
     Member,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 _CLASSIC, _CONSUMER = 0, 1
 

@@ -11,8 +11,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.config_resources import ResourceType
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.configs import (
@@ -20,10 +20,6 @@ from ottla.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 _TYPES_SINCE = 1
 

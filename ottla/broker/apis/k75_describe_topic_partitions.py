@@ -12,9 +12,8 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
@@ -27,51 +26,32 @@ from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
-
 
 def handle(
     broker: Broker, request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> DescribeTopicPartitionsResponse:
     names = {topic.name for topic in request.topics}
     cursor = request.cursor
+    response = DescribeTopicPartitionsResponse()
     if cursor is not None and (cursor.partition_index < 0 or (names and cursor.topic_name not in names)):
-        return _refuse_cursor(names)
-    return _page(
-        broker,
-        sorted(name for name in names or broker.image.topics if cursor is None or name >= cursor.topic_name),
-        cursor,
-        min(
-            max(request.response_partition_limit, 1),
-            broker.config.get_int("max.request.partition.size.limit"),
-        ),
-    )
-
-
-def _refuse_cursor(names: Iterable[str]) -> DescribeTopicPartitionsResponse:
-    return DescribeTopicPartitionsResponse(
-        topics=[
+        response.topics = [
             DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=name)
             for name in sorted(names)
         ]
+        return response
+    limit = min(
+        max(request.response_partition_limit, 1), broker.config.get_int("max.request.partition.size.limit")
     )
-
-
-def _page(
-    broker: Broker, names: list[str], cursor: Cursor | None, limit: int
-) -> DescribeTopicPartitionsResponse:
-    topics: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
+    for name in sorted(names or broker.image.topics):
+        if cursor is not None and name < cursor.topic_name:
+            continue
         if limit == 0:
-            return DescribeTopicPartitionsResponse(
-                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)
-            )
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
         answer = DescribeTopicPartitionsResponseTopic(
             name=name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
         )
-        topics.append(answer)
+        response.topics.append(answer)
         topic = broker.image.topics.get(name)
         if topic is None:
             answer.error_code = _why_unknown(name)
@@ -81,11 +61,10 @@ def _page(
         indexes = [index for index in topic.partitions if index >= first]
         answer.partitions = [_describe(broker, topic.partitions[index]) for index in indexes[:limit]]
         if len(indexes) > limit:
-            return DescribeTopicPartitionsResponse(
-                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=indexes[limit])
-            )
+            response.next_cursor = Cursor(topic_name=name, partition_index=indexes[limit])
+            break
         limit -= len(indexes)
-    return DescribeTopicPartitionsResponse(topics=topics)
+    return response
 
 
 def _why_unknown(name: str) -> ErrorCode:

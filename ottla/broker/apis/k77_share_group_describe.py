@@ -9,8 +9,8 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ottla.coordinator.groups.modern_group import ModernGroupDescription
 from ottla.protocol.messages.share_groups import (
@@ -21,10 +21,6 @@ from ottla.protocol.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
 from ottla.broker.share.live_share_partition import LiveSharePartition
@@ -36,10 +37,6 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(
@@ -253,9 +250,8 @@ class _ShareFetch:
                 answer.acknowledge_error_code = error.code
                 answer.acknowledge_error_message = error.message
             for code in (answer.error_code, answer.acknowledge_error_code):
-                leader = self._hints.leader(topic_id, index, code)
-                if leader is not None:
-                    answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+                leader = self._hints.leader(LeaderIdAndEpoch, topic_id, index, code)
+                answer.current_leader = leader or answer.current_leader
             has_news = answer.error_code or answer.acquired_records or partition in self._acknowledged
             if is_full or has_news:
                 if topic_id not in topics:

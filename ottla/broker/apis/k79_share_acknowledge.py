@@ -13,8 +13,9 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
 from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH
@@ -27,10 +28,6 @@ from ottla.protocol.messages.share_fetch import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 def handle(
@@ -71,9 +68,8 @@ def _respond(
         answer = AcknowledgePartitionData(partition_index=index)
         if error is not None:
             answer.error_code, answer.error_message = error.code, error.message
-            leader = hints.leader(topic_id, index, error.code)
-            if leader is not None:
-                answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
+            leader = hints.leader(LeaderIdAndEpoch, topic_id, index, error.code)
+            answer.current_leader = leader or answer.current_leader
         if topic_id not in topics:
             topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)
         topics[topic_id].partitions.append(answer)

@@ -10,14 +10,10 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.share.state_handlers import READ, serve
 from ottla.protocol.messages.share_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

@@ -13,8 +13,9 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.remote_offsets import end_offsets
 from ottla.broker.share.state_handlers import SUMMARIZE
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
@@ -28,10 +29,6 @@ from ottla.protocol.messages.share_groups import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.messages.share_state import ReadSummaryPartitionData
-
-if TYPE_CHECKING:
-    from ottla.broker.broker import Broker
-    from ottla.broker.network.dispatch import RequestContext
 
 
 async def handle(

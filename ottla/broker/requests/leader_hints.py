@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker, Node
     from ottla.protocol.codec import Struct
 
-EndpointT = TypeVar("EndpointT", bound="Struct")
+StructT = TypeVar("StructT", bound="Struct")
 
 _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -25,8 +25,11 @@ class LeaderHints:
         self._listener = listener
         self._nodes: dict[int, Node] = {}
 
-    def leader(self, topic: str | bytes, index: int, error: int) -> tuple[int, int] | None:
-        """Leader and epoch to name with this error; None if the client could not connect to that leader."""
+    def leader(self, of: type[StructT], topic: str | bytes, index: int, error: int) -> StructT | None:
+        """What to name with this error, as the response's own LeaderIdAndEpoch.
+
+        None for other errors, and if the client could not connect to that leader.
+        """
         if error not in _HINTED:
             return None
         image = self._broker.image
@@ -38,9 +41,9 @@ class LeaderHints:
         if node is None:
             return None
         self._nodes[partition.leader] = node
-        return partition.leader, partition.leader_epoch
+        return of(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
 
-    def endpoints(self, of: type[EndpointT]) -> list[EndpointT]:
+    def endpoints(self, of: type[StructT]) -> list[StructT]:
         """Where the leaders that were named are, as the response's own NodeEndpoint."""
         return [
             of(node_id=node.id, host=node.host, port=node.port, rack=node.rack)

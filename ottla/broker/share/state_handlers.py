@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ottla.coordinator.share.share_coordinator import ShareCoordinator, ShareUpdate
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey, ShareState, state_batches
-from ottla.protocol.codec import Request, Response, Struct
+from ottla.protocol.codec import Request, Struct
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages import share_state
+from ottla.protocol.messages import response_type, share_state
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -19,16 +19,31 @@ if TYPE_CHECKING:
 _NO_TOPIC = bytes(16)
 
 
-class StateRpc(NamedTuple):
-    """One of the five: `ask` puts the question about one partition to a coordinator that is here."""
+class StateRpc:
+    """One of the five: `ask` puts the question about one partition to a coordinator that is here.
 
-    request: type[Request]
-    response: type[Response]
-    topic: type[Struct]
-    topic_result: type[Struct]
-    result: type[Struct]
-    version: int
-    ask: Callable[[ShareCoordinator, ShareKey, Any], Any]
+    The other classes of its messages are read off the declarations of the request and of the response.
+    """
+
+    def __init__(
+        self,
+        request: type[Request],
+        version: int,
+        ask: Callable[[ShareCoordinator, ShareKey, Any], Any],
+    ) -> None:
+        self.request = request
+        self.response = response_type(request.api_key)
+        self.topic = _entry_of(request, "topics")
+        self.topic_result = _entry_of(self.response, "results")
+        self.result = _entry_of(self.topic_result, "partitions")
+        self.version = version
+        self.ask = ask
+
+
+def _entry_of(message: type[Struct], name: str) -> type[Struct]:
+    entry = message.fields[name].struct
+    assert entry is not None
+    return entry
 
 
 def _initialize(
@@ -98,51 +113,11 @@ async def _later(pending: Awaitable[Any], convert: Callable[[Any], Struct]) -> S
     return convert(await pending)
 
 
-INITIALIZE = StateRpc(
-    share_state.InitializeShareGroupStateRequest,
-    share_state.InitializeShareGroupStateResponse,
-    share_state.InitializeStateData,
-    share_state.InitializeStateResult,
-    share_state.PartitionResult,
-    0,
-    _initialize,
-)
-READ = StateRpc(
-    share_state.ReadShareGroupStateRequest,
-    share_state.ReadShareGroupStateResponse,
-    share_state.ReadStateData,
-    share_state.ReadStateResult,
-    share_state.ReadStatePartitionResult,
-    0,
-    _read,
-)
-WRITE = StateRpc(
-    share_state.WriteShareGroupStateRequest,
-    share_state.WriteShareGroupStateResponse,
-    share_state.WriteStateData,
-    share_state.WriteStateResult,
-    share_state.PartitionResult,
-    1,
-    _write,
-)
-DELETE = StateRpc(
-    share_state.DeleteShareGroupStateRequest,
-    share_state.DeleteShareGroupStateResponse,
-    share_state.DeleteStateData,
-    share_state.DeleteStateResult,
-    share_state.PartitionResult,
-    0,
-    _delete,
-)
-SUMMARIZE = StateRpc(
-    share_state.ReadShareGroupStateSummaryRequest,
-    share_state.ReadShareGroupStateSummaryResponse,
-    share_state.ReadStateSummaryData,
-    share_state.ReadStateSummaryResult,
-    share_state.ReadSummaryPartitionResult,
-    1,
-    _summarize,
-)
+INITIALIZE = StateRpc(share_state.InitializeShareGroupStateRequest, 0, _initialize)
+READ = StateRpc(share_state.ReadShareGroupStateRequest, 0, _read)
+WRITE = StateRpc(share_state.WriteShareGroupStateRequest, 1, _write)
+DELETE = StateRpc(share_state.DeleteShareGroupStateRequest, 0, _delete)
+SUMMARIZE = StateRpc(share_state.ReadShareGroupStateSummaryRequest, 1, _summarize)
 
 
 async def serve(broker: Broker, rpc: StateRpc, request: Any) -> Any:

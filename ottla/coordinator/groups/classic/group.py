@@ -107,13 +107,9 @@ class ClassicGroup(GroupMetadata):
     def heartbeat(
         self, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> tuple[ErrorCode, list[Effect]]:
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-        error = self._check_member(member_id, group_instance_id)
+        error = self._check_generation(member_id, group_instance_id, generation_id)
         if error:
             return error, []
-        if generation_id != self.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION, []
         self._keep_session(self.members.members[member_id])
         if self.state is PREPARING:
             return ErrorCode.REBALANCE_IN_PROGRESS, self._drain()
@@ -141,17 +137,11 @@ class ClassicGroup(GroupMetadata):
         knows_epochs: bool = True,
     ) -> tuple[ErrorCode, list[Effect]]:
         """A commit is as good as a heartbeat."""
-        if self.state is DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         if generation_id < 0 and self.state is EMPTY:
             return ErrorCode.NONE, []  # an admin client, or a consumer that assigns partitions to itself
-        if generation_id < 0 and not member_id and group_instance_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID, []
-        error = self._check_member(member_id, group_instance_id)
+        error = self._check_generation(member_id, group_instance_id, generation_id)
         if error:
             return error, []
-        if generation_id != self.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION, []
         if self.state is COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS, []
         self._keep_session(self.members.members[member_id])
@@ -164,10 +154,7 @@ class ClassicGroup(GroupMetadata):
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and (self.state is EMPTY or (not member_id and group_instance_id is None)):
             return ErrorCode.NONE
-        error = self._check_member(member_id, group_instance_id)
-        if error:
-            return error
-        return ErrorCode.NONE if generation_id == self.generation_id else ErrorCode.ILLEGAL_GENERATION
+        return self._check_generation(member_id, group_instance_id, generation_id)
 
     # Events
 

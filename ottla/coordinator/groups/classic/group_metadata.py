@@ -136,14 +136,20 @@ class GroupMetadata(Group):
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def _check_sync(self, request: SyncRequest) -> ErrorCode:
+    def _check_generation(
+        self, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        error = self._check_member(request.member_id, request.group_instance_id)
+        error = self._check_member(member_id, group_instance_id)
+        if not error and generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
+    def _check_sync(self, request: SyncRequest) -> ErrorCode:
+        error = self._check_generation(request.member_id, request.group_instance_id, request.generation_id)
         if error:
             return error
-        if request.generation_id != self.generation_id:
-            return ErrorCode.ILLEGAL_GENERATION
         if request.protocol_type is not None and request.protocol_type != self.protocol_type:
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         if request.protocol_name is not None and request.protocol_name != self.protocol_name:

@@ -124,7 +124,7 @@ class Membership:
         member.join_ticket = None
         self.awaiting_join -= 1
 
-    def replace_static(self, instance_id: str, old_member_id: str, new_member_id: str) -> Member:
+    def replace_static(self, instance_id: str, old_member_id: str, new_member_id: str) -> None:
         """Give a static member another id; its place, its assignment and its leadership stay."""
         member = self.members[old_member_id]
         member.member_id = new_member_id
@@ -135,7 +135,6 @@ class Membership:
         if old_member_id in self.pending_sync:
             self.pending_sync.remove(old_member_id)
             self.pending_sync.add(new_member_id)
-        return member
 
     def update(
         self,
