@@ -48,7 +48,7 @@ def row_parser(kind: Any, zone: tzinfo) -> Callable[[bytes], Any]:
             text = data.decode()
         except UnicodeDecodeError as error:
             raise BadJson(f"not UTF-8 at byte {error.start}") from None
-        start = _blank(text, 0).end()  # type: ignore[union-attr]
+        start = _next(text, 0)
         if start == len(text):
             raise BadJson("empty")
         try:
@@ -59,7 +59,7 @@ def row_parser(kind: Any, zone: tzinfo) -> Callable[[bytes], Any]:
             raise BadJson("nested too deeply") from None
         if value is None:
             raise BadJson("null")
-        end = _blank(text, end).end()  # type: ignore[union-attr]
+        end = _next(text, end)
         if end != len(text):
             raise BadJson(f"more after its end, at character {end}")
         return value
@@ -137,8 +137,7 @@ def _map(kind: Any, zone: tzinfo, where: str) -> Reader:
             items.append((name, found))
             return end
 
-        end = _members(text, at, member, misfit)
-        return items, end
+        return items, _members(text, at, member, misfit)
 
     return read
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.admin.topics import create_topic, delete_topics, list_topics
+from ottla.client.admin.topics import TopicListing, create_topic, delete_topics, list_topics
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError, Unreachable
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
@@ -23,12 +23,15 @@ from ottla.spark.sql.sources import TopicShape
 
 TIMEOUT = 10.0
 
-
-@dataclass(frozen=True)
-class TopicFacts:
-    name: str
-    partitions: int
-    replicas: int
+_PRODUCER = {"partitioner": "murmur2_random", "message.timeout.ms": 10_000}
+_CONSUMER = {
+    "group.id": "ottla-sql",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "fetch.wait.max.ms": 100,
+    "enable.partition.eof": True,
+}
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Brokers:
         named = {f"kafka.{name}": value for name, value in self.properties.items()}
         return {**named, "kafka.bootstrap.servers": self.bootstrap_servers}
 
-    def config(self, **extra: Any) -> dict[str, Any]:
+    def config(self, extra: Mapping[str, Any]) -> dict[str, Any]:
         # librdkafka prints its log on stderr unless it is given a logger.
         logger = logging.getLogger("ottla.spark.sql.librdkafka")
         if not logger.handlers:
@@ -92,17 +95,14 @@ class Brokers:
         with self._cluster() as cluster:
             return cluster.metadata(()).cluster_id or "cluster"
 
-    def topics(self) -> list[TopicFacts]:
+    def topics(self) -> list[TopicListing]:
         with self._cluster() as cluster:
-            return [
-                TopicFacts(topic.name, topic.partitions, topic.replication_factor)
-                for topic in list_topics(cluster, include_internal=True)
-            ]
+            return list_topics(cluster, include_internal=True)
 
-    def topic(self, name: str) -> TopicFacts | None:
+    def topic(self, name: str) -> TopicListing | None:
         return next((topic for topic in self.topics() if topic.name == name), None)
 
-    def create_topic(self, name: str, shape: TopicShape, config: Mapping[str, str] | None = None) -> None:
+    def create_topic(self, name: str, shape: TopicShape, config: Mapping[str, str]) -> None:
         """Does nothing if it exists."""
         with self._cluster() as cluster:
             try:
@@ -110,7 +110,7 @@ class Brokers:
                     cluster,
                     name,
                     partitions=shape.partitions or None,
-                    replication_factor=shape.replicas or None,
+                    replication_factor=shape.replicas,
                     configs=config,
                 )
             except ClientError as error:
@@ -150,9 +150,8 @@ class Brokers:
         from confluent_kafka import KafkaException, Producer
 
         if self._producer is None:
-            extra = {"partitioner": "murmur2_random", "message.timeout.ms": 10_000}
             try:
-                self._producer = Producer(self.config(**extra))
+                self._producer = Producer(self.config(_PRODUCER))
             except KafkaException as failure:
                 raise SqlError(f"{failure.args[0].str().rstrip('.')}.") from None
         failures: list[Any] = []
@@ -168,40 +167,23 @@ class Brokers:
         if failures:
             raise SqlError(f"The record was not written to '{topic}': {failures[0].str()}.")
 
-    def read(
-        self, topic: str, *, from_beginning: bool, follow: bool, stop: Callable[[], bool] | None = None
-    ) -> Iterator[Received]:
+    def read(self, topic: str, *, from_beginning: bool, follow: bool) -> Iterator[Received]:
         """The records of a topic; unless `follow`, up to what is there now."""
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Place
 
-        facts = self.topic(topic)
-        if facts is None:
+        listing = self.topic(topic)
+        if listing is None:
             raise SqlError(f"Topic '{topic}' does not exist.")
-        consumer: Any = Consumer(
-            self.config(
-                **{
-                    "group.id": "ottla-sql",
-                    "enable.auto.commit": False,
-                    "auto.offset.reset": "earliest",
-                    "isolation.level": "read_committed",
-                    "fetch.wait.max.ms": 100,
-                    "enable.partition.eof": True,
-                }
-            )
-        )
+        consumer: Any = Consumer(self.config(_CONSUMER))
         with closing(consumer):
-            ranges = self._ranges(topic, facts.partitions)
+            ranges = self._ranges(topic, listing.partitions)
             ends = {partition: end for partition, (start, end) in ranges.items() if start < end}
             if not follow and not ends:
                 return
-            consumer.assign(
-                [
-                    Place(topic, partition, start if from_beginning else end)
-                    for partition, (start, end) in ranges.items()
-                ]
-            )
-            while (follow or ends) and not (stop is not None and stop()):
+            starts = {number: start if from_beginning else end for number, (start, end) in ranges.items()}
+            consumer.assign([Place(topic, partition, offset) for partition, offset in starts.items()])
+            while follow or ends:
                 message = consumer.poll(0.1)
                 if message is None:
                     continue

@@ -51,21 +51,18 @@ class Catalogue:
         return source
 
     def put(self, source: Source) -> None:
-        self._ensure()
+        number = self.next_number()
         if source.number is None:
-            source = dataclasses.replace(source, number=self._brokers.end_offset(TOPIC))
+            source = dataclasses.replace(source, number=number)
         value = json.dumps(source.to_json(), separators=(",", ":")).encode()
         self._brokers.produce(TOPIC, [(source.name.encode(), value, None)])
         self._sources[source.name] = source
 
     def next_number(self) -> int:
         """For the id of a query: where the next definition will stand, so that no number comes twice."""
-        self._ensure()
+        self._brokers.create_topic(TOPIC, TopicShape(partitions=1), {"cleanup.policy": "compact"})
         return self._brokers.end_offset(TOPIC)
 
     def remove(self, name: str) -> None:
         self._brokers.produce(TOPIC, [(name.encode(), None, None)])
         self._sources.pop(name, None)
-
-    def _ensure(self) -> None:
-        self._brokers.create_topic(TOPIC, TopicShape(partitions=1), {"cleanup.policy": "compact"})

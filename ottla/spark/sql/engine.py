@@ -63,7 +63,11 @@ class Engine:
     def schema(self, plan: Plan) -> StructType:
         """The columns of the result."""
         with self._settings():
-            return self._batch(self.spark, plan).select(*map(quoted, plan.names)).schema
+            return self._result(plan).schema
+
+    def _result(self, plan: Plan) -> DataFrame:
+        """Without the hidden columns."""
+        return self._batch(self.spark, plan, {}).select(*map(quoted, plan.names))
 
     def _over(self, spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
         for alias, frame in frames.items():
@@ -74,10 +78,8 @@ class Engine:
             for alias in frames:
                 spark.catalog.dropTempView(view(alias).strip("`"))
 
-    def _batch(
-        self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
-    ) -> DataFrame:
-        given = given or {}
+    def _batch(self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame]) -> DataFrame:
+        """Over all that there is now, but for the frames that are given."""
         frames = {
             alias: given.get(alias) or batch_frame(spark, source, self._brokers.read_options())
             for alias, source in plan.sources.items()
@@ -110,13 +112,13 @@ class Engine:
         options = {**self._options(group), "subscribe": topics, "startingOffsets": "earliest"}
         return self.spark.readStream.format("ottla").options(**options).load().select("offset")
 
-    def encoded(self, frame: DataFrame, plan: Plan, target: Source) -> DataFrame:
+    def _encoded(self, frame: DataFrame, target: Source) -> DataFrame:
         """Rows as records of the target's topic."""
         hidden = [name for name in (ROW_TIME, KEEP, WINDOW_START, WINDOW_END) if name in frame.columns]
         typed = frame.selectExpr(
             *(
-                f"CAST({quoted(column.name)} AS {column.type.ddl}) AS {quoted(column.name)}"
-                for column in target.columns
+                f"CAST({quoted(each.name)} AS {each.type.ddl}) AS {quoted(each.name)}"
+                for each in target.columns
             ),
             *hidden,
         )
@@ -134,13 +136,12 @@ class Engine:
 
     def pull(self, plan: Plan) -> list[Row]:
         with self._settings():
-            rows = self._batch(self.spark, plan).select(*map(quoted, plan.names)).collect()
+            rows = self._result(plan).collect()
         return [tuple(map(plain, row)) for row in rows]
 
     def explain(self, plan: Plan) -> str:
         with self._settings():
-            frame = self._batch(self.spark, plan)
-            return str(frame._jdf.queryExecution().simpleString())
+            return str(self._batch(self.spark, plan, {})._jdf.queryExecution().simpleString())
 
     # Queries that write
 
@@ -148,47 +149,42 @@ class Engine:
         self, plan: Plan, target: Source, query_id: str, checkpoint: str, starting: str
     ) -> StreamingQuery:
         group = f"ottla-sql-{query_id}"
+        options = {**self._brokers.write_options(), "topic": target.topic}
+
+        def write(rows: DataFrame) -> None:
+            records = self._encoded(rows, target)
+            if plan.mode == "refresh":
+                records = self._differences(records, target)
+            records.write.format("ottla").options(**options).mode("append").save()
+
         with self._settings():
             if plan.mode in ("append", "changes"):
-                rows = self.encoded(self._stream(plan, starting, group), plan, target)
-                options = {**self._brokers.write_options(), "topic": target.topic}
+                rows = self._encoded(self._stream(plan, starting, group), target)
                 writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
             else:
-                writer = self._each_batch(plan, starting, group, self._writing(plan, target))
+                writer = self._each_batch(plan, starting, group, write)
             return queries.start(writer, self.spark, query_id, checkpoint, None)
 
     def _each_batch(
         self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame], None]
     ) -> DataStreamWriter:
         """A query that hands the rows of each micro-batch to `use`, in the session of the query."""
+        alias = plan.select.source.alias
         if plan.mode == "lookup":
-            stream = self._source(plan.sources[plan.select.source.alias], starting, group)
+            stream = self._source(plan.sources[alias], starting, group)
         elif plan.mode == "refresh":
             stream = self._triggers(plan, group)
         else:
             stream = self._stream(plan, starting, group)
 
         def each(batch: DataFrame, _number: int) -> None:
-            use(self._rows(plan, batch))
+            if plan.mode in ("lookup", "refresh"):
+                given = {alias: batch} if plan.mode == "lookup" else {}
+                batch = self._batch(batch.sparkSession, plan, given)
+            use(batch)
 
         mode = "update" if plan.mode == "update" else "append"
         return stream.writeStream.outputMode(mode).foreachBatch(each)
-
-    def _rows(self, plan: Plan, batch: DataFrame) -> DataFrame:
-        """The result of one micro-batch."""
-        if plan.mode == "lookup":
-            return self._batch(batch.sparkSession, plan, {plan.select.source.alias: batch})
-        return self._batch(batch.sparkSession, plan) if plan.mode == "refresh" else batch
-
-    def _writing(self, plan: Plan, target: Source) -> Callable[[DataFrame], None]:
-        def write(rows: DataFrame) -> None:
-            records = self.encoded(rows, plan, target)
-            if plan.mode == "refresh":
-                records = self._differences(records, target)
-            options = {**self._brokers.write_options(), "topic": target.topic}
-            records.write.format("ottla").options(**options).mode("append").save()
-
-        return write
 
     def _differences(self, records: DataFrame, target: Source) -> DataFrame:
         """What must be written so that the topic holds these rows: what is new or other, and tombstones."""
@@ -248,7 +244,7 @@ class Engine:
 def plain(value: Any) -> Any:
     """Rows of Spark as dictionaries, its byte arrays as bytes."""
     if hasattr(value, "asDict"):
-        return {name: plain(each) for name, each in value.asDict().items()}
+        value = value.asDict()
     if isinstance(value, list):
         return [plain(each) for each in value]
     if isinstance(value, dict):

@@ -77,12 +77,9 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
         )
     else:
         value = decode_value(source, "value", "__v")
-    parsed = [
-        f"{part.parsed} AS {name}" for part, name in ((key, "__k"), (value, "__v")) if part.parsed is not None
-    ]
-    if parsed:
-        raw = raw.selectExpr("*", *parsed)
-    for part in (key, value):
+    for part, name in ((key, "__k"), (value, "__v")):
+        if part.parsed is not None:
+            raw = raw.selectExpr("*", f"{part.parsed} AS {name}")
         if part.valid is not None:
             raw = raw.where(part.valid)
     if source.kind == "TABLE":
@@ -95,17 +92,15 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
         columns.append(f"{field} AS {quoted(source.headers.name)}")
     frame = raw.selectExpr(
         *columns,
-        *(["WINDOWSTART", "WINDOWEND"] if source.window is not None else []),
+        *source.window_columns,
         "unix_millis(timestamp) AS __record_time",
         "partition AS ROWPARTITION",
         "offset AS ROWOFFSET",
         f"value IS NULL AS {DELETED}",
     )
     order = [quoted(column.name) for column in source.columns]
-    others = ["WINDOWSTART", "WINDOWEND"] if source.window is not None else []
-    frame = frame.selectExpr(
-        *order, *others, f"{_row_time(source)} AS ROWTIME", "ROWPARTITION", "ROWOFFSET", DELETED
-    )
+    row_time = f"{_row_time(source)} AS ROWTIME"
+    frame = frame.selectExpr(*order, *source.window_columns, row_time, "ROWPARTITION", "ROWOFFSET", DELETED)
     return frame.where("ROWTIME >= 0").selectExpr("*", f"timestamp_millis(ROWTIME) AS {TIME}")
 
 

@@ -25,7 +25,7 @@ def show(
     if statement.what in ("STREAMS", "TABLES"):
         return _sources(statement, catalogue, "STREAM" if statement.what == "STREAMS" else "TABLE")
     if statement.what == "TOPICS":
-        rows = [(each.name, each.partitions, each.replicas) for each in brokers.topics()]
+        rows = [(each.name, each.partitions, each.replication_factor) for each in brokers.topics()]
         shown = [row for row in rows if not row[0].startswith("__") and row[0] != TOPIC]
         return Result(statement, None, ("TOPIC", "PARTITIONS", "REPLICAS"), shown)
     if statement.what == "QUERIES":
@@ -67,9 +67,7 @@ def describe(statement: Describe, catalogue: Catalogue, brokers: Brokers, querie
         (column.name, str(column.type), _role(source, column.is_key, column.is_headers))
         for column in source.columns
     ]
-    message = None
-    if statement.extended:
-        message = "\n".join(f"{name}: {value}" for name, value in _facts(source, brokers, queries))
+    message = _facts(source, brokers, queries) if statement.extended else None
     return Result(statement, message, ("FIELD", "TYPE", "ROLE"), rows)
 
 
@@ -82,9 +80,11 @@ def _role(source: Source, is_key: bool, is_headers: bool) -> str:
     return f"{role} (with {source.window.lower()} window)" if source.window else role
 
 
-def _facts(source: Source, brokers: Brokers, queries: RunningQueries) -> list[tuple[str, str]]:
+def _facts(source: Source, brokers: Brokers, queries: RunningQueries) -> str:
     topic = brokers.topic(source.topic)
-    shape = "does not exist" if topic is None else f"partitions {topic.partitions}, replicas {topic.replicas}"
+    shape = "does not exist"
+    if topic is not None:
+        shape = f"partitions {topic.partitions}, replicas {topic.replication_factor}"
     facts = [
         ("Name", source.name),
         ("Kind", source.kind),
@@ -94,8 +94,6 @@ def _facts(source: Source, brokers: Brokers, queries: RunningQueries) -> list[tu
         ("Timestamp", source.timestamp or "of the record"),
         ("Statement", source.statement),
     ]
-    for each in queries.writing_to(source.name):
-        facts.append(("Written by", f"{each.query_id} ({each.state})"))
-    for each in queries.reading_from(source.name):
-        facts.append(("Read by", each.query_id))
-    return facts
+    facts += [("Written by", f"{each.query_id} ({each.state})") for each in queries.writing_to(source.name)]
+    facts += [("Read by", each.query_id) for each in queries.reading_from(source.name)]
+    return "\n".join(f"{name}: {value}" for name, value in facts)

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from ottla.spark.sql.brokers import Brokers, Received
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.statements import Print
+from ottla.spark.sql.results import Result
 
-Shown = tuple[str, int, int, str | None, str | None]
 
-
-def printed(statement: Print, brokers: Brokers) -> tuple[tuple[str, ...], Iterator[Shown]]:
+def printed(statement: Print, brokers: Brokers) -> Result:
     if brokers.topic(statement.topic) is None:
         raise SqlError(f"Topic '{statement.topic}' does not exist.", statement.position)
     found = brokers.read(statement.topic, from_beginning=statement.from_beginning, follow=True)
     sampled = itertools.islice(found, 0, None, statement.interval)
     rows = (_shown(record) for record in itertools.islice(sampled, statement.limit))
-    return ("ROWTIME", "PARTITION", "OFFSET", "KEY", "VALUE"), rows
+    columns = ("ROWTIME", "PARTITION", "OFFSET", "KEY", "VALUE")
+    return Result(statement, None, columns, rows, is_push=True)
 
 
-def _shown(record: Received) -> Shown:
+def _shown(record: Received) -> tuple[str, int, int, str | None, str | None]:
     moment = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
     time = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return time, record.partition, record.offset, readable(record.key), readable(record.value)

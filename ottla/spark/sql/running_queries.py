@@ -18,9 +18,11 @@ class Running:
     query_id: str
     query: StreamingQuery
     sink: str
-    sources: tuple[str, ...]
     statement: str
     plan: Plan
+
+    def reads(self, name: str) -> bool:
+        return any(source.name == name for source in self.plan.sources.values())
 
     @property
     def state(self) -> str:
@@ -60,4 +62,4 @@ class RunningQueries:
         return [each for each in self._held.values() if each.sink == name]
 
     def reading_from(self, name: str) -> list[Running]:
-        return [each for each in self._held.values() if name in each.sources and each.query.isActive]
+        return [each for each in self._held.values() if each.reads(name) and each.query.isActive]

@@ -147,8 +147,7 @@ class SqlSession:
             case s.Explain():
                 return self._explain(statement)
             case s.Print():
-                columns, rows = printed(statement, self.brokers)
-                return Result(statement, None, columns, rows, is_push=True)
+                return printed(statement, self.brokers)
             case s.Terminate():
                 return self._terminate(statement)
             case s.Drop():
@@ -173,9 +172,8 @@ class SqlSession:
             script = Path(statement.path).expanduser().read_text()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not text"
-            raise SqlError(
-                f"The script {statement.path} cannot be read: {reason}.", statement.position
-            ) from None
+            message = f"The script {statement.path} cannot be read: {reason}."
+            raise SqlError(message, statement.position) from None
         try:
             yield from self.results(script, resume=True)
         except SqlError as error:
@@ -254,8 +252,7 @@ class SqlSession:
             prefix = "CTAS" if statement.kind == "TABLE" else "CSAS"
             query_id = f"{prefix}_{statement.name}_{self.catalogue.next_number()}"
         target = dataclasses.replace(target, query_id=query_id)
-        query = self.engine.start(plan, target, query_id, self._checkpoint(query_id), self._starting())
-        self._register(query_id, query, target, plan, statement)
+        query = self._start(query_id, query_id, plan, target, statement)
         if target != there:
             self.catalogue.put(target)
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
@@ -267,16 +264,16 @@ class SqlSession:
         check_target(plan, target, self.engine.schema(plan), statement.position)
         query_id = f"INSERTQUERY_{next(self._inserts)}"
         digest = hashlib.sha256(" ".join(statement.text.split()).encode()).hexdigest()[:12]
-        checkpoint = self._checkpoint(f"INSERT_{target.name}_{target.number}_{digest}")
-        query = self.engine.start(plan, target, query_id, checkpoint, self._starting())
-        self._register(query_id, query, target, plan, statement)
+        checkpoint = f"INSERT_{target.name}_{target.number}_{digest}"
+        query = self._start(query_id, checkpoint, plan, target, statement)
         return Result(statement, f"Started query {query_id}, which writes to {target.name}.", query=query)
 
-    def _register(
-        self, query_id: str, query: StreamingQuery, target: Source, plan: Plan, statement: s.Statement
-    ) -> None:
-        sources = tuple(source.name for source in plan.sources.values())
-        self.queries.add(Running(query_id, query, target.name, sources, statement.text, plan))
+    def _start(
+        self, query_id: str, checkpoint: str, plan: Plan, target: Source, statement: s.Statement
+    ) -> StreamingQuery:
+        query = self.engine.start(plan, target, query_id, self._checkpoint(checkpoint), self._starting())
+        self.queries.add(Running(query_id, query, target.name, statement.text, plan))
+        return query
 
     def _starting(self) -> str:
         return self.properties.get("auto.offset.reset")
@@ -285,9 +282,8 @@ class SqlSession:
         source = self.catalogue.find(statement.target, statement.position)
         rows = records(statement, source)
         self.brokers.produce(source.topic, rows)
-        return Result(
-            statement, f"Inserted {len(rows)} row{'s' if len(rows) != 1 else ''} into {source.name}."
-        )
+        plural = "" if len(rows) == 1 else "s"
+        return Result(statement, f"Inserted {len(rows)} row{plural} into {source.name}.")
 
     def _query(self, statement: s.Query) -> Result:
         select = statement.select
@@ -327,20 +323,18 @@ class SqlSession:
         return Result(statement, f"Terminated {statement.query_id}.")
 
     def _drop(self, statement: s.Drop) -> Result:
+        position = statement.position
         source = self.catalogue.get(statement.name)
         if source is None:
+            message = f"There is no {statement.kind.lower()} {statement.name}."
             if statement.if_exists:
-                return Result(statement, f"There is no {statement.kind.lower()} {statement.name}.")
-            raise SqlError(f"There is no {statement.kind.lower()} {statement.name}.", statement.position)
+                return Result(statement, message)
+            raise SqlError(message, position)
         if source.kind != statement.kind:
-            raise SqlError(
-                f"{source.name} is a {source.kind.lower()}: DROP {source.kind}.", statement.position
-            )
+            raise SqlError(f"{source.name} is a {source.kind.lower()}: DROP {source.kind}.", position)
         readers = [each.query_id for each in self.queries.reading_from(source.name)]
         if readers:
-            raise SqlError(
-                f"{source.name} is read by {', '.join(readers)}: TERMINATE first.", statement.position
-            )
+            raise SqlError(f"{source.name} is read by {', '.join(readers)}: TERMINATE first.", position)
         for each in self.queries.writing_to(source.name):
             self.queries.stop(each.query_id)
         self.catalogue.remove(source.name)

@@ -9,15 +9,10 @@ from difflib import get_close_matches
 from typing import Any
 
 from ottla.spark.sql.errors import SqlError
-from ottla.spark.sql.parsing.statements import (
-    ColumnDefinition,
-    CreateSource,
-    Properties,
-    Property,
-    SourceKind,
-    Window,
-)
-from ottla.spark.sql.sql_types import BIGINT, INTEGER, SqlType
+from ottla.spark.sql.parsing.dialect import Text
+from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateSource, Properties, SourceKind
+from ottla.spark.sql.parsing.words import Words
+from ottla.spark.sql.sql_types import SqlType
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
 _LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
@@ -31,10 +26,13 @@ PROPERTIES = (
 )
 # fmt: on
 
-_PSEUDO_COLUMNS = {"ROWTIME": BIGINT, "ROWPARTITION": INTEGER, "ROWOFFSET": BIGINT}
-_WINDOW_COLUMNS = {"WINDOWSTART": BIGINT, "WINDOWEND": BIGINT}
-_KAFKA_TYPES = ("INTEGER", "BIGINT", "STRING", "BYTES")
-_FLAT_TYPES = ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DECIMAL", "DATE", "TIMESTAMP")
+_PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
+WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
+#: format → the types that it holds; JSON holds all of them
+_TYPES = {
+    "KAFKA": ("INTEGER", "BIGINT", "STRING", "BYTES"),
+    "DELIMITED": ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DECIMAL", "DATE", "TIMESTAMP"),
+}
 
 
 @dataclass(frozen=True)
@@ -68,22 +66,16 @@ class Source:
         return next((column for column in self.columns if column.is_headers), None)
 
     @property
-    def pseudo_columns(self) -> dict[str, SqlType]:
-        return _PSEUDO_COLUMNS | (_WINDOW_COLUMNS if self.window else {})
+    def window_columns(self) -> tuple[str, ...]:
+        return () if self.window is None else WINDOW_COLUMNS
 
     def has(self, name: str) -> bool:
-        return name in self.pseudo_columns or any(column.name == name for column in self.columns)
+        return name in (*_PSEUDO_COLUMNS, *self.window_columns, *(column.name for column in self.columns))
 
     def to_json(self) -> dict[str, Any]:
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         plain["columns"] = [
-            {
-                "name": column.name,
-                "written": column.written,
-                "type": column.type.to_json(),
-                "key": column.is_key,
-                "headers": column.is_headers,
-            }
+            {**column.to_json(), "key": column.is_key, "headers": column.is_headers}
             for column in self.columns
         ]
         return plain
@@ -173,26 +165,19 @@ def check(source: Source, properties: Properties) -> None:
     ):
         said = properties.get(f"{part}_format") or properties.get("format")
         position = said.position if said else None
-        if chosen == "KAFKA":
-            if len(columns) > 1:
-                raise SqlError(
-                    f"The format KAFKA holds one column, and the {part} of {source.name} has {len(columns)}: "
-                    f"use {part}_format='JSON'.",
-                    position,
-                )
-            allowed: tuple[str, ...] = _KAFKA_TYPES
-        elif chosen == "DELIMITED":
-            allowed = _FLAT_TYPES
-        elif chosen == "NONE":
-            if columns:
-                raise SqlError(
-                    f"The format NONE holds nothing, but the {part} of {source.name} has columns.", position
-                )
-            continue
-        else:
-            continue
+        if chosen == "KAFKA" and len(columns) > 1:
+            raise SqlError(
+                f"The format KAFKA holds one column, and the {part} of {source.name} has {len(columns)}: "
+                f"use {part}_format='JSON'.",
+                position,
+            )
+        if chosen == "NONE" and columns:
+            raise SqlError(
+                f"The format NONE holds nothing, but the {part} of {source.name} has columns.", position
+            )
+        allowed = _TYPES.get(chosen)
         for column in columns:
-            if column.type.name not in allowed:
+            if allowed is not None and column.type.name not in allowed:
                 raise SqlError(
                     f"The format {chosen} cannot hold {column.name} {column.type}: "
                     f"use {part}_format='JSON', or one of {', '.join(allowed)}.",
@@ -247,32 +232,18 @@ def _format(properties: Properties, name: str) -> str | None:
 
 
 def _window(properties: Properties) -> tuple[str | None, int | None]:
-    kind = _text(properties, "window_type")
-    if kind is None:
+    given = _text(properties, "window_type")
+    if given is None:
         return None, None
-    if kind.upper() not in ("TUMBLING", "HOPPING", "SESSION"):
-        raise SqlError("window_type is TUMBLING, HOPPING or SESSION.", properties["window_type"].position)
+    kind, position = given.upper(), properties["window_type"].position
+    if kind not in ("TUMBLING", "HOPPING", "SESSION"):
+        raise SqlError("window_type is TUMBLING, HOPPING or SESSION.", position)
     size = _text(properties, "window_size")
     if size is None:
-        if kind.upper() != "SESSION":
-            raise SqlError("window_type needs window_size, too.", properties["window_type"].position)
-        return kind.upper(), None
-    return kind.upper(), _duration(size, properties["window_size"])
-
-
-def _duration(text: str, given: Property) -> int:
-    from ottla.spark.sql.parsing.dialect import Text
-    from ottla.spark.sql.parsing.words import Words
-
-    words = Words(Text(text), Text(text).tokens())
+        if kind != "SESSION":
+            raise SqlError("window_type needs window_size, too.", position)
+        return kind, None
     try:
-        return words.duration_ms()
+        return kind, Words(Text(size), Text(size).tokens()).duration_ms()
     except SqlError as error:
-        raise SqlError(error.message, given.position) from None
-
-
-def windowed(source: Source, window: Window | None) -> Source:
-    if window is None:
-        return source
-    size = None if window.kind == "SESSION" else window.size_ms
-    return dataclasses.replace(source, window=window.kind, window_size_ms=size)
+        raise SqlError(error.message, properties["window_size"].position) from None

@@ -27,8 +27,11 @@ SYNONYMS = {"INT": "INTEGER", "VARCHAR": "STRING"}
 @dataclass(frozen=True)
 class Field:
     name: str
-    written: str
+    written: str  # how JSON may spell it
     type: SqlType
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "written": self.written, "type": self.type.to_json()}
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,8 @@ class SqlType:
     def __str__(self) -> str:
         if self.name == "DECIMAL":
             return f"DECIMAL({self.precision}, {self.scale})"
-        if self.name == "ARRAY":
-            return f"ARRAY<{self.element}>"
-        if self.name == "MAP":
-            return f"MAP<STRING, {self.element}>"
+        if self.element is not None:
+            return f"{self.name}<{'STRING, ' if self.name == 'MAP' else ''}{self.element}>"
         if self.name == "STRUCT":
             inner = ", ".join(f"{quoted_if_needed(each.name)} {each.type}" for each in self.fields)
             return f"STRUCT<{inner}>"
@@ -58,12 +59,8 @@ class SqlType:
         """The type as Spark writes it."""
         if self.name == "DECIMAL":
             return f"DECIMAL({self.precision},{self.scale})"
-        if self.name == "ARRAY":
-            assert self.element is not None
-            return f"ARRAY<{self.element.ddl}>"
-        if self.name == "MAP":
-            assert self.element is not None
-            return f"MAP<STRING,{self.element.ddl}>"
+        if self.element is not None:
+            return f"{self.name}<{'STRING,' if self.name == 'MAP' else ''}{self.element.ddl}>"
         if self.name == "STRUCT":
             return "STRUCT<" + ",".join(f"{quoted(each.name)}:{each.type.ddl}" for each in self.fields) + ">"
         return PRIMITIVES[self.name]
@@ -75,10 +72,7 @@ class SqlType:
         if self.element is not None:
             plain["element"] = self.element.to_json()
         if self.fields:
-            plain["fields"] = [
-                {"name": each.name, "written": each.written, "type": each.type.to_json()}
-                for each in self.fields
-            ]
+            plain["fields"] = [each.to_json() for each in self.fields]
         return plain
 
     @classmethod
@@ -95,30 +89,13 @@ class SqlType:
         )
 
 
-STRING = SqlType("STRING")
-BIGINT = SqlType("BIGINT")
-INTEGER = SqlType("INTEGER")
-
-
 def quoted_if_needed(name: str) -> str:
     plain = name.replace("_", "A")
     return name if plain.isalnum() and name == name.upper() and not name[:1].isdigit() else quoted(name)
 
 
-_FROM_SPARK = {
-    "boolean": "BOOLEAN",
-    "tinyint": "INTEGER",
-    "smallint": "INTEGER",
-    "int": "INTEGER",
-    "bigint": "BIGINT",
-    "float": "DOUBLE",
-    "double": "DOUBLE",
-    "string": "STRING",
-    "binary": "BYTES",
-    "date": "DATE",
-    "timestamp": "TIMESTAMP",
-    "void": "STRING",
-}
+_FROM_SPARK = {spark.lower(): name for name, spark in PRIMITIVES.items()}
+_FROM_SPARK |= {"tinyint": "INTEGER", "smallint": "INTEGER", "float": "DOUBLE", "void": "STRING"}
 
 
 def from_spark(spark_type: DataType) -> SqlType | None:

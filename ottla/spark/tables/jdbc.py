@@ -50,9 +50,8 @@ class Jdbc:
         columns, key = [names[name] for name in rows.columns], [names[name] for name in self.key]
         statement = upsert(self.url, self.table, staging, columns, key)
         with self._statements(rows.sparkSession) as statements:
-            with suppress(
-                Py4JJavaError
-            ):  # it exists only after a failure, and not every database has IF EXISTS
+            # It exists only after a failure, and not every database has IF EXISTS.
+            with suppress(Py4JJavaError):
                 statements.execute(f"DROP TABLE {staging}")
             selected = ", ".join(columns)
             statements.execute(

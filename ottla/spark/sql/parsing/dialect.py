@@ -17,6 +17,9 @@ from sqlglot.tokens import Token, TokenType
 
 from ottla.spark.sql.errors import Position, SqlError
 
+#: `a->b` is a field of a struct and `x => x + 1` a function: sqlglot reads `a.b` and `x -> x + 1`.
+_ADAPTED = {TokenType.ARROW: (TokenType.DOT, "."), TokenType.FARROW: (TokenType.ARROW, "->")}
+
 
 class KsqlDB(Dialect):
     class Tokenizer(tokens.Tokenizer):
@@ -79,14 +82,9 @@ def parse_expression(text: Text, given: Sequence[Token]) -> exp.Expr:
 
 
 def _adapted(given: Sequence[Token]) -> list[Token]:
-    """`a->b` is a field of a struct and `x => x + 1` a function: sqlglot reads `a.b` and `x -> x + 1`."""
     changed = []
     for token in given:
-        kind, written = token.token_type, token.text
-        if kind == TokenType.ARROW:
-            kind, written = TokenType.DOT, "."
-        elif kind == TokenType.FARROW:
-            kind, written = TokenType.ARROW, "->"
+        kind, written = _ADAPTED.get(token.token_type, (token.token_type, token.text))
         changed.append(Token(kind, written, token.line, token.col, token.start, token.end))
     return changed
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.dialect import Text, parse_expression
 from ottla.spark.sql.parsing.select_parser import parse_select
@@ -27,16 +28,16 @@ def statements(script: str, variables: dict[str, str]) -> Iterator[s.Statement]:
     """One after the other, so that a DEFINE holds for what follows it."""
     text = Text(script)
     for tokens in _split(text):
-        source, line_of = text, None
-        if _VARIABLE.search(_written(text, tokens)):
-            source, tokens, line_of = _substituted(text, tokens, variables)
+        written = _written(text, tokens)
+        if not _VARIABLE.search(written):
+            yield _statement(text, tokens)
+            continue
         try:
-            yield _statement(source, tokens)
+            replaced = Text(_substituted(written, variables))
+            yield _statement(replaced, replaced.tokens())
         except SqlError as error:
-            if line_of is None:
-                raise
             # After substitution the columns differ from the script's: point to the statement instead.
-            raise SqlError(error.message, line_of) from None
+            raise SqlError(error.message, text.position(tokens[0].start)) from None
 
 
 def is_complete(script: str) -> bool:
@@ -64,19 +65,14 @@ def _written(text: Text, tokens: list[Token]) -> str:
     return text.text[tokens[0].start : tokens[-1].end + 1]
 
 
-def _substituted(
-    text: Text, tokens: list[Token], variables: Mapping[str, str]
-) -> tuple[Text, list[Token], Position]:
-    position = text.position(tokens[0].start)
-
+def _substituted(written: str, variables: Mapping[str, str]) -> str:
     def value(found: re.Match[str]) -> str:
         name = found[1]
         if name not in variables:
-            raise SqlError(f"There is no variable {name}; DEFINE {name} = '…' makes it.", position)
+            raise SqlError(f"There is no variable {name}; DEFINE {name} = '…' makes it.")
         return variables[name]
 
-    replaced = Text(_VARIABLE.sub(value, _written(text, tokens)))
-    return replaced, replaced.tokens(), position
+    return _VARIABLE.sub(value, written)
 
 
 def _statement(text: Text, tokens: list[Token]) -> s.Statement:
@@ -110,24 +106,21 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
         "if_not_exists": if_not_exists,
         **where,
     }
-    columns: tuple[s.ColumnDefinition, ...] = ()
     listed = words.position
-    has_columns = words.accept("(")
-    if has_columns:
-        columns = _columns(words, kind)
+    columns = _columns(words, kind) if words.accept("(") else None
     properties = _properties(words) if words.accept("WITH") else {}
     if words.accept("AS"):
-        if has_columns:
+        if columns is not None:
             raise SqlError("CREATE … AS SELECT takes its columns from the query: omit the list.", listed)
         return s.CreateAsSelect(select=parse_select(words), properties=properties, **given)
-    if not has_columns:
+    if columns is None:
         raise words.fail(f"Expected the columns of {name}, or AS SELECT.")
     return s.CreateSource(columns=columns, properties=properties, **given)
 
 
 def _columns(words: Words, kind: s.SourceKind) -> tuple[s.ColumnDefinition, ...]:
     columns: list[s.ColumnDefinition] = []
-    while True:
+    while not columns or words.accept(","):
         position = words.position
         name, written = words.name("the name of a column")
         if any(each.name == name for each in columns):
@@ -150,8 +143,6 @@ def _columns(words: Words, kind: s.SourceKind) -> tuple[s.ColumnDefinition, ...]
         elif words.word() == "HEADER":
             raise words.fail("HEADER('…') is not supported; take HEADERS and pick one in a query.")
         columns.append(s.ColumnDefinition(name, written, column_type, is_key, is_headers))
-        if not words.accept(","):
-            break
     words.expect(")")
     if kind == "TABLE" and not any(column.is_key for column in columns):
         raise words.fail("A table needs a column with PRIMARY KEY.")
@@ -163,8 +154,7 @@ def _properties(words: Words) -> s.Properties:
     properties: s.Properties = {}
     while not words.accept(")"):
         position = words.position
-        token = words.take()
-        name = str(token.text).lower()
+        name = str(words.take().text).lower()
         words.expect("=")
         properties[name] = s.Property(_literal(words), position)
         if not words.accept(","):
@@ -174,8 +164,7 @@ def _properties(words: Words) -> s.Properties:
 
 
 def _literal(words: Words) -> str | int | bool:
-    token = words.token()
-    if token is not None and token.token_type == TokenType.STRING:
+    if words.kind == TokenType.STRING:
         return words.string()
     if words.word() in ("TRUE", "FALSE"):
         return str(words.take().text).upper() == "TRUE"
@@ -190,27 +179,23 @@ def _insert(words: Words, where: dict[str, Any]) -> s.Statement:
     target, _ = words.name("the name of a stream or table")
     columns: list[str] = []
     if words.accept("("):
-        while True:
+        while not columns or words.accept(","):
             columns.append(words.name("the name of a column")[0])
-            if not words.accept(","):
-                break
         words.expect(")")
     if words.word() == "SELECT":
         if columns:
             raise words.fail("INSERT INTO … SELECT takes columns by name: omit the list.")
         return s.InsertSelect(target=target, select=parse_select(words), **where)
     words.expect("VALUES")
-    rows = []
-    while True:
+    rows: list[tuple[exp.Expr, ...]] = []
+    while not rows or words.accept(","):
         position = words.position
         words.expect("(")
         parts = split_at_commas(words.until(lambda at: at.word() == ")"))
         words.expect(")")
-        if any(not part for part in parts):
+        if not all(parts):
             raise SqlError("A value is missing here.", position)
         rows.append(tuple(parse_expression(words.text, part) for part in parts))
-        if not words.accept(","):
-            break
     return s.InsertValues(target=target, columns=tuple(columns), rows=tuple(rows), **where)
 
 
@@ -244,24 +229,18 @@ def _describe(words: Words, where: dict[str, Any]) -> s.Statement:
 def _explain(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("EXPLAIN")
     inner = {"text": where["text"], "position": words.position}
-    if words.word() == "SELECT":
-        return s.Explain(query=_query(words, inner), **where)
-    if words.word() in ("CREATE", "INSERT"):
-        at = words.position
-        query = _create(words, inner) if words.word() == "CREATE" else _insert(words, inner)
-        if not isinstance(query, s.CreateAsSelect | s.InsertSelect):
-            raise SqlError("Only what has a SELECT can be explained.", at)
-        return s.Explain(query=query, **where)
-    return s.Explain(query_id=words.name("the id of a query, or SELECT")[0], **where)
+    if words.word() not in ("SELECT", "CREATE", "INSERT"):
+        return s.Explain(query_id=words.name("the id of a query, or SELECT")[0], **where)
+    query = _STATEMENTS[words.word()](words, inner)
+    if not isinstance(query, s.Query | s.CreateAsSelect | s.InsertSelect):
+        raise SqlError("Only what has a SELECT can be explained.", query.position)
+    return s.Explain(query=query, **where)
 
 
 def _print(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("PRINT")
-    token = words.token()
-    if token is not None and token.token_type == TokenType.STRING:
-        topic = words.string()
-    else:
-        topic = words.name("the name of a topic, in quotes")[1]
+    quoted = words.kind == TokenType.STRING
+    topic = words.string() if quoted else words.name("the name of a topic, in quotes")[1]
     from_beginning = words.accept("FROM", "BEGINNING")
     interval = 1
     if words.accept("INTERVAL") or words.accept("SAMPLE"):

@@ -13,10 +13,13 @@ from ottla.spark.sql.parsing.statements import Join, Relation, Select, SelectIte
 from ottla.spark.sql.parsing.words import Words, split_at_commas
 
 _CLAUSES = {"WINDOW", "WHERE", "GROUP", "PARTITION", "HAVING", "EMIT", "LIMIT", "ORDER", "UNION"}
-_JOINS = {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS"}
-_ENDS_AN_EXPRESSION = {
-    TokenType.VAR,
-    TokenType.IDENTIFIER,
+_JoinKind = Literal["INNER", "LEFT", "RIGHT", "FULL"]
+_JOINS: dict[str, _JoinKind] = {
+    "JOIN": "INNER", "INNER": "INNER", "LEFT": "LEFT", "RIGHT": "RIGHT", "FULL": "FULL", "OUTER": "FULL",
+}  # fmt: skip
+_AFTER_A_RELATION = {*_CLAUSES, *_JOINS, "CROSS", "ON", "WITHIN"}
+_NAMES = {TokenType.VAR, TokenType.IDENTIFIER}
+_ENDS_AN_EXPRESSION = _NAMES | {
     TokenType.R_PAREN,
     TokenType.R_BRACKET,
     TokenType.STRING,
@@ -30,10 +33,12 @@ def parse_select(words: Words) -> Select:
     words.expect("SELECT")
     if words.word() == "DISTINCT":
         raise words.fail("SELECT DISTINCT is not supported; GROUP BY the columns instead.")
-    listed = words.until(lambda at: at.word() == "FROM")
+    listed = split_at_commas(words.until(lambda at: at.word() == "FROM"))
     if not words.accept("FROM"):
         raise words.fail("Expected FROM and the name of a stream or table.")
-    items = tuple(_item(words.text, part) for part in split_at_commas(listed) if part or _missing(words))
+    if not all(listed):
+        raise words.fail("A column is missing before FROM.")
+    items = tuple(_item(words.text, part) for part in listed)
     if words.word() == "(":
         raise words.fail("A SELECT in FROM is not supported; CREATE STREAM … AS SELECT gives it a name.")
     source = _relation(words)
@@ -65,10 +70,6 @@ def parse_select(words: Words) -> Select:
     )
 
 
-def _missing(words: Words) -> bool:
-    raise words.fail("A column is missing before FROM.")
-
-
 def _item(text: Text, tokens: list[Token]) -> SelectItem:
     position = text.position(tokens[0].start)
     if len(tokens) == 1 and tokens[0].token_type == TokenType.STAR:
@@ -78,11 +79,7 @@ def _item(text: Text, tokens: list[Token]) -> SelectItem:
     alias: str | None = None
     if len(tokens) > 2 and tokens[-2].token_type == TokenType.ALIAS:
         alias, tokens = _name_of(tokens[-1]), tokens[:-2]
-    elif (
-        len(tokens) > 1
-        and tokens[-1].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-        and tokens[-2].token_type in _ENDS_AN_EXPRESSION
-    ):
+    elif len(tokens) > 1 and tokens[-1].token_type in _NAMES and tokens[-2].token_type in _ENDS_AN_EXPRESSION:
         alias, tokens = _name_of(tokens[-1]), tokens[:-1]
     return SelectItem(parse_expression(text, tokens), alias, None, position)
 
@@ -96,12 +93,7 @@ def _relation(words: Words) -> Relation:
     position = words.position
     name, _ = words.name("the name of a stream or table")
     alias = name
-    token = words.token()
-    if words.accept("AS") or (
-        token is not None
-        and token.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
-        and words.word() not in _CLAUSES | _JOINS | {"ON", "WITHIN"}
-    ):
+    if words.accept("AS") or (words.kind in _NAMES and words.word() not in _AFTER_A_RELATION):
         alias, _ = words.name("an alias")
     return Relation(name, alias, position)
 
@@ -119,19 +111,12 @@ def _join(words: Words) -> Join | None:
     if not _starts_join(words):
         return None
     position = words.position
-    kind: Literal["INNER", "LEFT", "RIGHT", "FULL"] = "INNER"
-    word = words.word()
-    if word == "CROSS":
+    if words.word() == "CROSS":
         raise words.fail("CROSS JOIN is not supported; JOIN needs ON with an equality.")
-    if word in ("LEFT", "RIGHT", "FULL"):
-        kind = word  # type: ignore[assignment]
+    kind = _JOINS[words.word()]
+    if words.word() != "JOIN":
         words.take()
         words.accept("OUTER")
-    elif word == "OUTER":
-        kind = "FULL"
-        words.take()
-    else:
-        words.accept("INNER")
     words.expect("JOIN")
     right = _relation(words)
     before = after = grace = None
@@ -154,11 +139,9 @@ def _window(words: Words) -> Window:
     kind = words.expect_one_of(("TUMBLING", "HOPPING", "SESSION"))
     words.expect("(")
     advance = grace = None
-    if kind == "SESSION":
-        size = words.duration_ms()
-    else:
+    if kind != "SESSION":
         words.expect("SIZE")
-        size = words.duration_ms()
+    size = words.duration_ms()
     while words.accept(","):
         if kind == "HOPPING" and words.accept("ADVANCE", "BY"):
             advance = words.duration_ms()
@@ -191,6 +174,6 @@ def _expressions(words: Words) -> tuple[exp.Expr, ...]:
     ):
         tokens = tokens[1:-1]  # GROUP BY (a, b)
     parts = split_at_commas(tokens)
-    if any(not part for part in parts):
+    if not all(parts):
         raise SqlError("An expression is missing here.", words.position)
     return tuple(parse_expression(words.text, part) for part in parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ottla.spark.sql.errors import Position
-from ottla.spark.sql.sql_types import SqlType
+from ottla.spark.sql.sql_types import Field
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -21,10 +21,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class ColumnDefinition:
-    name: str
-    written: str  # how JSON may spell it
-    type: SqlType
+class ColumnDefinition(Field):
     is_key: bool = False
     is_headers: bool = False
 

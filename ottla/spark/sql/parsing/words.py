@@ -38,6 +38,11 @@ class Words:
         where = self._next + ahead
         return self._tokens[where] if where < len(self._tokens) else None
 
+    @property
+    def kind(self) -> TokenType | None:
+        token = self.token()
+        return None if token is None else token.token_type
+
     def word(self, ahead: int = 0) -> str:
         """The word in upper case; empty at the end and for what is quoted."""
         token = self.token(ahead)
@@ -86,35 +91,28 @@ class Words:
 
     def name(self, what: str = "a name") -> tuple[str, str]:
         """An identifier: its name, and how it is written."""
-        token = self.token()
-        written: str = "" if token is None else token.text
-        if token is not None and token.token_type == TokenType.IDENTIFIER:
-            self._next += 1
-            return written, written
-        plain = written.replace("_", "A").replace("@", "A").replace("$", "A")
-        if token is None or token.token_type == TokenType.STRING or not plain.isalnum() or plain[0].isdigit():
+        if self.kind == TokenType.IDENTIFIER:
+            quoted = str(self.take().text)
+            return quoted, quoted
+        plain = self.word().replace("_", "A").replace("@", "A").replace("$", "A")
+        if not plain.isalnum() or plain[0].isdigit():
             raise self.fail(f"Expected {what}, found {self.shown()}.")
-        self._next += 1
+        written = str(self.take().text)
         return written.upper(), written
 
     def string(self, what: str = "a text in quotes") -> str:
-        token = self.token()
-        if token is None or token.token_type != TokenType.STRING:
+        if self.kind != TokenType.STRING:
             raise self.fail(f"Expected {what}, found {self.shown()}.")
-        self._next += 1
-        return str(token.text)
+        return str(self.take().text)
 
     def number(self, what: str = "a number") -> int:
-        token = self.token()
-        if token is None or token.token_type != TokenType.NUMBER or not str(token.text).isdigit():
+        if self.kind != TokenType.NUMBER or not self.word().isdigit():
             raise self.fail(f"Expected {what}, found {self.shown()}.")
-        self._next += 1
-        return int(token.text)
+        return int(self.take().text)
 
     def duration_ms(self) -> int:
         amount = self.number("a number of SECONDS, MINUTES, HOURS or DAYS")
-        unit = self.word()
-        each = _UNITS.get(unit.removesuffix("S"))
+        each = _UNITS.get(self.word().removesuffix("S"))
         if each is None:
             raise self.fail(f"Expected a unit of time such as MINUTES, found {self.shown()}.")
         self._next += 1

@@ -53,10 +53,7 @@ SCALAR: dict[str, Templates] = {
         2: "unix_millis(try_to_timestamp({0}, {1}))",
         3: "unix_millis(to_utc_timestamp(try_to_timestamp({0}, {1}), {2}))",
     },
-    "FORMAT_TIMESTAMP": {
-        2: "date_format({0}, {1})",
-        3: "date_format(from_utc_timestamp({0}, {2}), {1})",
-    },
+    "FORMAT_TIMESTAMP": {2: "date_format({0}, {1})", 3: "date_format(from_utc_timestamp({0}, {2}), {1})"},
     "PARSE_TIMESTAMP": {
         2: "try_to_timestamp({0}, {1})",
         3: "to_utc_timestamp(try_to_timestamp({0}, {1}), {2})",
@@ -110,14 +107,11 @@ AGGREGATES: dict[str, Templates] = {
     "TOPKDISTINCT": {2: "slice(sort_array(collect_set({0}), false), 1, {1})"},
     "STDDEV_SAMPLE": {1: "stddev_samp({0})"},
     "CORRELATION": {2: "corr({0}, {1})"},
-    "COUNT": {},
-    "SUM": {},
-    "AVG": {},
-    "MIN": {},
-    "MAX": {},
-    "COLLECT_LIST": {},
-    "COLLECT_SET": {},
-    "STDDEV_SAMP": {},
+    # the same in Spark
+    **{
+        name: {}
+        for name in ("COUNT", "SUM", "AVG", "MIN", "MAX", "COLLECT_LIST", "COLLECT_SET", "STDDEV_SAMP")
+    },
 }
 
 #: What passes through, for SHOW FUNCTIONS and for completion. Spark has many more.

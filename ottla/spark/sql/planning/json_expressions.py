@@ -6,25 +6,15 @@ written in the statement, in lower case and in upper case. As in ksqlDB, times a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from ottla.spark.formats.value_format import quoted
-from ottla.spark.sql.sql_types import SqlType
+from ottla.spark.sql.sql_types import Field, SqlType
 
 CORRUPT = "__corrupt"
 
 _TIMES = ("TIMESTAMP", "DATE")
 _DATE_OF_DAYS = "date_from_unix_date(CAST({} AS INT))"
-
-
-class Named(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def written(self) -> str: ...
-    @property
-    def type(self) -> SqlType: ...
 
 
 def text(value: str) -> str:
@@ -33,17 +23,15 @@ def text(value: str) -> str:
     return f"'{escaped}'"
 
 
-def spellings(field: Named, others: Iterable[Named]) -> list[str]:
+def spellings(field: Field, fields: Sequence[Field]) -> list[str]:
     if field.written == field.name and field.name != field.name.upper():
         return [field.name]  # it was quoted
-    taken = {each.written for each in others if each is not field} | {
-        each.name for each in others if each is not field
-    }
+    taken = {name for each in fields if each is not field for name in (each.written, each.name)}
     candidates = dict.fromkeys((field.written, field.name.lower(), field.name))
     return [each for each in candidates if each == field.written or each not in taken]
 
 
-def raw_schema(fields: Sequence[Named], corrupt: bool = False) -> str:
+def raw_schema(fields: Sequence[Field], corrupt: bool = False) -> str:
     """The schema to parse JSON with: every spelling, and times as text, because they may be numbers."""
     columns = [
         f"{quoted(spelling)} {_raw_type(field.type)}"
@@ -58,16 +46,14 @@ def raw_schema(fields: Sequence[Named], corrupt: bool = False) -> str:
 def _raw_type(kind: SqlType) -> str:
     if kind.name in _TIMES:
         return "STRING"
-    if kind.name == "ARRAY" and kind.element is not None:
-        return f"ARRAY<{_raw_type(kind.element)}>"
-    if kind.name == "MAP" and kind.element is not None:
-        return f"MAP<STRING,{_raw_type(kind.element)}>"
+    if kind.element is not None:
+        return f"{kind.name}<{'STRING,' if kind.name == 'MAP' else ''}{_raw_type(kind.element)}>"
     if kind.name == "STRUCT":
         return f"STRUCT<{raw_schema(kind.fields)}>"
     return kind.ddl
 
 
-def picked(parsed: str, field: Named, fields: Sequence[Named], depth: int = 0) -> str:
+def picked(parsed: str, field: Field, fields: Sequence[Field], depth: int = 0) -> str:
     """A field of the parsed struct, in whichever spelling it came."""
     found = [f"{parsed}.{quoted(spelling)}" for spelling in spellings(field, fields)]
     value = found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"

@@ -210,7 +210,6 @@ class _Planner:
     # Columns
 
     def _outputs(self, key_sql: list[list[str]]) -> list[Output]:
-        wanted = {each for choices in key_sql for each in choices}
         named: list[tuple[str, str, bool, Position]] = []
         for number, item in enumerate(self._select.items):
             if item.expression is None:
@@ -227,7 +226,7 @@ class _Planner:
         outputs, held = [], set()
         for name, sql, may_be_key, position in named:
             chosen = next((i for i, choices in enumerate(key_sql) if sql in choices), None)
-            is_key = sql in wanted and may_be_key and chosen not in held
+            is_key = chosen is not None and may_be_key and chosen not in held
             if is_key:
                 held.add(chosen)
             outputs.append(Output(name, sql, is_key, position))
@@ -242,8 +241,8 @@ class _Planner:
                 continue
             prefix = f"{alias}_" if self._select.joins else ""
             names = [column.name for column in source.columns]
-            if source.window is not None and self._reader:
-                names += ["WINDOWSTART", "WINDOWEND"]
+            if self._reader:
+                names += source.window_columns
             columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
         return columns
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -11,10 +11,9 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.planning.functions import AGGREGATES, REFUSED, UNITS_FIRST, WrongArguments, render
-from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
 
 EXPLODED = "`__exploded`"
-_WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
 
 
 @dataclass
@@ -29,8 +28,7 @@ class Scope:
 
     def sql(self, tree: exp.Expr) -> str:
         """The expression for Spark."""
-        changed = self._changed(tree.copy())
-        return str(changed.sql(dialect="spark"))
+        return _sql(self._changed(tree.copy()))
 
     def column(self, alias: str, name: str) -> str:
         return f"{quoted(alias)}.{quoted(name)}"
@@ -45,10 +43,9 @@ class Scope:
             return self._lambda(node)
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
             before = node.this
-            owner = quoted(identifier_name(before)) if isinstance(before, exp.Identifier) else None
-            return exp.Var(
-                this=f"{owner or _sql(self._changed(before))}.{quoted(identifier_name(node.expression))}"
-            )
+            plain = isinstance(before, exp.Identifier)
+            owner = quoted(identifier_name(before)) if plain else _sql(self._changed(before))
+            return exp.Var(this=f"{owner}.{quoted(identifier_name(node.expression))}")
         for child in list(node.iter_expressions()):
             changed = self._changed(child)
             if changed is not child:
@@ -89,7 +86,7 @@ class Scope:
             raise SqlError(f"Which {name} is meant: {choices}?", position)
         if name in self.sources and len(names) > 1:
             raise SqlError(self._no_column(names[1], [name]), position)
-        if name in _WINDOW_COLUMNS:
+        if name in WINDOW_COLUMNS:
             raise SqlError(f"{name} needs a WINDOW, or a source that was made with one.", position)
         raise SqlError(self._no_column(name, list(self.sources)), position)
 
@@ -114,7 +111,7 @@ class Scope:
         arguments = []
         for i, argument in enumerate(given):
             if i == 0 and name in UNITS_FIRST:
-                arguments.append(_unit(argument.name))
+                arguments.append(argument.name.upper().removesuffix("S"))
             else:
                 arguments.append(_sql(self._changed(argument)))
         if name == "EXPLODE":
@@ -160,16 +157,9 @@ class Scope:
 
     def _lambda(self, node: exp.Lambda) -> exp.Expr:
         names = [identifier_name(each) for each in node.expressions]
-        inner = Scope(
-            self.sources,
-            self.position,
-            {**self.replaced, **{name: quoted(name) for name in names}},
-            self.order,
-            self.exploded,
-        )
-        body = node.this.copy()
+        inner = replace(self, replaced=self.replaced | {name: quoted(name) for name in names})
         # sqlglot has made bare identifiers of the parameters; they are names like others here.
-        body = body.transform(
+        body = node.this.copy().transform(
             lambda each: (
                 exp.Column(this=each.copy())
                 if isinstance(each, exp.Identifier) and not isinstance(each.parent, exp.Column | exp.Dot)
@@ -193,10 +183,6 @@ class Scope:
 
 def _sql(node: exp.Expr) -> str:
     return str(node.sql(dialect="spark"))
-
-
-def _unit(word: str) -> str:
-    return word.upper().removesuffix("S")
 
 
 def _parameters(node: exp.Expr) -> int:

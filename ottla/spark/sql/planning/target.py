@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateAsSelect
 from ottla.spark.sql.planning.plan import Plan, inherited_formats
-from ottla.spark.sql.sources import Source, check, described, shape, topic_of, windowed
+from ottla.spark.sql.sources import Source, check, described, shape, topic_of
 from ottla.spark.sql.sql_types import from_spark
 
 if TYPE_CHECKING:
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Source:
     if plan.result != statement.kind:
-        if plan.result == "TABLE":
-            reason = (
-                "A GROUP BY makes a table"
-                if statement.select.group_by
-                else "What is made of a table is a table"
-            )
-            raise SqlError(f"{reason}: CREATE TABLE {statement.name} AS SELECT.", statement.position)
+        if plan.result == "STREAM":
+            reason = "What is made of a stream without GROUP BY is a stream"
+        elif statement.select.group_by:
+            reason = "A GROUP BY makes a table"
+        else:
+            reason = "What is made of a table is a table"
+        raise SqlError(f"{reason}: CREATE {plan.result} {statement.name} AS SELECT.", statement.position)
+    if plan.missing_key is not None:
         raise SqlError(
-            f"What is made of a stream without GROUP BY is a stream: CREATE STREAM {statement.name} AS SELECT.",
+            f"The key {plan.missing_key} is missing from the SELECT: add it, or say PARTITION BY for another key.",
             statement.position,
         )
-    check_key(plan, statement.position)
     columns = _columns(plan, schema)
     shape(statement.properties)  # refuses names that are not known
     source = Source(
@@ -39,20 +39,14 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
         statement=statement.text,
         **described(statement.properties, columns, inherited_formats(plan)),
     )
-    source = windowed(source, plan.window)
-    if plan.windowed_like is not None:
+    if plan.window is not None:
+        size = None if plan.window.kind == "SESSION" else plan.window.size_ms
+        source = replace(source, window=plan.window.kind, window_size_ms=size)
+    elif plan.windowed_like is not None:
         like = plan.windowed_like
         source = replace(source, window=like.window, window_size_ms=like.window_size_ms)
     check(source, statement.properties)
     return source
-
-
-def check_key(plan: Plan, position: Position) -> None:
-    if plan.missing_key is not None:
-        raise SqlError(
-            f"The key {plan.missing_key} is missing from the SELECT: add it, or say PARTITION BY for another key.",
-            position,
-        )
 
 
 def _columns(plan: Plan, schema: StructType) -> tuple[ColumnDefinition, ...]:
@@ -80,13 +74,10 @@ def check_target(plan: Plan, target: Source, schema: StructType, position: Posit
     names = [field.name for field in schema.fields]
     missing = [name for name in columns if name not in names]
     more = [name for name in names if name not in columns]
-    if missing or more:
-        wrong = (
-            f"lacks {', '.join(missing)}"
-            if missing
-            else f"has {', '.join(more)}, which {target.name} has not"
-        )
-        raise SqlError(f"The query {wrong}.", position)
+    if missing:
+        raise SqlError(f"The query lacks {', '.join(missing)}.", position)
+    if more:
+        raise SqlError(f"The query has {', '.join(more)}, which {target.name} has not.", position)
     for column in target.columns:
         output = next((each for each in plan.outputs if each.name == column.name), None)
         if output is not None and output.is_key and not column.is_key:
