@@ -1,4 +1,4 @@
-"""docs/architecture.md: every file and every name of the table "Where is …" exists."""
+"""What the pages name exists: the files and names of the table "Where is …", links, and files in the text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 TABLE = PAGE[PAGE.index("<!-- where:begin -->") : PAGE.index("<!-- where:end -->")]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 ROWS = re.findall(r"^\| ([^|]+?) \| `([^`]+)` \| `([^`]+)` \|$", TABLE, re.MULTILINE)
 
 
@@ -41,9 +42,13 @@ def test_what_the_table_names_is_there(word: str, file: str, name: str) -> None:
         scope = names(scope)[part]
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: str(page.name)
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_files_that_pages_name_exist(page: Path) -> None:
+    for named in re.findall(r"(?:tests|ottla|bench|examples|config|scripts)/[\w/]+\.\w+", page.read_text()):
+        assert (ROOT / named).exists() or named.startswith("bench/results/"), named
