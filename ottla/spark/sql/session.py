@@ -248,10 +248,13 @@ class SqlSession:
         if target.kind == "TABLE":
             config["cleanup.policy"] = "compact,delete" if target.window else "compact"
         self.brokers.create_topic(target.topic, wanted, config)
-        if query_id is None:
+        if query_id is not None and there is not None:
+            # The checkpoints of queries that insert into it are named by this number.
+            target = dataclasses.replace(target, query_id=query_id, number=there.number)
+        else:
             prefix = "CTAS" if statement.kind == "TABLE" else "CSAS"
             query_id = f"{prefix}_{statement.name}_{self.catalogue.next_number()}"
-        target = dataclasses.replace(target, query_id=query_id)
+            target = dataclasses.replace(target, query_id=query_id)
         query = self._start(query_id, query_id, plan, target, statement)
         if target != there:
             self.catalogue.put(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections import Counter, defaultdict
@@ -282,6 +283,32 @@ def test_a_script_goes_on_where_it_was(
     ]
     session = SqlSession(spark, bootstrap_servers=fresh_ottla_broker.bootstrap_servers)
     assert session.execute("SELECT * FROM totals;")[0].rows == [("k", 12)]
+
+
+def test_an_insert_of_a_script_goes_on_where_it_was(
+    spark: SparkSession, fresh_ottla_broker: Broker, tmp_path: Path
+) -> None:
+    from ottla.spark.sql import run_script
+
+    spark.conf.set("spark.ottla.checkpoints", str(tmp_path))
+    script = """
+        SET 'auto.offset.reset' = 'earliest';
+        CREATE STREAM e (k STRING KEY, x INT) WITH (kafka_topic='e', partitions=1);
+        CREATE STREAM both AS SELECT k, x FROM e;
+        INSERT INTO both SELECT k, x * 100 AS x FROM e;
+    """
+    try:
+        for number in (1, 2, 3):
+            queries = run_script(spark, script, bootstrap_servers=fresh_ottla_broker.bootstrap_servers)
+            fresh_ottla_broker.produce("e", b'{"x": %d}' % number, key=b"k")
+            for query in queries:
+                query.processAllAvailable()
+            for query in queries:
+                query.stop()
+    finally:
+        spark.conf.unset("spark.ottla.checkpoints")
+    written = [json.loads(bytes(each.value or b""))["X"] for each in fresh_ottla_broker.records("BOTH")]
+    assert sorted(written) == [1, 2, 3, 100, 200, 300]
 
 
 def test_the_group_of_a_query_shows_its_lag(sql: Sql) -> None:
