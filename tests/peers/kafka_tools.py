@@ -58,7 +58,7 @@ QUICK_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def theirs(broker: Broker | None, tool: str, *args: str, input: str = "") -> subprocess.CompletedProcess[str]:
-    arguments = command(broker, tool, *args)[3:]
+    arguments = command(broker, tool, *args)[1:]
     return run_tool(CLASSES[tool], arguments, check=False, timeout=60, input=input, jvm=QUICK_JVM)
 
 

@@ -247,7 +247,7 @@ class Tools:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __call__(self, broker: Broker | None, tool: str, *args: str) -> tuple[str, str, int]:
-        words = [CLASSES[tool], *command(broker, tool, *args)[3:]]
+        words = [CLASSES[tool], *command(broker, tool, *args)[1:]]
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(" ".join(f".{b64encode(word.encode()).decode()}" for word in words) + "\n")
