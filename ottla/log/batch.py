@@ -77,7 +77,7 @@ class Invalid(NamedTuple):
 class BatchScan:
     """Walks the batches of a file from a position to `end`; after it, `invalid` says why it stopped early.
 
-    Without `check_crc` only headers are read. Owner: whoever iterates; the file must not shrink meanwhile.
+    Without `check_crc` only headers are read. Owner: the caller that iterates; the file must not shrink meanwhile.
     """
 
     def __init__(self, fd: int, start: int, end: int, *, check_crc: bool) -> None:

@@ -55,7 +55,7 @@ class ClusterImage:
     """The cluster as this broker knows it.
 
     Invariant: `topics`, `topics_by_id` and `partitions` speak of the same topics; what they hold is immutable
-    and is replaced as a whole, so whoever took the image of a topic keeps a consistent one. `version` grows
+    and is replaced as a whole, so a caller that holds the image of a topic keeps a consistent one. `version` grows
     with each change. Owner: the event loop. Change it through the methods only; read the dicts directly.
     """
 

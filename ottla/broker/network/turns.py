@@ -7,7 +7,7 @@ from time import monotonic
 
 # The most that others wait for while several connections are active.
 SHARED_BYTES = 64 * 1024
-# Large turns cost fewer calls for the same bytes. Whoever comes while a connection is alone waits for one of them.
+# Large turns cost fewer calls for the same bytes. A client that appears while a connection is alone waits for one turn.
 ALONE_BYTES = 1024 * 1024
 _ALONE_AFTER_SECONDS = 0.1
 
