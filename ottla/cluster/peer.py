@@ -51,7 +51,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         self.port = port
         self._client_id = client_id.encode()
         self._connect_timeout = connect_timeout
-        self._connecting: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Task[OSError | None] | None = None
         self._transport: asyncio.Transport | None = None
         self._correlation_id = 0
         self._waiting: deque[_Waiting] = deque()
@@ -80,9 +80,12 @@ class PeerConnection(asyncio.BufferedProtocol):
             raise self._error
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
-        await asyncio.shield(self._connecting)
+        error = await asyncio.shield(self._connecting)
+        if error is not None:
+            raise error
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> OSError | None:
+        """The error is returned: whoever waits for it may be cancelled, and then nobody would catch what is raised."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -91,8 +94,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             self._fail(PeerError(f"{self.host}:{self.port} does not answer"))
         except OSError as error:
             self._fail(error)
-        if self._error is not None:
-            raise self._error
+        return self._error
 
     async def wait_lost(self) -> None:
         """Until the other side hangs up, or the connection is closed here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -127,3 +128,18 @@ async def test_nobody_there_is_an_error_like_any_other() -> None:
     await listening.wait_closed()
     with pytest.raises(ConnectionRefusedError):
         await PeerConnection("127.0.0.1", port, "test").request(HeartbeatRequest(), 4)
+
+
+async def test_an_error_that_nobody_waits_for_any_more_is_not_logged() -> None:
+    loop = asyncio.get_running_loop()
+    reported: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    peer = PeerConnection("127.0.0.1", 1, "test")  # a port that refuses
+    waiting = loop.create_task(peer.connect())
+    await asyncio.sleep(0)  # it begins to connect
+    waiting.cancel()
+    while not peer.is_lost:
+        await asyncio.sleep(0.01)
+    del peer, waiting
+    gc.collect()
+    assert reported == []
