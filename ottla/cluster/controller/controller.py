@@ -75,9 +75,10 @@ class Controller:
         self._gone: dict[int, int] = {}  # brokers whose process is gone → the epoch of their registration
         self._unregister_at: dict[int, float] = {}
         self._fallen: tuple[int, int] | None = None  # a controller that is gone, and its controller epoch
-        # When brokers were seen to register, by id and epoch; without those that were there before this one.
-        self._came: dict[tuple[int, int], float] = {}
-        self._known = {(each.broker_id, each.epoch) for each in image.brokers.values()}
+        # When brokers were seen to register again, by id and epoch.
+        self._came_back: dict[tuple[int, int], float] = {}
+        self._registered = {(each.broker_id, each.epoch) for each in image.brokers.values()}
+        self._ever_registered = {broker_id for broker_id, _ in self._registered}
         self._suspects: set[PartitionKey] = set()
         self._look_at_all = False
         self._wake = asyncio.Event()
@@ -131,9 +132,9 @@ class Controller:
 
     @property
     def returned(self) -> set[int]:
-        """The brokers that registered a short while ago: clients may not have noticed."""
+        """The brokers that registered again a short while ago: clients may not have noticed."""
         since = time.monotonic() - _RETURNED_SECONDS
-        return {broker_id for (broker_id, _), came in self._came.items() if came > since}
+        return {broker_id for (broker_id, _), came in self._came_back.items() if came > since}
 
     # Events
 
@@ -158,10 +159,13 @@ class Controller:
 
     def _brokers_changed(self) -> None:
         there = {(each.broker_id, each.epoch) for each in self._image.brokers.values()}
-        for broker in there - self._known:
-            self._came[broker] = time.monotonic()
-        self._came = {broker: came for broker, came in self._came.items() if broker in there}
-        self._known = there
+        for broker in there - self._registered:
+            # One that was never there before has no client that found it gone.
+            if broker[0] in self._ever_registered:
+                self._came_back[broker] = time.monotonic()
+        self._came_back = {broker: came for broker, came in self._came_back.items() if broker in there}
+        self._registered = there
+        self._ever_registered |= {broker_id for broker_id, _ in there}
         self._look_again()
 
     def _look_again(self) -> None:

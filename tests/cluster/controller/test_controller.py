@@ -66,6 +66,19 @@ async def test_a_broker_whose_process_is_gone_is_not_waited_for(tmp_path: Path) 
         await until(lambda: 2 in found[0].controller.live)
 
 
+async def test_one_that_came_back_is_passed_over_and_one_that_is_new_is_not(tmp_path: Path) -> None:
+    async with members(tmp_path) as found:
+        controller = found[0].controller
+        # The others registered a moment ago, for the first time.
+        assert controller.returned == set()
+        await found[1].admin.create_topic("t", assignment=[(0, [1, 2, 0])])
+        epoch = found[0].image.brokers[2].epoch
+        controller.broker_gone(2, epoch)
+        await until(lambda: 2 not in found[0].image.brokers)
+        await found[2].register()
+        await until(lambda: controller.returned == {2})
+
+
 async def test_a_controller_whose_process_is_gone_is_replaced_at_once(tmp_path: Path) -> None:
     async with members(tmp_path) as found:
         await found[0].admin.create_topic("t", assignment=[(0, [0, 1, 2])])
