@@ -10,6 +10,12 @@ from ottla.cli.errors import JobError, TopicNotFound
 from ottla.client.admin.log_dirs import describe_log_dirs
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.reassignments import list_reassignments
+from ottla.client.admin.routing import ask_controller
+from ottla.protocol.messages.cluster import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from ottla.rebalancing.layout import Placed
 from ottla.rebalancing.planner import TooFewBrokers, plan
 
@@ -91,7 +97,7 @@ def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
     """The cluster as it is, or these topics of it."""
     ongoing = list_reassignments(client.cluster)
     while True:
-        answer = client.cluster.metadata(list(topics) or None)
+        answer = _metadata_of_the_controller(client, topics)
         before, ongoing = ongoing, list_reassignments(client.cluster)
         if ongoing.keys() == before.keys():
             break  # else a move began or ended in between, and the two answers do not fit together
@@ -122,6 +128,13 @@ def look(client: Client, topics: Sequence[str] = ()) -> ClusterNow:
                 move is not None,
             )
     return ClusterNow({broker: node.rack for broker, node in nodes.items()}, partitions)
+
+
+def _metadata_of_the_controller(client: Client, topics: Sequence[str]) -> MetadataResponse:
+    """The controller also lists what moves. Other brokers may show a move for a while that is over there."""
+    wanted = [MetadataRequestTopic(name=name) for name in topics] or None
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    return ask_controller(client.cluster, request, MetadataResponse, lambda answer: answer)
 
 
 def propose(
