@@ -29,6 +29,11 @@ class Machine:
         self.store(records)
         return result
 
+    def initialize(self) -> None:
+        """As the driver does in the background."""
+        records, _ = self.group.add_initialized(self.group.uninitialized())
+        self.store(records)
+
     def store(self, records: list[Any]) -> None:
         self.group.stored()
         for key, value in records:
@@ -36,42 +41,65 @@ class Machine:
         assert self.replayed == self.group.state_now
 
 
-def test_members_share_the_partitions() -> None:
+def test_members_join_with_nothing_and_then_share_the_partitions() -> None:
     machine = Machine()
     first = machine.heartbeat("a", 0, topics=("t",))
-    assert (first.member_epoch, partitions(first.assignment)) == (2, {0, 1})
+    assert (first.member_epoch, partitions(first.assignment)) == (2, set())
     second = machine.heartbeat("b", 0, topics=("t",))
-    assert (second.member_epoch, len(partitions(second.assignment))) == (3, 1)
+    assert (second.member_epoch, partitions(second.assignment)) == (3, set())
+    machine.initialize()
+    first = machine.heartbeat("a", 2)
+    second = machine.heartbeat("b", 3)
+    assert (first.member_epoch, second.member_epoch) == (4, 4)
+    assert len(partitions(first.assignment)) == len(partitions(second.assignment)) == 1
+    assert partitions(first.assignment) | partitions(second.assignment) == {0, 1}
     third = machine.heartbeat("c", 0, topics=("t",))
     assert len(partitions(third.assignment)) == 1
-    told = machine.heartbeat("a", 2)
-    assert (told.member_epoch, len(partitions(told.assignment))) == (4, 1)
-    assert machine.heartbeat("a", 4).assignment is None
+    for member in "ab":
+        machine.heartbeat(member, 4)
+    assert machine.heartbeat("a", 5).assignment is None
     assert machine.group.state is ConsumerGroupState.STABLE
+
+
+def test_a_member_that_says_everything_is_told_everything() -> None:
+    machine = Machine()
+    machine.heartbeat("a", 0, topics=("t",))
+    machine.initialize()
+    machine.heartbeat("a", 2)
+    assert machine.heartbeat("a", 3).assignment is None
+    assert partitions(machine.heartbeat("a", 3, topics=("t",)).assignment) == {0, 1}
+
+
+def test_a_member_that_waits_for_its_assignment_asks_again_soon() -> None:
+    machine = Machine()
+    assert machine.heartbeat("a", 0, topics=("t",)).heartbeat_interval_ms == 500
+    machine.initialize()
+    assert machine.heartbeat("a", 2).heartbeat_interval_ms == 5_000
 
 
 def test_state_is_kept_of_what_is_subscribed_to_and_of_new_partitions() -> None:
     machine = Machine()
     topic = FakeTopics.id_of("t")
-    join = HeartbeatRequest("a", 0, client_id="c", client_host="/h", topics=("t",))
-    machine.group.check(join, 1_000)
-    assert machine.group.uninitialized(join) == [(topic, 0), (topic, 1)]
     machine.heartbeat("a", 0, topics=("t",))
-    stay = HeartbeatRequest("a", 2, client_id="c", client_host="/h")
-    assert machine.group.uninitialized(stay) == []
+    assert machine.group.uninitialized() == [(topic, 0), (topic, 1)]
+    machine.initialize()
+    assert machine.group.uninitialized() == []
+    assert partitions(machine.heartbeat("a", 2).assignment) == {0, 1}
     machine.topics.set("t", 3)
-    assert machine.group.uninitialized(stay) == [(topic, 2)]
-    machine.heartbeat("a", 2)
-    assert machine.group.uninitialized(stay) == []
+    assert machine.group.uninitialized() == [(topic, 2)]
+    assert machine.heartbeat("a", 3).assignment is None  # a new epoch, with the same partitions
+    machine.initialize()
+    assert partitions(machine.heartbeat("a", 4).assignment) == {0, 1, 2}
+    assert machine.group.uninitialized() == []
     assert machine.group.share_keys() == [ShareKey("g", topic, partition) for partition in range(3)]
 
 
 def test_who_is_refused_makes_nobody_keep_state() -> None:
     machine = Machine()
-    stranger = HeartbeatRequest("x", 7, client_id="c", client_host="/h", topics=("t",))
     with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
-        machine.group.check(stranger, 1_000)
+        machine.heartbeat("x", 7, topics=("t",))
     assert machine.group.members == {}
+    assert machine.group.uninitialized() == []
 
 
 def test_offsets_that_are_set_begin_a_new_epoch() -> None:

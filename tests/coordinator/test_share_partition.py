@@ -11,6 +11,7 @@ from ottla.coordinator.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
     AcquiredBatch,
+    Acquisition,
     Change,
     DeliveryState,
     SharePartition,
@@ -32,6 +33,28 @@ def say(first: int, last: int, *types: int) -> Acknowledgement:
     return Acknowledgement(first, last, types)
 
 
+def take(
+    share: SharePartition,
+    member: str,
+    first: int,
+    last: int,
+    most: int,
+    deadline_ms: int,
+    *,
+    strict: bool = True,
+    batch_size: int = 500,
+    log_batch: int | None = None,
+    limit: int = LIMIT,
+) -> list[AcquiredBatch]:
+    """The log has these offsets, in one batch or in batches of `log_batch`."""
+    wanted = Acquisition(member, most, deadline_ms, limit, batch_size=batch_size, strict=strict)
+    step = log_batch or last - first + 1
+    for start in range(first, last + 1, step):
+        if not wanted.may_go_on_at(start) or not share.acquire(wanted, start, min(start + step - 1, last)):
+            break
+    return wanted.taken
+
+
 def settle(share: SharePartition, change: Change) -> None:
     """It is written."""
     change.commit()
@@ -40,8 +63,8 @@ def settle(share: SharePartition, change: Change) -> None:
 
 def test_a_record_goes_to_one_member_only() -> None:
     share = SharePartition(0)
-    assert share.acquire("a", 0, 4, 3, 100) == [AcquiredBatch(0, 2, 1)]
-    assert share.acquire("b", 0, 4, 10, 100) == [AcquiredBatch(3, 4, 1)]
+    assert take(share, "a", 0, 4, 3, 100) == [AcquiredBatch(0, 2, 1)]
+    assert take(share, "b", 0, 4, 10, 100) == [AcquiredBatch(3, 4, 1)]
     assert share.next_offset == 5
     with pytest.raises(KafkaError, match="INVALID_RECORD_STATE"):
         share.acknowledge("b", [say(0, 0, ACCEPT)], LIMIT, 0)
@@ -49,7 +72,7 @@ def test_a_record_goes_to_one_member_only() -> None:
 
 def test_what_is_released_comes_again_with_a_higher_count() -> None:
     share = SharePartition(0)
-    share.acquire("a", 0, 4, 10, 100)
+    take(share, "a", 0, 4, 10, 100)
     changed = share.acknowledge("a", [say(0, 1, ACCEPT), say(2, 2, RELEASE), say(3, 3, REJECT)], LIMIT, 0)
     assert changed.batches == [
         StateBatch(0, 1, DeliveryState.ACKNOWLEDGED, 1),
@@ -60,33 +83,33 @@ def test_what_is_released_comes_again_with_a_higher_count() -> None:
     assert share.next_offset == 5, "what is released is not free before it is written"
     settle(share, changed)
     assert share.start_offset == 2
-    assert share.acquire("b", 2, 4, 10, 100) == [AcquiredBatch(2, 2, 2)]
+    assert take(share, "b", 2, 4, 10, 100) == [AcquiredBatch(2, 2, 2)]
 
 
 def test_who_released_too_often_is_not_asked_again() -> None:
     share = SharePartition(0)
     for _ in range(LIMIT):
-        assert share.acquire("a", 0, 0, 1, 100)
+        assert take(share, "a", 0, 0, 1, 100)
         settle(share, share.acknowledge("a", [say(0, 0, RELEASE)], LIMIT, 0))
     assert share.start_offset == share.next_offset == 1
 
 
 def test_locks_time_out_and_can_be_renewed() -> None:
     share = SharePartition(0)
-    share.acquire("a", 0, 1, 10, 100)
+    take(share, "a", 0, 1, 10, 100)
     assert not share.acknowledge("a", [say(1, 1, RENEW)], LIMIT, 200)
     assert share.next_deadline() == 100
     expired = share.expire(100, LIMIT)
     assert expired.batches == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
     assert share.next_deadline() == 200
     settle(share, expired)
-    assert share.acquire("b", 0, 1, 10, 300) == [AcquiredBatch(0, 0, 2)]
+    assert take(share, "b", 0, 1, 10, 300) == [AcquiredBatch(0, 0, 2)]
 
 
 def test_a_member_that_goes_frees_its_own() -> None:
     share = SharePartition(0)
-    share.acquire("a", 0, 0, 1, 100)
-    share.acquire("b", 0, 1, 1, 100)
+    take(share, "a", 0, 0, 1, 100)
+    take(share, "b", 0, 1, 1, 100)
     released = share.release("a", LIMIT)
     assert released.batches == [StateBatch(0, 0, DeliveryState.AVAILABLE, 1)]
     settle(share, released)
@@ -95,7 +118,7 @@ def test_a_member_that_goes_frees_its_own() -> None:
 
 def test_what_could_not_be_written_is_still_locked_and_can_be_said_again() -> None:
     share = SharePartition(0)
-    share.acquire("a", 0, 1, 10, 100)
+    take(share, "a", 0, 1, 10, 100)
     accepted = share.acknowledge("a", [say(0, 0, ACCEPT)], LIMIT, 0)
     with pytest.raises(KafkaError, match="INVALID_RECORD_STATE"):
         share.acknowledge("a", [say(0, 0, RELEASE)], LIMIT, 0)
@@ -108,7 +131,7 @@ def test_what_could_not_be_written_is_still_locked_and_can_be_said_again() -> No
 
 def test_all_or_nothing() -> None:
     share = SharePartition(0)
-    share.acquire("a", 0, 1, 10, 100)
+    take(share, "a", 0, 1, 10, 100)
     with pytest.raises(KafkaError):
         share.acknowledge("a", [say(0, 2, ACCEPT)], LIMIT, 0)
     assert share.acknowledge("a", [say(0, 1, ACCEPT)], LIMIT, 0)
@@ -121,7 +144,7 @@ def test_what_is_done_already_may_be_acknowledged_again() -> None:
 
 def test_records_that_are_deleted_are_not_waited_for() -> None:
     share = SharePartition(0)
-    share.acquire("a", 0, 4, 10, 100)
+    take(share, "a", 0, 4, 10, 100)
     share.log_starts_at(3)
     assert (share.start_offset, share.end_offset) == (3, 5)
     share.log_starts_at(9)
@@ -131,14 +154,75 @@ def test_records_that_are_deleted_are_not_waited_for() -> None:
 def test_gaps_are_skipped_however_wide_they_are() -> None:
     share = SharePartition(0)
     assert share.skip_to(10**12)
-    assert share.acquire("a", 10**12, 10**12, 1, 100) == [AcquiredBatch(10**12, 10**12, 1)]
+    assert take(share, "a", 10**12, 10**12, 1, 100) == [AcquiredBatch(10**12, 10**12, 1)]
     assert share.skip_to(10**12 + 5)
-    assert share.acquire("a", 10**12 + 1, 10**12 + 5, 9, 100) == [AcquiredBatch(10**12 + 5, 10**12 + 5, 1)]
+    assert take(share, "a", 10**12 + 1, 10**12 + 5, 9, 100) == [AcquiredBatch(10**12 + 5, 10**12 + 5, 1)]
     assert not share.skip_to(2 * 10**12), "not while something is in flight"
     settle(share, share.acknowledge("a", [say(10**12, 10**12, ACCEPT)], LIMIT, 0))
     assert share.start_offset == 10**12 + 5
     share.log_starts_at(3 * 10**12)
     assert share.next_offset == 3 * 10**12
+
+
+@pytest.mark.parametrize(
+    ("log_batch", "most", "batch_size", "taken"),
+    [
+        (1, 500, 500, [(0, 19)]),
+        (1, 500, 6, [(0, 5), (6, 11), (12, 17), (18, 19)]),
+        (1, 7, 3, [(0, 2), (3, 5), (6, 6)]),
+        (5, 500, 2, [(0, 4), (5, 9), (10, 14), (15, 19)]),
+        (5, 500, 6, [(0, 9), (10, 19)]),
+        (5, 7, 500, [(0, 9)]),
+        (5, 1, 1, [(0, 4)]),
+        (5, 12, 5, [(0, 4), (5, 9), (10, 14)]),
+    ],
+)
+def test_batches_of_the_log_go_out_whole_and_several_together(
+    log_batch: int, most: int, batch_size: int, taken: list[tuple[int, int]]
+) -> None:
+    found = take(
+        SharePartition(0), "a", 0, 19, most, 100, strict=False, batch_size=batch_size, log_batch=log_batch
+    )
+    assert [(first, last) for first, last, _ in found] == taken
+
+
+def test_a_strict_limit_is_kept_and_makes_one_batch() -> None:
+    share = SharePartition(0)
+    assert take(share, "a", 0, 19, 12, 100, batch_size=5, log_batch=5) == [AcquiredBatch(0, 11, 1)]
+    assert share.end_offset == 12
+
+
+def test_what_went_out_together_comes_again_together() -> None:
+    share = SharePartition(0)
+    take(share, "a", 0, 19, 500, 100, strict=False, log_batch=5)
+    settle(share, share.acknowledge("a", [say(0, 19, RELEASE)], LIMIT, 0))
+    assert take(share, "b", 0, 19, 3, 100, strict=False, log_batch=5) == [AcquiredBatch(0, 19, 2)]
+
+
+def deliveries(size: int, limit: int) -> list[tuple[int, int, int]]:
+    """What goes out, one after the other, of a batch that comes back whenever all of it is out."""
+    share = SharePartition(0)
+    found: list[tuple[int, int, int]] = []
+    while share.next_offset < size:
+        while share.next_offset < size:
+            found += take(share, "a", share.next_offset, size - 1, 500, 100, strict=False, limit=limit)
+        settle(share, share.release("a", limit))
+    assert share.start_offset == size
+    return found
+
+
+def test_records_that_come_back_again_and_again_go_out_with_ever_fewer_others() -> None:
+    found = deliveries(7, 5)
+    assert found[:3] == [(0, 6, 1), (0, 6, 2), (0, 6, 3)]
+    fourth = [(first, last) for first, last, count in found if count == 4]
+    assert fourth == [(0, 2), (3, 5), (6, 6)]
+    assert [(first, last) for first, last, count in found if count == 5] == [(n, n) for n in range(7)]
+
+
+@pytest.mark.parametrize(("limit", "sizes"), [(2, [8, 8]), (10, [8, 8, 8, 8, 8, 4, 2, 1, 1, 1])])
+def test_doubt_begins_with_half_of_the_deliveries(limit: int, sizes: list[int]) -> None:
+    largest = {count: last - first + 1 for first, last, count in reversed(deliveries(8, limit))}
+    assert [largest[count] for count in sorted(largest)] == sizes
 
 
 @pytest.mark.parametrize(
@@ -182,12 +266,12 @@ class ShareMachine(RuleBasedStateMachine):
                     self.done.add(offset)
         settle(self.share, change)
 
-    @rule(member=st.sampled_from("abc"), most=st.integers(1, 9))
-    def take(self, member: str, most: int) -> None:
+    @rule(member=st.sampled_from("abc"), most=st.integers(1, 9), strict=st.booleans())
+    def take(self, member: str, most: int, strict: bool) -> None:
         first = self.share.next_offset
         if first >= self.end:
             return
-        for batch in self.share.acquire(member, first, self.end - 1, most, self.now + 10):
+        for batch in take(self.share, member, first, self.end - 1, most, self.now + 10, strict=strict):
             for offset in range(batch.first, batch.last + 1):
                 assert offset not in self.held, "two members have it"
                 assert offset not in self.done, "it was done already"
@@ -230,7 +314,8 @@ class ShareMachine(RuleBasedStateMachine):
         if not hasattr(self, "share"):
             return
         self.write(self.share.expire(self.now + 100, LIMIT))
-        self.take("z", 100)
+        while self.share.next_offset < self.end:
+            self.take("z", 100, False)
         for offset in sorted(self.held):
             self.write(self.share.acknowledge(self.held[offset], [say(offset, offset, ACCEPT)], LIMIT, 0))
         assert self.share.start_offset == self.end == len(self.done)

@@ -3,7 +3,8 @@
 Behaviour
 - Joins with epoch 0, stays with its epoch, leaves with -1. The broker assigns; several members may get one partition.
 - With the first subscription to a topic the group's state of its partitions begins to be kept in
-  `__share_group_state`.
+  `__share_group_state`. Until that is so they are not assigned: the first heartbeat is answered with nothing, and a
+  later one with a share for each member.
 - Who leaves keeps its session: clients say what came of their last records while they leave, or after it.
 
 Version notes
@@ -68,7 +69,7 @@ def _check(request: ShareGroupHeartbeatRequest) -> None:
         problem = "RackId can't be empty."
     elif request.member_epoch < LEAVE_EPOCH:
         problem = "MemberEpoch is invalid."
-    elif request.member_epoch == JOIN_EPOCH and request.subscribed_topic_names is None:
+    elif request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
         problem = "SubscribedTopicNames must be set in first request."
     if problem is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)

@@ -8,7 +8,11 @@ Behaviour
   coordinator wakes it. Nothing polls.
 - A broker that does not lead a partition any more answers with the current leader. That one loads the state, without
   locks.
-- Never more records than `max_records`, in either acquire mode; none at once where it or `max_bytes` is 0.
+- Batches are locked whole, so that there may be more records than `max_records`, unless the acquire mode is
+  `record_limit`. What was locked together in batches of `batch_size` stays together when it is free again. None at once
+  where `max_records` or `max_bytes` is 0.
+- A record that came back too often goes out with ever fewer others, the last time alone (`Acquisition`).
+- Partitions that have neither records nor errors are left out, in the first response of a session too.
 - A session lives as long as its connection; when it ends, its locks are released.
 
 Version notes
@@ -37,6 +41,8 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+
+_RECORD_LIMIT = 1  # the acquire mode
 
 
 def handle(
@@ -134,7 +140,14 @@ class _ShareFetch:
                 if live is None:
                     continue
                 self._live.append(live)
-                handed = live.hand_out(self._member_id, bytes_left, records_left, min_one=not self._served)
+                handed = live.hand_out(
+                    self._member_id,
+                    bytes_left,
+                    records_left,
+                    batch_size=request.batch_size,
+                    strict=request.share_acquire_mode == _RECORD_LIMIT,
+                    min_one=not self._served,
+                )
             except KafkaError as error:
                 self._failed = True
                 answer.error_code, answer.error_message = error.code, error.message
@@ -240,7 +253,6 @@ class _ShareFetch:
 
     def _response(self) -> ShareFetchResponse:
         response = ShareFetchResponse(acquisition_lock_timeout_ms=self._lock_ms)
-        is_full = self._request.share_session_epoch == OPEN_EPOCH
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         for partition in {**self._answers, **dict.fromkeys(self._acknowledged)}:
             topic_id, index = partition
@@ -252,8 +264,7 @@ class _ShareFetch:
             for code in (answer.error_code, answer.acknowledge_error_code):
                 leader = self._hints.leader(LeaderIdAndEpoch, topic_id, index, code)
                 answer.current_leader = leader or answer.current_leader
-            has_news = answer.error_code or answer.acquired_records or partition in self._acknowledged
-            if is_full or has_news:
+            if answer.error_code or answer.acquired_records or partition in self._acknowledged:
                 if topic_id not in topics:
                     topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
                     response.responses.append(topics[topic_id])

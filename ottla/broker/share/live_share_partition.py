@@ -14,6 +14,7 @@ from ottla.coordinator.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
     AcquiredBatch,
+    Acquisition,
     Change,
     SharePartition,
     StateBatch,
@@ -127,7 +128,9 @@ class LiveSharePartition:
     def lock_ms(self) -> int:
         return self._own_int(RECORD_LOCK_DURATION)
 
-    def hand_out(self, member_id: str, max_bytes: int, most: int, *, min_one: bool) -> Handed:
+    def hand_out(
+        self, member_id: str, max_bytes: int, most: int, *, batch_size: int, strict: bool, min_one: bool
+    ) -> Handed:
         """Lock records for a member, and return the batches that they are in."""
         share, log = self.share, self.partition.log
         share.log_starts_at(log.log_start_offset)
@@ -140,10 +143,16 @@ class LiveSharePartition:
         region = log.read(first, max_bytes, upto=upto, min_one=min_one)
         data = region.read()
         aborted = log.aborted_transactions(first, region) if committed_only else []
-        deadline_ms = self._broker.now_ms() + self.lock_ms
-        acquired: list[AcquiredBatch] = []
+        wanted = Acquisition(
+            member_id,
+            most,
+            self._broker.now_ms() + self.lock_ms,
+            self._count_limit,
+            batch_size=batch_size,
+            strict=strict,
+        )
         position = end = 0
-        while most > 0 and position + _BATCH_OVERHEAD <= len(data):
+        while wanted.may_go_on_at(first) and position + _BATCH_OVERHEAD <= len(data):
             header = read_header(data, position)
             position += header.size
             if position > len(data):
@@ -155,18 +164,19 @@ class LiveSharePartition:
                 # Need not be stored first: if it is lost, the next leader finds the same aborted batches.
                 self._archived += share.archive(begin, header.last_offset)
                 continue
-            taken = share.acquire(member_id, begin, header.last_offset, most, deadline_ms)
-            if taken:
-                most -= sum(batch.last - batch.first + 1 for batch in taken)
-                acquired += taken
+            before = wanted.count
+            goes_on = share.acquire(wanted, begin, header.last_offset)
+            if wanted.count > before:
                 end = position
+            if not goes_on:
+                break
         if self._archived:
             share.settle()
             if not self._writing:
                 self._send()
-        if acquired:
+        if wanted.taken:
             self._watch_locks()
-        return Handed(data[:end], acquired)
+        return Handed(data[:end], wanted.taken)
 
     def acknowledge(self, member_id: str, batches: Sequence[Acknowledgement]) -> asyncio.Future[None] | None:
         """None: it is written. Raises KafkaError with nothing changed, or the future does."""

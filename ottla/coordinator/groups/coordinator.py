@@ -53,6 +53,7 @@ class GroupCoordinator:
         self.runtime.every(self.runtime.config.offsets_retention_check_interval_ms, self.offsets.expire)
 
     def close(self) -> None:
+        self.share.close()
         self.runtime.close()
 
     async def topics_deleted(self, topics: Iterable[str]) -> None:

@@ -6,6 +6,11 @@
 
 What leaves Acquired is first decided and written, and then happens: until then nobody else gets the record.
 Everything before the start offset is done; from the end offset on nothing has been handed out yet.
+
+Records are handed out, and taken back, in the batches of the log or in several of them together: as a rule a member
+that gets one record of such a batch gets the others too, even if they are more than it asked for. A record that came
+back often may be one that nobody can process. With each further delivery it goes out with half as many of its
+neighbours, and the last time alone, so that the others are not given up with it.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ class AcknowledgeType(IntEnum):
 
 
 _WIDEST_GAP = 10_000
+_LEAST_DOUBTFUL = 2
 _DONE = (DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED)
 
 
@@ -61,10 +67,25 @@ class Acknowledgement(NamedTuple):
     types: Sequence[int]
 
 
-class _Record:
-    __slots__ = ("count", "deadline_ms", "decided", "member_id", "state")
+class _Batch:
+    """Records that were handed out together for the first time."""
 
-    def __init__(self, state: DeliveryState = DeliveryState.AVAILABLE, count: int = 0) -> None:
+    __slots__ = ("first", "last")
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class _Record:
+    __slots__ = ("batch", "count", "deadline_ms", "decided", "member_id", "state")
+
+    def __init__(self, batch: _Batch, state: DeliveryState = DeliveryState.AVAILABLE, count: int = 0) -> None:
+        self.batch = batch
         self.state = state
         self.count = count
         self.member_id = ""
@@ -105,6 +126,103 @@ class Change:
             record.decided = False
 
 
+class Acquisition:
+    """What one member gets of one partition with one request.
+
+    The batch in which `most` is reached is taken to its end, unless the limit is `strict`. Records that go out for the
+    first time make batches of at least `batch_size` where there are enough, with a strict limit a single one.
+    """
+
+    def __init__(
+        self,
+        member_id: str,
+        most: int,
+        deadline_ms: int,
+        delivery_limit: int,
+        *,
+        batch_size: int,
+        strict: bool,
+    ) -> None:
+        self.member_id = member_id
+        self.deadline_ms = deadline_ms
+        self.taken: list[AcquiredBatch] = []
+        self.count = 0
+        self._most = most
+        self._delivery_limit = delivery_limit
+        self._batch_size = batch_size
+        self._strict = strict
+        # From half of the deliveries on there is doubt about a record.
+        self._doubtful = max(_LEAST_DOUBTFUL, -(-delivery_limit // 2))
+        self._batch: _Batch | None = None
+        self._taken_of_batch = 0
+        self._allowed: int | None = (
+            None  # how many records of the batch may go out together, if that is limited
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        return self.count >= self._most
+
+    def may_go_on_at(self, offset: int) -> bool:
+        if self._strict or self._batch is None:
+            return not self.is_complete
+        return not self.is_complete or offset <= self._batch.last
+
+    def may_enter(self, batch: _Batch, free: Iterable[_Record]) -> bool:
+        """Whether records of this batch may be taken; `free` are those that are free."""
+        if batch is self._batch:
+            return True
+        if self.is_complete or self._allowed is not None:
+            return False
+        is_doubtful = any(record.count >= self._doubtful for record in free)
+        if is_doubtful and self.count:
+            return False
+        self._enter(batch, batch.size if is_doubtful else None)
+        return True
+
+    def new_batch(self, offset: int) -> _Batch | None:
+        """The batch for records of the log that go out for the first time, if they may be taken."""
+        if self.is_complete or self._allowed is not None:
+            return None
+        batch = self._batch
+        is_new = batch is not None and batch.last == offset - 1 and batch.size == self._taken_of_batch
+        if batch is None or not is_new or (not self._strict and batch.size >= self._batch_size):
+            batch = _Batch(offset, offset - 1)
+            self._enter(batch, None)
+        return batch
+
+    def may_take(self, record: _Record) -> bool:
+        if self._strict and self.is_complete:
+            return False
+        if self._allowed is not None:
+            self._allowed = min(self._allowed, self._together(record))
+            return self._taken_of_batch < self._allowed
+        return True
+
+    def take(self, offset: int, record: _Record) -> None:
+        record.state = DeliveryState.ACQUIRED
+        record.member_id = self.member_id
+        record.count += 1
+        record.deadline_ms = self.deadline_ms
+        last = self.taken[-1] if self._taken_of_batch else None
+        if last is not None and last.last == offset - 1 and last.deliveries == record.count:
+            self.taken[-1] = last._replace(last=offset)
+        else:
+            self.taken.append(AcquiredBatch(offset, offset, record.count))
+        self.count += 1
+        self._taken_of_batch += 1
+
+    def _enter(self, batch: _Batch, allowed: int | None) -> None:
+        self._batch, self._taken_of_batch, self._allowed = batch, 0, allowed
+
+    def _together(self, record: _Record) -> int:
+        """With how many of its batch a record goes out that was delivered that often."""
+        assert self._batch is not None
+        if record.count >= self._delivery_limit - 1:
+            return 1
+        return max(self._batch.size >> max(record.count - self._doubtful + 1, 0), 1)
+
+
 class SharePartition:
     """Invariant: `_records` has exactly the offsets from the start offset up to the end offset, and the first of them
     is not done. Owned by the event loop.
@@ -115,9 +233,11 @@ class SharePartition:
         self.end_offset = start_offset
         self._records: dict[int, _Record] = {}
         for first, last, state, count in batches:
-            for offset in range(max(first, start_offset), last + 1):
-                self._extend(offset + 1)
-                self._records[offset] = _Record(DeliveryState(state), count)
+            batch = _Batch(first, last)
+            self._extend(max(first, start_offset))
+            for offset in range(self.end_offset, last + 1):
+                self._records[offset] = _Record(batch, DeliveryState(state), count)
+            self.end_offset = max(self.end_offset, last + 1)
         self._advance()
 
     # Handing out
@@ -142,34 +262,41 @@ class SharePartition:
     def delivery_complete(self) -> int:
         return sum(record.state in _DONE for record in self._records.values())
 
-    def acquire(
-        self, member_id: str, first: int, last: int, most: int, deadline_ms: int
-    ) -> list[AcquiredBatch]:
-        """Lock what is free of the offsets `first` to `last`, which the log has, but no more than `most`."""
-        taken: list[AcquiredBatch] = []
+    def acquire(self, wanted: Acquisition, first: int, last: int) -> bool:
+        """Lock what is free of a batch of the log, from `first` to `last`. False: nothing more is to be taken."""
+        new: _Batch | None = None
         for offset in range(max(first, self.start_offset), last + 1):
-            if most <= 0:
-                break
-            self._extend(offset + 1)
-            record = self._records[offset]
-            if record.state is not DeliveryState.AVAILABLE:
-                continue
-            record.state = DeliveryState.ACQUIRED
-            record.member_id = member_id
-            record.count += 1
-            record.deadline_ms = deadline_ms
-            most -= 1
-            if taken and taken[-1].last == offset - 1 and taken[-1].deliveries == record.count:
-                taken[-1] = taken[-1]._replace(last=offset)
+            if offset < self.end_offset:
+                record = self._records[offset]
+                if record.state is not DeliveryState.AVAILABLE:
+                    continue
+                if not wanted.may_enter(record.batch, self._free(record.batch)):
+                    return False
             else:
-                taken.append(AcquiredBatch(offset, offset, record.count))
-        return taken
+                new = new or wanted.new_batch(offset)
+                if new is None:
+                    return False
+                record = _Record(new)
+            if not wanted.may_take(record):
+                return False
+            if offset == self.end_offset:
+                self._records[offset] = record
+                record.batch.last = offset
+                self.end_offset = offset + 1
+            wanted.take(offset, record)
+        return True
+
+    def _free(self, batch: _Batch) -> Iterator[_Record]:
+        for offset in range(max(batch.first, self.start_offset), batch.last + 1):
+            record = self._records[offset]
+            if record.state is DeliveryState.AVAILABLE:
+                yield record
 
     def archive(self, first: int, last: int) -> list[StateBatch]:
         """These records are not for anybody: what is free of them is done."""
         changed = []
+        self._extend(last + 1)
         for offset in range(max(first, self.start_offset), last + 1):
-            self._extend(offset + 1)
             record = self._records[offset]
             if record.state is DeliveryState.AVAILABLE:
                 record.state = DeliveryState.ARCHIVED
@@ -242,9 +369,7 @@ class SharePartition:
                 return True
             if offset - self.end_offset > _WIDEST_GAP:
                 return False
-            for missing in range(self.end_offset, offset):
-                self._records[missing] = _Record(DeliveryState.ARCHIVED)
-            self.end_offset = offset
+            self._extend(offset, DeliveryState.ARCHIVED)
         return True
 
     # Steps
@@ -258,9 +383,10 @@ class SharePartition:
             ]
         )
 
-    def _extend(self, end: int) -> None:
+    def _extend(self, end: int, state: DeliveryState = DeliveryState.AVAILABLE) -> None:
+        batch = _Batch(self.end_offset, end - 1)
         for offset in range(self.end_offset, end):
-            self._records[offset] = _Record()
+            self._records[offset] = _Record(batch, state)
         self.end_offset = max(self.end_offset, end)
 
     def _advance(self) -> None:

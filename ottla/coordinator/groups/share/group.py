@@ -1,5 +1,8 @@
 """The share group of KIP-932. Partitions are shared, so no member has to give anything up first: a member holds its
 target with its next heartbeat.
+
+Only partitions whose state is kept by a share coordinator are assigned. State is initialized in the background after
+the heartbeat that subscribes to a topic, so that a member joins with nothing and gets its share soon after.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 
+_SHORTEST_INTERVAL_MS = 500
+
 
 class ShareGroup(ModernGroup[ShareGroupState]):
     """Invariant: that of `ModernGroup`."""
@@ -40,6 +45,9 @@ class ShareGroup(ModernGroup[ShareGroupState]):
 
     def __init__(self, group_id: str, config: GroupConfig, topics: Topics) -> None:
         super().__init__(group_id, ShareGroupState(epoch=FIRST_EPOCH), config, config.share_max_size, topics)
+        # Version of the topics and epoch of the group when the state of all subscribed partitions was kept.
+        self._complete_at: tuple[int, int] | None = None
+        self._is_assigned = False  # every partition that can be is in the last assignment
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -71,11 +79,12 @@ class ShareGroup(ModernGroup[ShareGroupState]):
 
     def set_initialized(self, topic_id: bytes, name: str, partitions: frozenset[int]) -> Decision:
         """The state of these partitions was begun anew; without partitions, none is kept."""
+        self._complete_at = None
+        self._is_assigned = False
         initialized = self.change().initialized
         if partitions:
             self.bump_epoch()
-            _, known = initialized.get(topic_id, ("", frozenset[int]()))
-            initialized[topic_id] = (name, known | partitions)
+            initialized[topic_id] = (name, self._initialized(topic_id) | partitions)
         else:
             initialized.pop(topic_id, None)
         return self.drain()
@@ -104,44 +113,68 @@ class ShareGroup(ModernGroup[ShareGroupState]):
             for partition in sorted(partitions)
         ]
 
-    def uninitialized(self, request: HeartbeatRequest) -> list[tuple[bytes, int]]:
-        """The partitions that members subscribe to, this one too, whose state has yet to be initialized."""
-        member = self.members.get(request.member_id)
-        says_nothing_new = member is not None and (
-            request.topics is None or set(request.topics) == set(member.topics)
-        )
-        if request.member_epoch == LEAVE_EPOCH or (
-            says_nothing_new and self._topics_version == self.topics.version
-        ):
+    def state_replaced(self) -> None:
+        self._complete_at = None
+        self._is_assigned = False
+
+    def uninitialized(self) -> list[tuple[bytes, int]]:
+        """The partitions that members subscribe to and whose state has yet to be initialized."""
+        seen = (self.topics.version, self.epoch)
+        if seen == self._complete_at:
             return []
         found = []
-        for topic in self._subscribed(request.topics or ()):
-            _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
+        for topic in self._subscribed():
+            known = self._initialized(topic.topic_id)
             found += [(topic.topic_id, p) for p in range(topic.partitions) if p not in known]
+        if not found:
+            self._complete_at = seen
         return found
 
-    def check(self, request: HeartbeatRequest, now_ms: int) -> None:
-        """Raises the KafkaError that the heartbeat would."""
-        self.share_heartbeat(request, now_ms)
-        self.rollback()
-        self._topics_version = None
+    def add_initialized(self, found: Iterable[tuple[bytes, int]]) -> Decision:
+        """State has been initialized: the next heartbeat assigns these partitions."""
+        self._is_assigned = False
+        for topic_id, partition in found:
+            topic = self.topics.by_id(topic_id)
+            if topic is not None:
+                known = self._initialized(topic_id)
+                self.change().initialized[topic_id] = (topic.name, known | {partition})
+        return self.drain()
 
     # Steps
 
-    def _subscribed(self, names: Iterable[str] = ()) -> Iterator[Topic]:
-        all_names = set(names).union(*(member.topics for member in self.members.values()))
-        return filter(None, map(self.topics.by_name, sorted(all_names)))
+    def _initialized(self, topic_id: bytes) -> frozenset[int]:
+        return self.state_now.initialized.get(topic_id, ("", frozenset[int]()))[1]
 
-    def _record_initialized(self) -> None:
-        """The state of what members subscribe to is kept by now."""
+    def _subscribed(self) -> Iterator[Topic]:
+        names = set[str]().union(*(member.topics for member in self.members.values()))
+        return filter(None, map(self.topics.by_name, sorted(names)))
+
+    def _forget_deleted_topics(self) -> None:
         for topic_id in list(self.state_now.initialized):
             if self.topics.by_id(topic_id) is None:
                 del self.change().initialized[topic_id]
-        for topic in self._subscribed():
-            entry = (topic.name, frozenset(range(topic.partitions)))
-            _, known = self.state_now.initialized.get(topic.topic_id, ("", frozenset[int]()))
-            if not known >= entry[1]:
-                self.change().initialized[topic.topic_id] = entry
+
+    def _has_unassigned(self) -> bool:
+        """Whether partitions were initialized since the last assignment. A newer epoch assigns them anyway."""
+        state = self.state_now
+        if self._is_assigned or state.target_epoch < state.epoch:
+            return False
+        assigned: dict[bytes, set[int]] = {}
+        for target in state.targets.values():
+            for topic_id, partitions in target.items():
+                assigned.setdefault(topic_id, set()).update(partitions)
+        self._is_assigned = all(
+            assigned.get(topic.topic_id, set()).issuperset(range(self._assignable(topic.topic_id)))
+            for topic in self._subscribed()
+        )
+        return not self._is_assigned
+
+    def _assignable(self, topic_id: bytes) -> int:
+        """How many partitions of a topic have their state, counted from the first."""
+        known, count = self._initialized(topic_id), 0
+        while count in known:
+            count += 1
+        return count
 
     def _join_or_stay(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResult:
         known = self.members.get(request.member_id)
@@ -161,15 +194,23 @@ class ShareGroup(ModernGroup[ShareGroupState]):
         )
         if updated != member or known is None:
             self.put(updated)
-        self.refresh(now_ms, changed=known is None or set(updated.topics) != set(member.topics))
+        changed = known is None or set(updated.topics) != set(member.topics)
+        self.refresh(now_ms, changed=changed or self._has_unassigned())
         if self.has_changed:
-            self._record_initialized()
+            self._forget_deleted_topics()
         current = self._reconcile(self.members[request.member_id])
         self.keep_session(current)
-        result = HeartbeatResult(current.member_id, current.epoch, self.pace.heartbeat_interval_ms)
-        if request.member_epoch == JOIN_EPOCH or current.assigned != member.assigned:
+        result = HeartbeatResult(current.member_id, current.epoch, self._heartbeat_interval_ms())
+        if request.topics is not None or current.assigned != member.assigned:
             result.assignment = partitions_of(current.assigned)
         return result
+
+    def _heartbeat_interval_ms(self) -> int:
+        """The usual one, but shorter while an assignment is due: the next heartbeat brings it."""
+        pace = self.pace
+        if self.state_now.target_epoch == self.epoch and not self.uninitialized():
+            return pace.heartbeat_interval_ms
+        return min(pace.heartbeat_interval_ms, max(pace.assignment_interval_ms, _SHORTEST_INTERVAL_MS))
 
     def _check_epoch(self, member: ConsumerMember, epoch: int) -> None:
         if epoch not in (member.epoch, member.previous_epoch, JOIN_EPOCH):
@@ -188,7 +229,13 @@ class ShareGroup(ModernGroup[ShareGroupState]):
     def assign(
         self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
     ) -> dict[str, Assignment]:
-        return assign_simple(subscribers, partition_counts)
+        return assign_simple(
+            subscribers,
+            {
+                topic_id: min(count, self._assignable(topic_id))
+                for topic_id, count in partition_counts.items()
+            },
+        )
 
     def difference(self, before: ShareGroupState | None) -> list[KeyValue]:
         return share_difference(self.group_id, before or ShareGroupState(), self.state_now)

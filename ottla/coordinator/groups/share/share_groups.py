@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from typing import Protocol
 
@@ -13,6 +15,8 @@ from ottla.coordinator.groups.share.group import ShareGroup
 from ottla.coordinator.runtime.coordinator_runtime import when_stored
 from ottla.coordinator.share.state_records import UNINITIALIZED, ShareKey
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
 
 
 class Persister(Protocol):
@@ -30,29 +34,38 @@ class ShareGroups:
         self._runtime = runtime
         # Set when the broker is put together: it asks share coordinators, which may be at other brokers.
         self.persister: Persister | None = None
+        self._initializing: dict[str, asyncio.Task[None]] = {}
 
     def heartbeat(
         self, group_id: str, request: HeartbeatRequest
     ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
         """Raises KafkaError, or the awaitable does."""
         shard, group = self._for_heartbeat(group_id, request)
-        if group.uninitialized(request):
-            return self._initialize_first(group_id, request)
-        return self._heartbeat(shard, group, request)
+        result, records, effects = group.share_heartbeat(request, self._runtime.clock())
+        answer = when_stored(self._runtime.store(shard, group, records, effects), result)
+        if group_id not in self._initializing and group.uninitialized():
+            task = asyncio.get_running_loop().create_task(self._initialize(group_id))
+            self._initializing[group_id] = task
+            task.add_done_callback(lambda _: self._initializing.pop(group_id, None))
+        return answer
 
-    async def _initialize_first(self, group_id: str, request: HeartbeatRequest) -> HeartbeatResult:
-        """Initialize the state of partitions that are new to the group, before members get them."""
-        begun: set[ShareKey] = set()
-        while True:
-            shard, group = self._for_heartbeat(group_id, request)
-            keys = {ShareKey(group_id, topic_id, p) for topic_id, p in group.uninitialized(request)} - begun
-            if not begun:
-                group.check(request, self._runtime.clock())
-            if not keys:
-                result = self._heartbeat(shard, group, request)
-                return result if isinstance(result, HeartbeatResult) else await result
-            await self._states.initialize(group.epoch + 1, dict.fromkeys(keys, UNINITIALIZED))
-            begun |= keys
+    def close(self) -> None:
+        for task in self._initializing.values():
+            task.cancel()
+
+    async def _initialize(self, group_id: str) -> None:
+        """Initialize the state of partitions that are new to the group. A later heartbeat tries again what failed."""
+        try:
+            group = self.get(group_id)
+            while found := group.uninitialized():
+                keys = [ShareKey(group_id, topic_id, partition) for topic_id, partition in found]
+                await self._states.initialize(group.epoch, dict.fromkeys(keys, UNINITIALIZED))
+                shard, group = self._runtime.get(group_id, ShareGroup)
+                pending = self._runtime.store(shard, group, *group.add_initialized(found))
+                if pending is not None:
+                    await pending
+        except KafkaError as error:
+            log.info("Cannot initialize the state of share group %s yet: %s", group_id, error)
 
     def _for_heartbeat(self, group_id: str, request: HeartbeatRequest) -> tuple[GroupShard, ShareGroup]:
         shard, group = self._found_or_new(group_id)
@@ -60,12 +73,6 @@ class ShareGroups:
             kind = "Group" if request.member_epoch <= LEAVE_EPOCH else "Share group"
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         return shard, group
-
-    def _heartbeat(
-        self, shard: GroupShard, group: ShareGroup, request: HeartbeatRequest
-    ) -> HeartbeatResult | Awaitable[HeartbeatResult]:
-        result, records, effects = group.share_heartbeat(request, self._runtime.clock())
-        return when_stored(self._runtime.store(shard, group, records, effects), result)
 
     def describe(self, group_ids: Iterable[str]) -> Iterator[ModernGroupDescription]:
         return self._runtime.describe(group_ids, ShareGroup)
