@@ -1,0 +1,231 @@
+"""SCRAM (RFC 5802 and 7677) without channel binding: both sides prove that they know a password, and send it never.
+
+A server keeps a `ScramCredential`: enough to check a proof and to give its own, but not to log in with.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange, Login
+
+# Mechanism → name of the hash.
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MIN_ITERATIONS = 4096
+MAX_STORED_ITERATIONS = 16384
+# A server may ask a client for this much work at most: half a second, where it could ask for an hour.
+MAX_CLIENT_ITERATIONS = 1_000_000
+
+_SALT_BYTES = 24
+_GS2_HEADER = "n,,"
+_VALUE = r"[\x21-\x2b\x2d-\x7e]+"
+_EXTENSIONS = r"(?:,[a-zA-Z]+=[^,]+)*"
+_FIRST = re.compile(
+    rf"n,(?:a=(?P<authzid>[^,]*))?,n=(?P<name>[^,]+),r=(?P<nonce>{_VALUE})(?P<extensions>{_EXTENSIONS})"
+)
+_FINAL = re.compile(
+    rf"(?P<without_proof>c=(?P<binding>[^,]+),r=(?P<nonce>{_VALUE}){_EXTENSIONS}),p=(?P<proof>[^,]+)"
+)
+_CHALLENGE = re.compile(rf"r=(?P<nonce>{_VALUE}),s=(?P<salt>[^,]+),i=(?P<iterations>[0-9]+){_EXTENSIONS}")
+
+
+class ScramCredential(NamedTuple):
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+# The credential of a user, or, if the second argument is true, of the delegation token with this id.
+Credentials = Callable[[str, bool], ScramCredential | None]
+
+
+def new_credential(mechanism: str, password: str, iterations: int = MIN_ITERATIONS) -> ScramCredential:
+    return credential(mechanism, password, secrets.token_bytes(_SALT_BYTES), iterations)
+
+
+def credential(mechanism: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+    return from_salted_password(mechanism, salted, salt, iterations)
+
+
+def from_salted_password(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """What administrators send instead of the password."""
+    digest = HASHES[mechanism]
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    server_key = hmac.digest(salted, b"Server Key", digest)
+    return ScramCredential(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)
+
+
+def format_credential(credential: ScramCredential) -> str:
+    """As Kafka keeps it among the settings of a user."""
+    salt, stored_key, server_key = (base64.b64encode(each).decode() for each in credential[:3])
+    return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={credential.iterations}"
+
+
+def parse_credential(text: str) -> ScramCredential:
+    """Raises ValueError, without the text: it is a secret."""
+    fields = dict(part.strip().partition("=")[::2] for part in text.split(","))
+    try:
+        salt, stored_key, server_key = (
+            base64.b64decode(fields.pop(name), validate=True) for name in ("salt", "stored_key", "server_key")
+        )
+        iterations = int(fields.pop("iterations"))
+    except (KeyError, ValueError):
+        raise ValueError("not a SCRAM credential") from None
+    if fields:
+        raise ValueError("not a SCRAM credential")
+    return ScramCredential(salt, stored_key, server_key, iterations)
+
+
+# -- server -------------------------------------------------------------------------------------------------
+
+
+class ScramServer:
+    """A user who does not exist is asked for a proof like any other, with a salt that stays the same, so that nobody
+    finds out who exists.
+    """
+
+    def __init__(self, mechanism: str, credentials: Credentials) -> None:
+        self.login: Login | None = None
+        self._mechanism = mechanism
+        self._digest = HASHES[mechanism]
+        self._credentials = credentials
+        self._asked: _Asked | None = None
+
+    def answer(self, message: bytes) -> bytes:
+        text = _decoded(message)
+        return self._challenge(text) if self._asked is None else self._check(text, self._asked)
+
+    def _challenge(self, message: str) -> bytes:
+        first = _FIRST.fullmatch(message)
+        if first is None:
+            raise AuthenticationFailed("The first message of the client is not one of SCRAM.")
+        name = _unescaped(first["name"])
+        if first["authzid"] and _unescaped(first["authzid"]) != name:
+            raise AuthenticationFailed("The client wants to act as somebody else.")
+        extensions = dict(part.split("=", 1) for part in first["extensions"].split(",") if part)
+        is_token = extensions.get("tokenauth", "").lower() == "true"
+        known = self._credentials(name, is_token)
+        found = known or _stand_in(self._mechanism, name)
+        if found.iterations < MIN_ITERATIONS:
+            raise AuthenticationFailed(f"The credential has fewer than {MIN_ITERATIONS} iterations.")
+        nonce = first["nonce"] + secrets.token_urlsafe(24)
+        challenge = f"r={nonce},s={base64.b64encode(found.salt).decode()},i={found.iterations}"
+        gs2_header = message[: message.index(",", 2) + 1]
+        login = Login(name, token_id=name if is_token else None)
+        self._asked = _Asked(
+            login, known is not None, found, gs2_header, message[len(gs2_header) :], nonce, challenge
+        )
+        return challenge.encode()
+
+    def _check(self, message: str, asked: _Asked) -> bytes:
+        final = _FINAL.fullmatch(message)
+        if final is None:
+            raise AuthenticationFailed("The final message of the client is not one of SCRAM.")
+        if not hmac.compare_digest(final["nonce"], asked.nonce):
+            raise AuthenticationFailed("The client answered another challenge.")
+        if _b64(final["binding"]) != asked.gs2_header.encode():
+            raise AuthenticationFailed("The client contradicts its first message.")
+        found = asked.credential
+        signed = f"{asked.first_bare},{asked.challenge},{final['without_proof']}".encode()
+        signature = hmac.digest(found.stored_key, signed, self._digest)
+        proof = _b64(final["proof"])
+        if len(proof) != len(signature):
+            raise AuthenticationFailed("The proof of the client has the wrong length.")
+        client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
+        is_right = hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), found.stored_key)
+        if not is_right or not asked.is_known:
+            raise AuthenticationFailed("The user does not exist, or the password is wrong.")
+        self.login = asked.login
+        return b"v=" + base64.b64encode(hmac.digest(found.server_key, signed, self._digest))
+
+
+class _Asked(NamedTuple):
+    """The first half of an exchange."""
+
+    login: Login
+    is_known: bool
+    credential: ScramCredential
+    gs2_header: str
+    first_bare: str
+    nonce: str
+    challenge: str
+
+
+_STAND_IN_SECRET = secrets.token_bytes(32)
+
+
+def _stand_in(mechanism: str, name: str) -> ScramCredential:
+    salt = hmac.digest(_STAND_IN_SECRET, f"{mechanism}:{name}".encode(), "sha256")[:_SALT_BYTES]
+    size = hashlib.new(HASHES[mechanism]).digest_size
+    return ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), MIN_ITERATIONS)
+
+
+# -- client -------------------------------------------------------------------------------------------------
+
+
+def log_in(mechanism: str, name: str, password: str, *, is_token: bool = False) -> ClientExchange:
+    digest = HASHES[mechanism]
+    nonce = secrets.token_urlsafe(24)
+    first = f"n={_escaped(name)},r={nonce}" + (",tokenauth=true" if is_token else "")
+    message = yield (_GS2_HEADER + first).encode()
+    challenge = _CHALLENGE.fullmatch(_decoded(message))
+    if challenge is None:
+        raise AuthenticationFailed("the broker's challenge is not one of SCRAM")
+    if not challenge["nonce"].startswith(nonce) or challenge["nonce"] == nonce:
+        raise AuthenticationFailed("the broker answered with a nonce that is not ours")
+    iterations = int(challenge["iterations"][:12])
+    if not MIN_ITERATIONS <= iterations <= MAX_CLIENT_ITERATIONS:
+        raise AuthenticationFailed(
+            f"the broker asks for {challenge['iterations'][:12]} iterations instead of {MIN_ITERATIONS} to "
+            f"{MAX_CLIENT_ITERATIONS}"
+        )
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), _b64(challenge["salt"]), iterations)
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    without_proof = f"c={base64.b64encode(_GS2_HEADER.encode()).decode()},r={challenge['nonce']}"
+    signed = f"{first},{challenge.string},{without_proof}".encode()
+    signature = hmac.digest(hashlib.new(digest, client_key).digest(), signed, digest)
+    proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
+    final = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+    server_key = hmac.digest(salted, b"Server Key", digest)
+    expected = base64.b64encode(hmac.digest(server_key, signed, digest))
+    if not hmac.compare_digest(final.partition(b"v=")[2], expected):
+        raise AuthenticationFailed("the broker could not prove that it knows the password")
+
+
+# -- parts of messages --------------------------------------------------------------------------------------
+
+
+def _decoded(message: bytes) -> str:
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        raise AuthenticationFailed("A message is not UTF-8.") from None
+
+
+def _b64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise AuthenticationFailed("A field of a message is not base64.") from None
+
+
+def _escaped(name: str) -> str:
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def _unescaped(name: str) -> str:
+    if re.search(r"=(?!2C|3D)", name):
+        raise AuthenticationFailed("A user name is not escaped as SCRAM wants it.")
+    return name.replace("=2C", ",").replace("=3D", "=")
