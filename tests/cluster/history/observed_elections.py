@@ -79,7 +79,13 @@ class ElectionsSeen:
             assert self._last in (-1, number - 1), f"changes {self._last + 1} to {number - 1} were not seen"
             data, stat = self._client.get(f"{CHANGES}/{name}")
             self.states += [
-                State(stat.ctime / 1000, each.partition, each.leader, each.leader_epoch, each.isr)
+                State(
+                    stat.ctime / 1000,
+                    each.partition,
+                    each.state.leader,
+                    each.state.leader_epoch,
+                    each.state.isr,
+                )
                 for each in decode_change(data).partitions
                 if each.topic == self._topic
             ]
