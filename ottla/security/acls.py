@@ -1,0 +1,148 @@
+"""ACLs: who may do what with which resource, from where. Numbers and names are Kafka's."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+WILDCARD = "*"
+CLUSTER_NAME = "kafka-cluster"
+ANY_USER = "User:*"
+
+
+class ResourceType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class Permission(IntEnum):
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class ResourcePattern(NamedTuple):
+    """One resource, or with PREFIXED all whose names begin so. The literal name `*` is every name."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType = PatternType.LITERAL
+
+    def __str__(self) -> str:
+        """As in the audit log: `Topic:LITERAL:orders`."""
+        return f"{in_words(self.resource_type)}:{self.pattern_type.name}:{self.name}"
+
+
+class Entry(NamedTuple):
+    """What an ACL says about its resource."""
+
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+
+class Acl(NamedTuple):
+    pattern: ResourcePattern
+    entry: Entry
+
+
+class AclFilter(NamedTuple):
+    """None and ANY match everything. MATCH takes all that applies to a resource of this name."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def matches(self, acl: Acl) -> bool:
+        entry = acl.entry
+        return (
+            self._takes(acl.pattern)
+            and self.principal in (None, entry.principal)
+            and self.host in (None, entry.host)
+            and self.operation in (Operation.ANY, entry.operation)
+            and self.permission in (Permission.ANY, entry.permission)
+        )
+
+    def _takes(self, pattern: ResourcePattern) -> bool:
+        if self.resource_type not in (ResourceType.ANY, pattern.resource_type):
+            return False
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, pattern.pattern_type):
+            return False
+        if self.name is None:
+            return True
+        if self.pattern_type is PatternType.MATCH:
+            return applies(pattern, self.name)
+        return self.name == pattern.name
+
+
+def applies(pattern: ResourcePattern, name: str) -> bool:
+    """Whether a pattern is about the resource of this name."""
+    if pattern.pattern_type is PatternType.PREFIXED:
+        return name.startswith(pattern.name)
+    return pattern.name in (name, WILDCARD)
+
+
+def in_words(number: IntEnum) -> str:
+    """`TRANSACTIONAL_ID` as ZooKeeper's nodes and the audit log write it: `TransactionalId`."""
+    return "".join(part.capitalize() for part in number.name.split("_"))
+
+
+class BadAcl(Exception):
+    """It says something that cannot be kept. Kafka answers INVALID_REQUEST."""
+
+
+def check_creation(acl: Acl) -> None:
+    pattern, entry = acl
+    for number in (pattern.resource_type, pattern.pattern_type, entry.operation, entry.permission):
+        if number.name in ("UNKNOWN", "ANY", "MATCH"):
+            kind = type(number).__name__
+            raise BadAcl(f"Invalid {kind} {number.name}: an ACL has to name one.")
+    if not pattern.name:
+        raise BadAcl("Resource name should not be empty")
+    if pattern.resource_type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
+        raise BadAcl(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    kind, colon, _ = entry.principal.partition(":")
+    if not (kind and colon):
+        raise BadAcl(
+            f"Could not parse principal from `{entry.principal}` (no colon is present separating the principal type "
+            "from the principal name)"
+        )

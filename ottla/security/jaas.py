@@ -1,0 +1,141 @@
+"""JAAS configurations: which login module, with which options.
+
+A setting has one entry, a file has sections of them:
+
+    org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" user_ann="secret";
+
+Only Kafka's own login modules are known. A class that somebody else names is never looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_PACKAGE = "org.apache.kafka.common.security"
+# Simple name of a login module → the mechanisms that it serves.
+_MODULES = {
+    f"{_PACKAGE}.plain.PlainLoginModule": ("PLAIN",),
+    f"{_PACKAGE}.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
+    "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
+}
+_FLAGS = ("required", "requisite", "sufficient", "optional")
+_TOKEN = re.compile(
+    r"""(?:\s|//[^\n]*|\#[^\n]*|/\*.*?\*/)*
+    (?:(?P<quoted>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?P<sign>[{};=])|(?P<word>[^\s{};="']+)|(?P<end>\Z))""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class BadJaas(Exception):
+    """What is wrong, without the options: they are secrets."""
+
+
+class LoginModule(NamedTuple):
+    name: str
+    options: dict[str, str]
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return _MODULES[self.name]
+
+    def __repr__(self) -> str:
+        return f"LoginModule({self.name!r}, options of {sorted(self.options)})"
+
+    def users(self) -> dict[str, str]:
+        """The users that a PLAIN listener knows: `user_ann="secret"`."""
+        prefix = "user_"
+        return {name[len(prefix) :]: word for name, word in self.options.items() if name.startswith(prefix)}
+
+
+def parse_entry(text: str) -> LoginModule:
+    """The value of a setting `sasl.jaas.config`: exactly one login module."""
+    tokens = _Tokens(text)
+    module = _module(tokens)
+    if not tokens.at_end:
+        raise BadJaas("there is more than one login module")
+    return module
+
+
+def parse_file(text: str) -> dict[str, list[LoginModule]]:
+    """The sections of a JAAS file."""
+    tokens = _Tokens(text)
+    sections: dict[str, list[LoginModule]] = {}
+    while not tokens.at_end:
+        name = tokens.word("the name of a section")
+        tokens.sign("{")
+        found = []
+        while not tokens.is_sign("}"):
+            found.append(_module(tokens))
+        tokens.sign("}")
+        tokens.sign(";")
+        if name in sections:
+            raise BadJaas(f"section {name} is there twice")
+        sections[name] = found
+    return sections
+
+
+def _module(tokens: _Tokens) -> LoginModule:
+    name = tokens.word("a login module")
+    if name not in _MODULES:
+        known = ", ".join(each.rpartition(".")[2] for each in _MODULES)
+        raise BadJaas(f"the login module {name} is not known; there are {known}")
+    flag = tokens.word("'required' after the login module")
+    if flag.lower() not in _FLAGS:
+        raise BadJaas("after the login module 'required' is expected")
+    options: dict[str, str] = {}
+    while not tokens.is_sign(";"):
+        key = tokens.word("an option, or ';' at the end")
+        tokens.sign("=")
+        options[key] = tokens.word(f"the value of {key}", may_be_quoted=True)
+    tokens.sign(";")
+    return LoginModule(name, options)
+
+
+class _Tokens:
+    def __init__(self, text: str) -> None:
+        self._tokens = self._split(text)
+        self._next = next(self._tokens)
+
+    @property
+    def at_end(self) -> bool:
+        return self._next == ("end", "")
+
+    def is_sign(self, sign: str) -> bool:
+        return self._next == ("sign", sign)
+
+    def sign(self, sign: str) -> None:
+        if not self.is_sign(sign):
+            raise BadJaas(f"'{sign}' is missing" + (" at the end" if self.at_end else ""))
+        self._advance()
+
+    def word(self, what: str, *, may_be_quoted: bool = False) -> str:
+        kind, text = self._next
+        if kind != "word" and not (may_be_quoted and kind == "quoted"):
+            raise BadJaas(f"{what} is missing")
+        self._advance()
+        if kind == "quoted":
+            return re.sub(
+                r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text[1:-1], flags=re.DOTALL
+            )
+        return text
+
+    def _advance(self) -> None:
+        if not self.at_end:
+            self._next = next(self._tokens)
+
+    @staticmethod
+    def _split(text: str) -> Iterator[tuple[str, str]]:
+        position = 0
+        while True:
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise BadJaas("a quotation mark is missing")
+            position = found.end()
+            kind = found.lastgroup or "end"
+            yield kind, found[kind]
+            if kind == "end":
+                return

@@ -1,0 +1,62 @@
+"""JAAS lines as people write them, and as attackers do."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.security.jaas import BadJaas, parse_entry, parse_file
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def test_a_line_as_the_documentation_has_it() -> None:
+    module = parse_entry(
+        f'{PLAIN} required \\n username="admin" password="it\'s" user_admin="a;b=c\\"d" user_x=y ;'.replace(
+            "\\n", "\n"
+        )
+    )
+    assert module.mechanisms == ("PLAIN",)
+    assert module.options["password"] == "it's"
+    assert module.users() == {"admin": 'a;b=c"d', "x": "y"}
+    assert parse_entry(f"{SCRAM} required;").options == {}
+
+
+def test_a_file_with_sections_and_comments() -> None:
+    found = parse_file(
+        f"""
+        // of the broker
+        KafkaServer {{ {PLAIN} required
+            user_ann="secret"; # one
+            {SCRAM} required; }};
+        /* and of its
+           clients */
+        client.KafkaClient {{ {SCRAM} optional username='b'; }};
+        """
+    )
+    assert [each.name for each in found["KafkaServer"]] == [PLAIN, SCRAM]
+    assert found["client.KafkaClient"][0].options == {"username": "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "a login module is missing"),
+        (PLAIN, "'required' after the login module is missing"),
+        (f"{PLAIN} need;", "'required' is expected"),
+        (f'{PLAIN} required password="secret"', "an option, or ';' at the end is missing"),
+        (f"{PLAIN} required password;", "'=' is missing"),
+        (f'{PLAIN} required password="secret;', "quotation mark"),
+        (f"{PLAIN} required; {SCRAM} required;", "more than one"),
+        ("com.sun.security.auth.module.JndiLoginModule required;", "JndiLoginModule is not known"),
+        ("com.sun.security.auth.module.LdapLoginModule required;", "LdapLoginModule is not known"),
+    ],
+)
+def test_what_is_refused_and_that_no_secret_is_repeated(text: str, why: str) -> None:
+    with pytest.raises(BadJaas, match=why) as refused:
+        parse_entry(text)
+    assert "secret" not in str(refused.value)
+
+
+def test_options_are_not_shown() -> None:
+    assert "hunter2" not in repr(parse_entry(f'{PLAIN} required password="hunter2";'))
