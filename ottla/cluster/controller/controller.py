@@ -21,7 +21,7 @@ from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
-from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage
+from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.effective_config import TopicConfig
 from ottla.metadata.stores.store import (
@@ -93,6 +93,9 @@ class Controller:
         feed.on_controller.append(self._controller_changed)
         feed.on_partitions.append(self._partitions_changed)
         feed.on_deletions.append(self._wake.set)
+        # Whether a replica that is not in sync may lead is a setting.
+        feed.configs.on_topic_configs.append(self._topic_configs_changed)
+        feed.configs.on_broker_configs.append(self._look_again)
 
     # Life
 
@@ -176,6 +179,9 @@ class Controller:
         if self._guard is not None:
             self._suspects.update(keys)
             self._wake.set()
+
+    def _topic_configs_changed(self, topic: TopicImage) -> None:
+        self._partitions_changed((topic.name, index) for index in topic.partitions)
 
     def _controller_changed(self) -> None:
         if self.is_active and self._image.controller_id not in (self._broker_id, NO_CONTROLLER):
