@@ -17,6 +17,7 @@ from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
+from ottla.log.files import descriptors
 from ottla.log.files.partition_metadata import ZERO_UUID
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
@@ -420,7 +421,9 @@ class Replicas:
         if not directory.online:
             return
         if is_passing(error):
-            if not directory.full:
+            if not directory.full and descriptors.ran_out(error):
+                logger.error("%s cannot be written to: %s.", directory.path, descriptors.shortage())
+            elif not directory.full:
                 logger.error(
                     "%s is full: %s. Records are refused until there is room again.", directory.path, reason
                 )

@@ -138,7 +138,7 @@ async def test_an_error_that_nobody_waits_for_any_more_is_not_logged() -> None:
     waiting = loop.create_task(peer.connect())
     await asyncio.sleep(0)  # it begins to connect
     waiting.cancel()
-    while not peer.is_lost:
+    while not peer.is_lost:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     del peer, waiting
     gc.collect()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import resource
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -28,8 +27,11 @@ from ottla.cluster.replicas import Replicas
 from ottla.cluster.topics.topic_admin import TopicAdmin
 from ottla.log.config import LogConfig
 from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
+from ottla.log.files import descriptors
 from ottla.log.future_log import settle_copies
 from ottla.log.log_directory import LogDirectory
+from ottla.log.segments.active_files import active_files
+from ottla.log.segments.sealed_files import sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.stores.embedded import EmbeddedStore
@@ -90,7 +92,7 @@ class Server:
             raise
 
     async def _start(self) -> None:
-        _raise_file_limit()
+        _take_descriptors()
         config = self.config
         for warning in config.warnings:
             logger.warning("%s", warning)
@@ -326,8 +328,8 @@ class Server:
         self._listeners.append(listener)
 
 
-def _raise_file_limit() -> None:
-    """Each partition and each connection needs a descriptor: take all that the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def _take_descriptors() -> None:
+    """Logs and connections need them: take all that the system allows, and share them out."""
+    descriptors.raise_limit()
+    active_files.capacity = descriptors.for_active_segments()
+    sealed_files.capacity = descriptors.for_sealed_segments()
