@@ -167,8 +167,7 @@ class Server:
         for directory in self._directories:
             try:
                 directory.claim(self.broker.node_id, self.broker.cluster_id)
-                if self.config.zookeeper_connect:
-                    directory.note_siblings(self.data_dirs)
+                directory.note_siblings(self.data_dirs)
             except OSError as error:
                 self.broker.replicas.directory_failed(directory, error)
 
@@ -214,11 +213,7 @@ class Server:
         broker_id = self.config.broker_id
         known = [directory for directory in self._directories if directory.meta is not None]
         in_cluster = self.config.zookeeper_connect is not None
-        # On its own a broker begins with empty logs after a power cut, also if its directory was moved since.
-        disks_changed = in_cluster and (
-            len(known) < len(self._directories)
-            or any(not each.siblings <= set(self.data_dirs) for each in known)
-        )
+        disks_changed = len(known) < len(self._directories) or any(map(self._has_lost_siblings, known))
         for directory in known:
             try:
                 directory.claim(broker_id, image.cluster_id)
@@ -230,6 +225,15 @@ class Server:
         else:
             await take_over_topics(store, image, self.config, self._directories)
         return lost_logs(self._directories, image, broker_id, disks_changed=disks_changed)
+
+    def _has_lost_siblings(self, directory: LogDirectory) -> bool:
+        """Whether the broker had another directory when it used this one last, which it does not have now.
+
+        The data of a broker on its own is moved and copied as a whole: its directories may have other names.
+        """
+        if self.config.zookeeper_connect is None:
+            return len(directory.siblings) > len(self._directories)
+        return not directory.siblings <= set(self.data_dirs)
 
     def _open_logs(self, image: ClusterImage) -> None:
         def settings(topic: str) -> LogConfig:
