@@ -117,6 +117,13 @@ class Membership:
             stat = await self._store.exists(path)
             if stat is not None:  # else it has gone again already, with the session
                 self.epoch = stat.czxid
+                logger.info(
+                    "Registered broker %d at %s, with %s and broker epoch %d",
+                    self._broker_id,
+                    path,
+                    ", ".join(map(str, registration.endpoints)),
+                    self.epoch,
+                )
                 return
 
     async def _make_way(self, path: str, registration: BrokerRegistration, deadline: float) -> None:

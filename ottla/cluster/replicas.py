@@ -252,6 +252,8 @@ class Replicas:
             made, refused, failure = await asyncio.to_thread(self._create_logs, topic, missing, config)
             for index, log in made.items():
                 self.adopt(topic, index, log)
+            if made:
+                logger.info("Opened the logs of topic %s: partitions %s", topic.name, shown_numbers(made))
             for index, refusal in refused.items():
                 logger.error("%s-%d is offline: %s", topic.name, index, refusal)
                 self.take_offline(topic.name, index)
@@ -341,6 +343,7 @@ class Replicas:
             self._stop(partition)
         async with self._logs_lock:
             await asyncio.to_thread(self._delete_logs, name)
+            logger.info("Deleted the logs of topic %s", name)
             self._offline = {each for each in self._offline if each[0] != name}
 
     def _delete_logs(self, name: str) -> None:
@@ -468,3 +471,14 @@ class Replicas:
     def offline(self) -> Collection[tuple[str, int]]:
         """Partitions whose data is out of reach."""
         return self._offline
+
+
+def shown_numbers(numbers: Iterable[int]) -> str:
+    """`0-3,7`: a topic may have thousands of partitions."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ",".join("-".join(map(str, each)) for each in ranges)

@@ -537,6 +537,13 @@ class PartitionLog:
     def _delete_first(self, count: int, now_ms: int) -> None:
         if count:
             self.segments.delete_first(count, now_ms + self._config.file_delete_delay_ms)
+            logger.info(
+                "[UnifiedLog partition=%s-%d] Deleted %d segments: the oldest one begins at offset %d",
+                self.topic,
+                self.partition,
+                count,
+                self.segments.base_offset,
+            )
             self.producers.remove_snapshots_before(self.segments.base_offset)
             self.recovery_point = max(self.recovery_point, self.segments.base_offset)
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from ottla.broker.broker import Broker
 from ottla.broker.configuration import refused_listener
+from ottla.broker.lifecycle import server_log
 from ottla.broker.lifecycle.cluster_member import ClusterMember
 from ottla.broker.lifecycle.found_logs import remove_strays, take_over_topics
 from ottla.broker.lifecycle.housekeeping import Housekeeping
 from ottla.broker.lifecycle.log_cleaning import log_cleaner
 from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
+from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.cluster.image.change_notifications import remove_old_notifications
@@ -94,6 +96,8 @@ class Server:
     async def _start(self) -> None:
         _take_descriptors()
         config = self.config
+        if config.broker_id >= 0:
+            self._introduce()
         for warning in config.warnings:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
@@ -109,6 +113,7 @@ class Server:
         self._failed = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
+        KAFKA_SERVER.info("%s starting, with the data in %s", self._name, ", ".join(self.data_dirs))
         store = self._store = self._metadata_store()
         await store.open()
         feed = await self._load_metadata(store)
@@ -128,6 +133,16 @@ class Server:
         broker.cleaner.start()
         for listener in self._listeners:
             listener.open(broker.dispatcher)
+        KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
+        KAFKA_SERVER.info("%s started", self._name)
+
+    @property
+    def _name(self) -> str:
+        return f"[KafkaServer id={self.config.broker_id}]"
+
+    def _introduce(self) -> None:
+        """Lines of the log say which broker they are from, as soon as that is known."""
+        server_log.set_broker_id(self.config.broker_id)
 
     # Disks
 
@@ -161,6 +176,7 @@ class Server:
         broker_id = next((each for each in known if each is not None), None)
         if broker_id is not None and not self.config.is_given("broker.id"):
             self.config.set_broker_id(broker_id)
+            self._introduce()
 
     def _claim_new_directories(self) -> None:
         """Only now that it is known what was lost with the old ones: a crash before this cannot hide it."""
@@ -199,6 +215,7 @@ class Server:
         cluster_id = await join_cluster(store, found_id)
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
+            self._introduce()
         feed = self._feed = ImageFeed(store, ClusterImage(cluster_id), config, config.broker_id)
         await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
         await feed.load()
@@ -276,6 +293,7 @@ class Server:
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
+        KAFKA_SERVER.info("%s shutting down", self._name)
         member = self.broker.member
         hands_over = bool(member.others)
         if hands_over:
@@ -295,6 +313,7 @@ class Server:
             await asyncio.to_thread(directory.close)
         if self._store is not None:
             await self._store.close()
+        KAFKA_SERVER.info("%s shut down completed", self._name)
 
     async def _abandon(self) -> None:
         """Let go of everything after a start that failed; the data is left as it was found."""

@@ -178,7 +178,7 @@ class Listener:
                 connection.active = False
                 connection.idle_since = now
             elif now - connection.idle_since >= self._max_idle:
-                logger.info("Closing the connection from %s: it is idle", connection.client_host)
+                logger.debug("Closing the connection from %s: it is idle", connection.client_host)
                 connection.close()
         self._idle_timer = self._loop.call_later(self._max_idle / _LOOKS_PER_IDLE_TIME, self._look_for_idle)
 

@@ -77,6 +77,7 @@ class ConfigFeed:
                 self._image.set_client_metrics(nodes.name_of_config(name), configs)
 
     def topic_configs_changed(self, topic: TopicImage) -> None:
+        logger.info("Topic %s has the configs %s", topic.name, dict(topic.configs))
         if self.replicas is not None:
             self.replicas.config_changed(topic)
         for listener in self.on_topic_configs:

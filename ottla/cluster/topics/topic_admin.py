@@ -283,6 +283,7 @@ class TopicAdmin:
         except NodeExists:  # created by another broker, just now
             await self._feed.until(lambda: name in self._image.topics, timeout_ms / 1000)
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
+        logger.info("Created topic %s with %d partitions", name, len(topic.partitions))
         await self._carried_out(name, lambda: self._is_shown(topic), timeout_ms)
 
     async def _extend(
