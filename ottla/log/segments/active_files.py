@@ -19,8 +19,8 @@ _AT_ONCE = 16
 
 
 class ActiveFiles:
-    """Invariant: at most `capacity` active segments have a descriptor because of this, and one that has none opens its
-    file again when it is used. An append or a read of an open one does not come here.
+    """Invariant: about `capacity` active segments have a descriptor at most, and one that has none opens its file again
+    when it is used. An append or a read of an open one does not come here.
 
     Regions that are being sent hold their file themselves. Owner: the process; logs are opened in threads, hence the
     lock.
@@ -48,18 +48,19 @@ class ActiveFiles:
 
     def open(self, segment: LogSegment, *, create: bool = False) -> SegmentFile:
         """Open the file for appends; some other one may be closed for it."""
+        self.drop(segment)
+        self.close_idle(len(self._open) + 1 - self.capacity)
+        # Without the lock: a disk that hangs must not stop the logs of others.
+        try:
+            file = SegmentFile(segment.path, writable=True, create=create)
+        except OSError as error:
+            if not descriptors.ran_out(error) or not self.close_idle(_AT_ONCE):
+                raise
+            file = SegmentFile(segment.path, writable=True, create=create)
         with self._lock:
-            self._open.pop(ref(segment), None)
-            self.close_idle(len(self._open) + 1 - self.capacity)
-            try:
-                file = SegmentFile(segment.path, writable=True, create=create)
-            except OSError as error:
-                if not descriptors.ran_out(error) or not self.close_idle(_AT_ONCE):
-                    raise
-                file = SegmentFile(segment.path, writable=True, create=create)
             segment.file = file
             self._open[ref(segment, self._forget)] = segment.size
-            return file
+        return file
 
     def drop(self, segment: LogSegment) -> None:
         with self._lock:

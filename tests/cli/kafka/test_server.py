@@ -39,7 +39,9 @@ def test_a_broker_in_the_background(alone, properties, tmp_path):
     _wait_until(lambda: alone("server-stop", properties, code=None).err == "No kafka server to stop\n")
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
     lines = log.read_text().splitlines()
-    assert all(re.match(r"\[[\d :,-]{23}\] (INFO|WARN) \[[^]]*[= ]0\] .* \([\w.]+\)$", line) for line in lines)
+    assert all(
+        re.match(r"\[[\d :,-]{23}\] (INFO|WARN) \[[^]]*[= ]0\] .* \([\w.]+\)$", line) for line in lines
+    )
     assert lines[-1].endswith(" INFO [KafkaServer id=0] shut down completed (kafka.server.KafkaServer)")
 
 
