@@ -233,7 +233,7 @@ def test_an_empty_disk_in_the_place_of_another_is_noticed_and_not_taken_for_its_
         (tmp_path / "b").rename(tmp_path / "new")
     (tmp_path / "old").rename(tmp_path / "b")
     with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
-        assert set(leaders(client).values()) == {0}
+        assert soon(lambda: set(leaders(client).values()) == {0})
         assert [len(broker.records("t", index)) for index in lost] == [1, 1]
 
 
@@ -247,7 +247,7 @@ def test_an_operator_may_go_on_with_empty_logs_in_the_place_of_lost_ones(tmp_pat
         assert all(leaders(client)[index] == -1 for index in lost)
     with two_disks(tmp_path, **{"unclean.leader.election.enable": "true"}) as broker:
         with WireClient(broker.bootstrap_servers) as client:
-            assert set(leaders(client).values()) == {0}
+            assert soon(lambda: set(leaders(client).values()) == {0})
             assert all(produce(client, index) == 0 for index in lost)
         assert [len(broker.records("t", index)) for index in lost] == [1, 1]
 
