@@ -25,8 +25,9 @@ def free_port() -> int:
 class BrokerProcess:
     """`ottla start` on a port and a directory that outlive the process."""
 
-    def __init__(self, data: Path, options: Sequence[str] = ()) -> None:
+    def __init__(self, data: Path, options: Sequence[str] = (), *, descriptors: int | None = None) -> None:
         self.data = data
+        self._descriptors = descriptors
         self._reserved = ReservedPorts(1)
         [self.port] = self._reserved.numbers
         self._options = list(options)
@@ -48,6 +49,8 @@ class BrokerProcess:
     def start(self, seconds: float = 30) -> None:
         command = [sys.executable, "-m", "ottla", "start", "--listen", self.bootstrap_servers]
         command += ["--data", str(self.data), "--set", "group.initial.rebalance.delay.ms=0", *self._options]
+        if self._descriptors is not None:
+            command = ["sh", "-c", f'ulimit -n {self._descriptors}; exec "$@"', "sh", *command]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + seconds
         while True:

@@ -7,14 +7,22 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from ottla.cluster.controller.offline_replicas import OFFLINE
+from ottla.cluster.controller.offline_replicas import OFFLINE, log_dir_event
 from ottla.cluster.controller.suspicions import SUSPECTS
-from ottla.cluster.image.change_notifications import CHANGES
+from ottla.cluster.image.change_notifications import CHANGES, config_notification
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.nodes import BrokerRegistration
-from ottla.metadata.stores.store import NodeExists, NodeStore, NoNode, StoreError, ensure_paths
+from ottla.metadata.stores.store import (
+    Delete,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    StoreError,
+    ensure_paths,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +50,22 @@ async def generate_broker_id(store: NodeStore, config: BrokerConfig) -> int:
             "broker.id is not set, and broker.id.generation.enable is false: give the broker an id"
         )
     return await store.set(nodes.BROKER_SEQUENCE, b"") + config.get_int("reserved.broker.max.id")
+
+
+async def forget_broker(store: NodeStore, broker_id: int) -> bool:
+    """Delete what is left of a broker that is gone for good; False if nothing is."""
+    config = nodes.broker_config_path(broker_id)
+    paths = (nodes.broker_path(broker_id), config, f"{OFFLINE}/{broker_id}")
+    found = await store.get_many(paths)
+    left = [path for path, node in zip(paths, found, strict=True) if node is not None]
+    if not left:
+        return False
+    operations: list[Operation] = [Delete(path) for path in left]
+    if config in left:
+        operations.append(config_notification(config))
+    await store.multi([*operations, log_dir_event(broker_id)])
+    logger.info("Broker %d is unregistered", broker_id)
+    return True
 
 
 class Membership:
@@ -93,6 +117,13 @@ class Membership:
             stat = await self._store.exists(path)
             if stat is not None:  # else it has gone again already, with the session
                 self.epoch = stat.czxid
+                logger.info(
+                    "Registered broker %d at %s, with %s and broker epoch %d",
+                    self._broker_id,
+                    path,
+                    ", ".join(map(str, registration.endpoints)),
+                    self.epoch,
+                )
                 return
 
     async def _make_way(self, path: str, registration: BrokerRegistration, deadline: float) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from ottla.cluster.replication.commit_queue import CommitFuture
@@ -15,6 +16,8 @@ from ottla.metadata.cluster_image import PartitionImage
 from ottla.protocol.batch_header import BATCH_OVERHEAD, read_header
 from ottla.protocol.end_txn_marker import MARKER_BYTES
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
 
 NO_LEADER = -1
 _COUNTED_APPENDS = 1000
@@ -112,6 +115,16 @@ class Partition:
     def become_leader(self, state: PartitionImage) -> bool:
         """Lead as the state says; whether that begins a leader epoch."""
         begins = self.leader != self.broker_id or state.leader_epoch > self.leader_epoch
+        if begins and not _is_new(state):  # that of new ones is logged for the topic as a whole
+            self._say(
+                "Leader in epoch %d from offset %d on, with high watermark %d and ISR %s",
+                state.leader_epoch,
+                self.log.log_end_offset,
+                self.high_watermark,
+                shown_isr(state.isr),
+            )
+        elif not begins and set(state.isr) != set(self.isr):
+            self._say("ISR is %s, it was %s", shown_isr(state.isr), shown_isr(self.isr))
         self._take_state(state)
         before = self.leading
         if begins:
@@ -134,6 +147,15 @@ class Partition:
     def become_follower(self, state: PartitionImage) -> bool:
         """Follow the leader of the state, or nobody if it has none; whether that is new."""
         changed = state.leader != self.leader or state.leader_epoch != self.leader_epoch
+        if changed and state.leader == NO_LEADER:
+            self._say("Nobody leads since epoch %d", state.leader_epoch)
+        elif changed and not _is_new(state):
+            self._say(
+                "Follower of broker %d in epoch %d, from offset %d on",
+                state.leader,
+                state.leader_epoch,
+                self.log.log_end_offset,
+            )
         self._take_state(state)
         if self.leading is not None:
             self.leading.close()
@@ -141,6 +163,12 @@ class Partition:
         if changed:
             self.tell_changed()
         return changed
+
+    def _say(self, message: str, *arguments: object) -> None:
+        if logger.isEnabledFor(logging.INFO):  # thousands of partitions may change at once
+            logger.info(
+                "[Partition %s-%d broker=%d] " + message, self.topic, self.index, self.broker_id, *arguments
+            )
 
     def _take_state(self, state: PartitionImage) -> None:
         self.leader = state.leader
@@ -284,6 +312,8 @@ class Partition:
 
     def truncate_to(self, offset: int) -> None:
         """Remove what the leader does not have; for where that is see `replication.truncation`."""
+        if offset < self.log.log_end_offset:
+            self._say("Truncating from offset %d to %d", self.log.log_end_offset, offset)
         self._change_log(self.log.truncate_to, offset)
         self._truncated()
 
@@ -354,3 +384,11 @@ class Partition:
 
     def remove_waiter(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
+
+
+def _is_new(state: PartitionImage) -> bool:
+    return state.leader_epoch == 0 and state.partition_epoch == 0
+
+
+def shown_isr(isr: Iterable[int]) -> str:
+    return f"[{','.join(map(str, isr))}]"

@@ -17,6 +17,7 @@ from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
 from ottla.log.config import LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
+from ottla.log.files import descriptors
 from ottla.log.files.partition_metadata import ZERO_UUID
 from ottla.log.log_directory import LogDirectory
 from ottla.log.partition_log import PartitionLog
@@ -251,6 +252,8 @@ class Replicas:
             made, refused, failure = await asyncio.to_thread(self._create_logs, topic, missing, config)
             for index, log in made.items():
                 self.adopt(topic, index, log)
+            if made:
+                logger.info("Opened the logs of topic %s: partitions %s", topic.name, shown_numbers(made))
             for index, refusal in refused.items():
                 logger.error("%s-%d is offline: %s", topic.name, index, refusal)
                 self.take_offline(topic.name, index)
@@ -340,6 +343,7 @@ class Replicas:
             self._stop(partition)
         async with self._logs_lock:
             await asyncio.to_thread(self._delete_logs, name)
+            logger.info("Deleted the logs of topic %s", name)
             self._offline = {each for each in self._offline if each[0] != name}
 
     def _delete_logs(self, name: str) -> None:
@@ -420,7 +424,9 @@ class Replicas:
         if not directory.online:
             return
         if is_passing(error):
-            if not directory.full:
+            if not directory.full and descriptors.ran_out(error):
+                logger.error("%s cannot be written to: %s.", directory.path, descriptors.shortage())
+            elif not directory.full:
                 logger.error(
                     "%s is full: %s. Records are refused until there is room again.", directory.path, reason
                 )
@@ -465,3 +471,14 @@ class Replicas:
     def offline(self) -> Collection[tuple[str, int]]:
         """Partitions whose data is out of reach."""
         return self._offline
+
+
+def shown_numbers(numbers: Iterable[int]) -> str:
+    """`0-3,7`: a topic may have thousands of partitions."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1][1:] = [number]
+        else:
+            ranges.append([number])
+    return ",".join("-".join(map(str, each)) for each in ranges)

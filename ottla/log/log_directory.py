@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -183,10 +184,17 @@ class LogDirectory:
         def load(item: tuple[TopicPartition, str]) -> None:
             self._load(*item, configs[item[0][0]], clean)
 
+        began = time.monotonic()
+        after = "a clean shutdown" if clean else "an unclean shutdown: what was not flushed is checked"
+        if found:
+            logger.info("Loading %d logs from %s, after %s", len(found), self._directory, after)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="log-recovery") as pool:
             for _ in pool.map(load, found, chunksize=16):
                 pass
         self._loaded = True
+        logger.info(
+            "Loaded %d logs from %s in %.1f s", len(self.logs), self._directory, time.monotonic() - began
+        )
 
     def _load(self, name: TopicPartition, path: str, config: LogConfig, clean: bool) -> None:
         is_future = path.endswith(FUTURE_SUFFIX)

@@ -130,7 +130,7 @@ class PartitionLog:
                 recovery_point=recovery_point,
                 clean_shutdown=clean_shutdown,
             )
-            if loaded.segments[-1].file is None:
+            if not loaded.segments[-1].takes_appends:
                 loaded.segments[-1].activate()
         except OSError as error:
             raise storage_error(f"cannot open the log in {directory}", error) from error
@@ -349,7 +349,7 @@ class PartitionLog:
 
     def _after_failed_write(self, error: KafkaError) -> None:
         self._refusal = error
-        if self.active.file is None:
+        if not self.active.takes_appends:
             self.offline_reason = f"{error.message}; the log takes no appends until the broker is restarted"
             logger.error("%s", self.offline_reason)
 
@@ -537,6 +537,13 @@ class PartitionLog:
     def _delete_first(self, count: int, now_ms: int) -> None:
         if count:
             self.segments.delete_first(count, now_ms + self._config.file_delete_delay_ms)
+            logger.info(
+                "[UnifiedLog partition=%s-%d] Deleted %d segments: the oldest one begins at offset %d",
+                self.topic,
+                self.partition,
+                count,
+                self.segments.base_offset,
+            )
             self.producers.remove_snapshots_before(self.segments.base_offset)
             self.recovery_point = max(self.recovery_point, self.segments.base_offset)
 

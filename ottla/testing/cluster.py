@@ -69,6 +69,7 @@ class Cluster:
         zookeeper: ZooKeeper | None = None,
         data: str | Path | None = None,
         faults: bool = False,
+        log_level: str = "warning",
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="ottla-cluster-") if data is None else None
         self.data = Path(self._temporary.name if self._temporary is not None else str(data))
@@ -91,6 +92,7 @@ class Cluster:
         self._broker_config = {key: dict(value) for key, value in (broker_config or {}).items()}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._faults = faults
+        self._log_level = log_level
         self._network: Network | None = None
         self._network_config: dict[int, dict[str, str]] = {}
         self._tampering: dict[int, Tampering] = {}
@@ -132,7 +134,7 @@ class Cluster:
         else:
             program = ["ottla"]
         command = [sys.executable, "-m", *program, "start", "--quiet", "--listen", self._address(broker_id)]
-        command += ["--data", str(self.directory(broker_id))]
+        command += ["--data", str(self.directory(broker_id)), "--log-level", self._log_level]
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         self.data.mkdir(parents=True, exist_ok=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,6 +16,7 @@ from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.walk.compiled import CompiledWalk
 from ottla.log.cleaner.walk.reference import ReferenceWalk
 from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
+from ottla.log.cleaner.worker.main import run as worker_run
 from ottla.log.cleaner.worker.main import walk_for
 from ottla.log.cleaner.worker.throttle import Throttle
 from ottla.log.config import CleanerConfig
@@ -328,3 +331,14 @@ def test_the_broker_does_not_load_compiled_code():
     script = "import sys, ottla.broker.lifecycle.server, ottla.testing; print({'numba', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_worker_reports_which_error_of_a_disk_it_met(log, monkeypatch):
+    put(log, (b"a", b"1"))
+    log.roll()
+    job = job_for(cleanable(log, log.log_end_offset, NOW), CleanerConfig(), NOW)
+    for code, passing in ((errno.EIO, False), (errno.ENOSPC, True), (errno.EMFILE, True)):
+        failing = mock.Mock(side_effect=OSError(code, os.strerror(code)))
+        monkeypatch.setattr("ottla.log.cleaner.worker.main.Compaction", failing)
+        said = worker_run(job, mock.Mock())
+        assert (said["event"], said["errno"], said["temporary"]) == ("failed", code, passing)

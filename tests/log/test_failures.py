@@ -117,7 +117,7 @@ def test_a_roll_that_fails_can_be_tried_again(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("ottla.log.segments.segment.SegmentFile", no_file)
+        patch.setattr("ottla.log.segments.active_files.SegmentFile", no_file)
         with pytest.raises(KafkaError) as failure:
             put(log, b"y" * 200)
     assert failure.value.code == ErrorCode.KAFKA_STORAGE_ERROR

@@ -199,3 +199,19 @@ class TestChanges:
     )
     def test_what_kafka_takes_is_taken(self, broker: BrokerConfig, changed: dict[str, str]) -> None:
         validate_dynamic_broker_configs(broker, changed, cluster_default=False)
+
+
+@pytest.mark.parametrize("with_file", [False, True])
+def test_what_the_command_line_gives_is_static_even_if_it_is_the_default(tmp_path, with_file):
+    given = {"listeners": "PLAINTEXT://127.0.0.1:9999", "num.partitions": "1", "log.retention.hours": "168"}
+    if with_file:
+        file = tmp_path / "server.properties"
+        file.write_text("listeners=PLAINTEXT://:9092\n")
+        broker = BrokerConfig.load(file, given)
+    else:
+        broker = BrokerConfig.embedded(given)
+    entries = effective_broker_config(broker)
+    assert {name: (entries[name].value, entries[name].source) for name in given} == {
+        name: (value, STATIC) for name, value in given.items()
+    }
+    assert entries["num.network.threads"].source is DEFAULT

@@ -80,6 +80,7 @@ class ClusterMember:
         self._forgetting: dict[bytes, asyncio.Task[None]] = {}  # deleted topics, by topic id
         # Sessions that have ended, as long as it is not known what was decided without this broker since.
         self._lost_sessions = 0
+        self._unreachable = False
         self._follower_confirmation = FollowerConfirmation(
             self._id, broker.replicas, broker.leader_fetch_handler
         )
@@ -213,6 +214,9 @@ class ClusterMember:
                 self._broker.replicas.stop_waiting()
 
     def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED and self._unreachable:
+            logger.info("ZooKeeper is back, and the session goes on")
+        self._unreachable = state is SessionState.SUSPENDED
         if state is SessionState.EXPIRED:
             self._lost_sessions += 1
             self.controller.session_lost()
@@ -228,6 +232,8 @@ class ClusterMember:
         self.feed.reload()
         await self.feed.sync()
         self._lost_sessions -= 1
+        if not self._lost_sessions:
+            logger.info("This broker is up to date with the cluster again, and leads what it is elected for")
 
     async def read_group_config(self, group_id: str) -> None:
         """As it is in the store by now: another broker may have answered before the notification has come here."""
@@ -261,7 +267,11 @@ class ClusterMember:
         try:
             async with asyncio.timeout(_HAND_OVER_SECONDS):
                 if self.others and self._broker.config.get_bool("controlled.shutdown.enable"):
+                    led = sum(each.is_leader for each in self._broker.replicas.partitions())
                     await self.let_others_lead(self._mine())
+                    logger.info(
+                        "Controlled shutdown: %d partitions that this broker led are handed over", led
+                    )
                     await asyncio.sleep(_FAREWELL_SECONDS)
                 await self.controller.resign()
                 await self.membership.leave()

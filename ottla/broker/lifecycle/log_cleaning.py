@@ -40,4 +40,4 @@ def log_cleaner(broker: Broker) -> LogCleaner:
                 async with writing:
                     await asyncio.to_thread(directory.checkpoint_cleaner)
 
-    return LogCleaner(settings, candidates, checkpoint)
+    return LogCleaner(settings, candidates, checkpoint, replicas.storage_failed)

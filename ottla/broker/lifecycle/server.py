@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import resource
 from collections.abc import Mapping
 from pathlib import Path
 
 from ottla.broker.broker import Broker
 from ottla.broker.configuration import refused_listener
+from ottla.broker.lifecycle import server_log
 from ottla.broker.lifecycle.cluster_member import ClusterMember
 from ottla.broker.lifecycle.found_logs import remove_strays, take_over_topics
 from ottla.broker.lifecycle.housekeeping import Housekeeping
 from ottla.broker.lifecycle.log_cleaning import log_cleaner
 from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
+from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.cluster.image.change_notifications import remove_old_notifications
@@ -28,8 +29,11 @@ from ottla.cluster.replicas import Replicas
 from ottla.cluster.topics.topic_admin import TopicAdmin
 from ottla.log.config import LogConfig
 from ottla.log.errors import LogDirectoryError, UnusableDirectoryError
+from ottla.log.files import descriptors
 from ottla.log.future_log import settle_copies
 from ottla.log.log_directory import LogDirectory
+from ottla.log.segments.active_files import active_files
+from ottla.log.segments.sealed_files import sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.stores.embedded import EmbeddedStore
@@ -90,8 +94,10 @@ class Server:
             raise
 
     async def _start(self) -> None:
-        _raise_file_limit()
+        _take_descriptors()
         config = self.config
+        if config.broker_id >= 0:
+            self._introduce()
         for warning in config.warnings:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
@@ -107,6 +113,7 @@ class Server:
         self._failed = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
+        KAFKA_SERVER.info("%s starting, with the data in %s", self._name, ", ".join(self.data_dirs))
         store = self._store = self._metadata_store()
         await store.open()
         feed = await self._load_metadata(store)
@@ -126,6 +133,16 @@ class Server:
         broker.cleaner.start()
         for listener in self._listeners:
             listener.open(broker.dispatcher)
+        KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
+        KAFKA_SERVER.info("%s started", self._name)
+
+    @property
+    def _name(self) -> str:
+        return f"[KafkaServer id={self.config.broker_id}]"
+
+    def _introduce(self) -> None:
+        """Lines of the log say which broker they are from, as soon as that is known."""
+        server_log.set_broker_id(self.config.broker_id)
 
     # Disks
 
@@ -159,14 +176,14 @@ class Server:
         broker_id = next((each for each in known if each is not None), None)
         if broker_id is not None and not self.config.is_given("broker.id"):
             self.config.set_broker_id(broker_id)
+            self._introduce()
 
     def _claim_new_directories(self) -> None:
         """Only now that it is known what was lost with the old ones: a crash before this cannot hide it."""
         for directory in self._directories:
             try:
                 directory.claim(self.broker.node_id, self.broker.cluster_id)
-                if self.config.zookeeper_connect:
-                    directory.note_siblings(self.data_dirs)
+                directory.note_siblings(self.data_dirs)
             except OSError as error:
                 self.broker.replicas.directory_failed(directory, error)
 
@@ -198,6 +215,7 @@ class Server:
         cluster_id = await join_cluster(store, found_id)
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
+            self._introduce()
         feed = self._feed = ImageFeed(store, ClusterImage(cluster_id), config, config.broker_id)
         await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
         await feed.load()
@@ -212,11 +230,7 @@ class Server:
         broker_id = self.config.broker_id
         known = [directory for directory in self._directories if directory.meta is not None]
         in_cluster = self.config.zookeeper_connect is not None
-        # On its own a broker begins with empty logs after a power cut, also if its directory was moved since.
-        disks_changed = in_cluster and (
-            len(known) < len(self._directories)
-            or any(not each.siblings <= set(self.data_dirs) for each in known)
-        )
+        disks_changed = len(known) < len(self._directories) or any(map(self._has_lost_siblings, known))
         for directory in known:
             try:
                 directory.claim(broker_id, image.cluster_id)
@@ -228,6 +242,15 @@ class Server:
         else:
             await take_over_topics(store, image, self.config, self._directories)
         return lost_logs(self._directories, image, broker_id, disks_changed=disks_changed)
+
+    def _has_lost_siblings(self, directory: LogDirectory) -> bool:
+        """Whether the broker had another directory when it used this one last, which it does not have now.
+
+        The data of a broker on its own is moved and copied as a whole: its directories may have other names.
+        """
+        if self.config.zookeeper_connect is None:
+            return len(directory.siblings) > len(self._directories)
+        return not directory.siblings <= set(self.data_dirs)
 
     def _open_logs(self, image: ClusterImage) -> None:
         def settings(topic: str) -> LogConfig:
@@ -270,6 +293,7 @@ class Server:
 
     async def stop(self) -> None:
         """Take no more requests, finish what is written, and leave the mark of a clean shutdown."""
+        KAFKA_SERVER.info("%s shutting down", self._name)
         member = self.broker.member
         hands_over = bool(member.others)
         if hands_over:
@@ -289,6 +313,7 @@ class Server:
             await asyncio.to_thread(directory.close)
         if self._store is not None:
             await self._store.close()
+        KAFKA_SERVER.info("%s shut down completed", self._name)
 
     async def _abandon(self) -> None:
         """Let go of everything after a start that failed; the data is left as it was found."""
@@ -326,8 +351,8 @@ class Server:
         self._listeners.append(listener)
 
 
-def _raise_file_limit() -> None:
-    """Each partition and each connection needs a descriptor: take all that the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+def _take_descriptors() -> None:
+    """Logs and connections need them: take all that the system allows, and share them out."""
+    descriptors.raise_limit()
+    active_files.capacity = descriptors.for_active_segments()
+    sealed_files.capacity = descriptors.for_sealed_segments()

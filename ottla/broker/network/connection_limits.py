@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ottla.broker.quotas.rate import Rate
+from ottla.log.files import descriptors
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.listeners import own_listener_value
 
@@ -33,6 +34,7 @@ class ConnectionLimits:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
+        self._descriptors = descriptors.for_connections()  # the rest of them is needed to serve these
         self._total = 0
         self._by_listener: Counter[str] = Counter()
         self._by_ip: Counter[str] = Counter()
@@ -47,9 +49,10 @@ class ConnectionLimits:
     # Limits at which new connections wait
 
     def has_room(self, listener: str) -> bool:
-        return self._total < self._config.get_int("max.connections") and self._by_listener[
-            listener
-        ] < self._limit_of_listener("max.connections", listener)
+        most = min(self._config.get_int("max.connections"), self._descriptors)
+        return self._total < most and self._by_listener[listener] < self._limit_of_listener(
+            "max.connections", listener
+        )
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Call back when a connection has been closed."""

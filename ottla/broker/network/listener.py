@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.wire import PlainWire
+from ottla.log.files import descriptors
+from ottla.log.segments.active_files import active_files
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection_limits import ConnectionLimits
@@ -25,6 +27,7 @@ _ACCEPTS_PER_TURN = 64
 _MAPPED = "::ffff:"
 # Connections that are held open for a while before they are refused; beyond this many they are refused at once.
 _MAX_HELD = 1000
+_RETRY_SECONDS = 0.1
 # How often idle connections are looked for, within connections.max.idle.ms.
 _LOOKS_PER_IDLE_TIME = 10
 
@@ -52,6 +55,7 @@ class Listener:
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepting = False
+        self._failing = False  # that nothing can be accepted was logged
         self._refused: dict[socket.socket, asyncio.TimerHandle] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
 
@@ -95,17 +99,30 @@ class Listener:
                 accepted, address = self._socket.accept()
             except (BlockingIOError, InterruptedError):
                 return
+            except ConnectionError:
+                continue  # the client has gone again
             except OSError as error:
-                # Out of file descriptors, most likely: keep serving those that are connected and try again soon.
-                logger.error("Listener %s cannot accept a connection: %s", self.name, error)
-                self._pause()
-                self._loop.call_later(0.5, self._resume)
+                self._cannot_accept(error, self._loop)
                 return
+            self._failing = False
             self._admit(accepted, address[0].removeprefix(_MAPPED), self._loop)
             if pause := self._limits.pause(self.name, self._loop.time()):
                 self._pause()
                 self._loop.call_later(pause, self._resume)
                 return
+
+    def _cannot_accept(self, error: OSError, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep serving those that are connected, make room if that is what is missing, and try again soon."""
+        if descriptors.ran_out(error) and active_files.close_idle():
+            logger.debug(
+                "Listener %s has run out of file descriptors: files of idle logs are closed", self.name
+            )
+        elif not self._failing:
+            reason = descriptors.shortage() if descriptors.ran_out(error) else str(error)
+            logger.error("Listener %s cannot accept a connection and will try again: %s", self.name, reason)
+            self._failing = True
+        self._pause()
+        loop.call_later(_RETRY_SECONDS, self._resume)
 
     def _admit(self, accepted: socket.socket, ip: str, loop: asyncio.AbstractEventLoop) -> None:
         if wait := self._limits.throttled(ip, loop.time()):
@@ -161,7 +178,7 @@ class Listener:
                 connection.active = False
                 connection.idle_since = now
             elif now - connection.idle_since >= self._max_idle:
-                logger.info("Closing the connection from %s: it is idle", connection.client_host)
+                logger.debug("Closing the connection from %s: it is idle", connection.client_host)
                 connection.close()
         self._idle_timer = self._loop.call_later(self._max_idle / _LOOKS_PER_IDLE_TIME, self._look_for_idle)
 

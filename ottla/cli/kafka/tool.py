@@ -337,4 +337,5 @@ def print_table(
 
 def log_line(level: str, text: str) -> str:
     """As Kafka's clients and brokers write their logs."""
-    return f"[{time.strftime('%Y-%m-%d %H:%M:%S')},000] {level} {text}"
+    now = time.time()
+    return f"[{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))},{int(now % 1 * 1000):03d}] {level} {text}"

@@ -21,7 +21,7 @@ from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
-from ottla.metadata.cluster_image import NO_CONTROLLER, ClusterImage, PartitionImage
+from ottla.metadata.cluster_image import NO_CONTROLLER, NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.effective_config import TopicConfig
 from ottla.metadata.stores.store import (
@@ -93,6 +93,9 @@ class Controller:
         feed.on_controller.append(self._controller_changed)
         feed.on_partitions.append(self._partitions_changed)
         feed.on_deletions.append(self._wake.set)
+        # Whether a replica that is not in sync may lead is a setting.
+        feed.configs.on_topic_configs.append(self._topic_configs_changed)
+        feed.configs.on_broker_configs.append(self._look_again)
 
     # Life
 
@@ -112,6 +115,7 @@ class Controller:
         if guard is not None:
             with suppress(BadVersion, NoNode):
                 await self._store.multi([guard, Delete(nodes.CONTROLLER)])
+                logger.info("Resigned")
 
     async def stop(self) -> None:
         await end_tasks(self._tasks)
@@ -150,6 +154,7 @@ class Controller:
 
     def broker_back(self, broker_id: int) -> None:
         if self._gone.pop(broker_id, None) is not None:
+            logger.info("Broker %d is back", broker_id)
             self._brokers_changed()
 
     def session_lost(self) -> None:
@@ -159,6 +164,8 @@ class Controller:
 
     def _brokers_changed(self) -> None:
         there = {(each.broker_id, each.epoch) for each in self._image.brokers.values()}
+        if there != self._registered and self.is_active:
+            self._log_brokers(there)
         for broker in there - self._registered:
             # One that was never there before has no client that found it gone.
             if broker[0] in self._ever_registered:
@@ -168,6 +175,14 @@ class Controller:
         self._ever_registered |= {broker_id for broker_id, _ in there}
         self._look_again()
 
+    def _log_brokers(self, there: set[tuple[int, int]]) -> None:
+        now, before = {each for each, _ in there}, {each for each, _ in self._registered}
+        bounced = {each for each, _ in there - self._registered} & before
+        logger.info(
+            "Newly added brokers: [%s], deleted brokers: [%s], bounced brokers: [%s], all registered brokers: [%s]",
+            *(",".join(map(str, sorted(each))) for each in (now - before, before - now, bounced, now)),
+        )
+
     def _look_again(self) -> None:
         self._look_at_all = True
         self._wake.set()
@@ -176,6 +191,9 @@ class Controller:
         if self._guard is not None:
             self._suspects.update(keys)
             self._wake.set()
+
+    def _topic_configs_changed(self, topic: TopicImage) -> None:
+        self._partitions_changed((topic.name, index) for index in topic.partitions)
 
     def _controller_changed(self) -> None:
         if self.is_active and self._image.controller_id not in (self._broker_id, NO_CONTROLLER):
@@ -280,13 +298,29 @@ class Controller:
         keys = [(each.topic, each.partition) for each in suspects if adjust(each) is not None]
         moving = [(each.topic, each.partition) for each in suspects if is_moving(each)]
         if keys:
-            await self._states.change(keys, adjust, guard=guard)
+            self._log_states(await self._states.change(keys, adjust, guard=guard))
         if moving:
             await self.reassigner.finish(moving, live, guard)
         await self._unregister(guard)
         for name in sorted(self._image.deleting):
             await self._finish_deletion(name, guard)
         await self._tools.carry_out(live, guard)
+
+    def _log_states(self, changed: Iterable[PartitionKey]) -> None:
+        found = [self._image.partitions.get(key) for key in changed]
+        led = [each for each in found if each is not None and each.leader != NO_LEADER]
+        offline = sorted(
+            f"{each.topic}-{each.partition}"
+            for each in found
+            if each is not None and each.leader == NO_LEADER
+        )
+        if led:
+            logger.info("Changed the leader or the ISR of %d partitions", len(led))
+        if offline:
+            more = f" and {len(offline) - 10} more" if len(offline) > 10 else ""
+            logger.warning(
+                "No in-sync replica of %s%s is live: nobody leads them", ", ".join(offline[:10]), more
+            )
 
     def _adjusting(self, live: set[int], returned: set[int]) -> Decide:
         """What a partition's state should be with these brokers; None where it is that already."""

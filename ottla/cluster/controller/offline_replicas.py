@@ -77,6 +77,11 @@ async def read_offline_replicas(store: NodeStore) -> Mapping[int, frozenset[Repl
     }
 
 
+def log_dir_event(broker_id: int) -> Create:
+    """What makes all brokers read again which replicas are offline."""
+    return Create(_BELL, nodes.encode_log_dir_event(broker_id), sequential=True)
+
+
 async def write_unusable(store: NodeStore, broker_id: int, unusable: Unusable) -> bool:
     """Write what is offline on this broker and notify; False if nothing has changed. Nobody else writes its node."""
     path = f"{OFFLINE}/{broker_id}"
@@ -92,9 +97,8 @@ async def write_unusable(store: NodeStore, broker_id: int, unusable: Unusable) -
             change = Create(path, encode_unusable(unusable))
         else:
             change = Set(path, encode_unusable(unusable))
-        bell = Create(_BELL, nodes.encode_log_dir_event(broker_id), sequential=True)
         try:
-            await store.multi([change, bell])
+            await store.multi([change, log_dir_event(broker_id)])
         except (NodeExists, NoNode):  # an attempt whose answer was lost has done it after all
             continue
         return True

@@ -10,7 +10,7 @@ from ottla.cluster.image.change_notifications import sequence_of
 from ottla.cluster.image.image_applier import LocalReplicas
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import load_client_quotas
-from ottla.metadata.cluster_image import ClusterImage
+from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.stores.store import NodeStore, NoNode, children_if_any
 
@@ -28,6 +28,7 @@ class ConfigFeed:
         self.replicas: LocalReplicas | None = None
         self.on_quotas: list[Callable[[], None]] = []
         self.on_broker_configs: list[Callable[[], None]] = []
+        self.on_topic_configs: list[Callable[[TopicImage], None]] = []
 
     async def skip_changes(self) -> None:
         """Everything is about to be read: the notifications that are there bring nothing new."""
@@ -65,8 +66,7 @@ class ConfigFeed:
             case "topics":
                 if name in self._image.topics:
                     self._image.set_topic_configs(name, configs)
-                    if self.replicas is not None:
-                        self.replicas.config_changed(self._image.topics[name])
+                    self.topic_configs_changed(self._image.topics[name])
             case "brokers":
                 broker_id = None if name == nodes.DEFAULT_ENTITY else int(name)
                 self._image.set_broker_configs(broker_id, configs)
@@ -75,6 +75,13 @@ class ConfigFeed:
                 self._image.set_group_configs(nodes.name_of_config(name), configs)
             case "client-metrics":
                 self._image.set_client_metrics(nodes.name_of_config(name), configs)
+
+    def topic_configs_changed(self, topic: TopicImage) -> None:
+        logger.info("Topic %s has the configs %s", topic.name, dict(topic.configs))
+        if self.replicas is not None:
+            self.replicas.config_changed(topic)
+        for listener in self.on_topic_configs:
+            listener(topic)
 
     def take(self, fresh: ClusterImage) -> None:
         """Take over all configurations of an image that was just read, except those of topics."""

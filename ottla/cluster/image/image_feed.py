@@ -313,8 +313,8 @@ class ImageFeed:
             before, after = known.partitions, topic.partitions
             changed = [index for index in {**before, **after} if before.get(index) != after.get(index)]
             self._changed(topic.name, changed)
-            if topic.configs != known.configs and self.configs.replicas is not None:
-                self.configs.replicas.config_changed(topic)
+            if topic.configs != known.configs:
+                self.configs.topic_configs_changed(topic)
 
     def _remove_topic(self, name: str) -> None:
         topic = self._image.topics.get(name)

@@ -32,6 +32,7 @@ from ottla.protocol.messages.fetch import FetchRequest, FetchResponse, Partition
 
 logger = logging.getLogger(__name__)
 
+_PASSING_FAILURES = 5
 # What one turn of the event loop writes: then others have theirs.
 _BYTES_PER_TURN = 1024 * 1024
 _FIRST_RETRY = 0.01
@@ -381,8 +382,10 @@ class FollowerFetcher:
             followed.is_out_of_range = True
             start_task(self._tasks, self._move_into_range(key, followed))
             return
-        # The leader has not heard of its election yet, or no longer leads: the image of one of us is behind.
-        self._retry(key, followed, error.name, logging.INFO)
+        # The leader has not heard of its election yet, or no longer leads: the image of one of us is behind. That is
+        # so for thousands of partitions after an election, and worth a line only where it lasts.
+        level = logging.DEBUG if followed.failures < _PASSING_FAILURES else logging.INFO
+        self._retry(key, followed, error.name, level)
 
     def _retry(
         self, key: Key, followed: Followed, reason: str, level: int, defect: Exception | None = None
@@ -390,7 +393,7 @@ class FollowerFetcher:
         """Name it again after a while that grows with each failure."""
         if self._followed.get(key) is not followed:
             return  # its log is offline by now, or it has another leader
-        if followed.logged != reason:
+        if followed.logged != reason and logger.isEnabledFor(level):
             followed.logged = reason
             partition = followed.partition
             logger.log(

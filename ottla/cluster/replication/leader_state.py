@@ -288,9 +288,10 @@ class LeaderState:
             self._altering = False
         if in_sync.learn(isr, partition_epoch):
             logger.info(
-                "The ISR of %s-%d is %s, it was %s",
+                "[Partition %s-%d broker=%d] ISR is [%s], it was [%s]",
                 partition.topic,
                 partition.index,
+                partition.broker_id,
                 ",".join(map(str, isr)),
                 ",".join(map(str, before)),
             )

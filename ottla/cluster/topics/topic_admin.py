@@ -13,6 +13,8 @@ from ottla.cluster.image.image_feed import ImageFeed
 from ottla.cluster.topics import topic_nodes
 from ottla.cluster.topics.topic_decisions import DEFAULT, Replicas, TopicDecisions
 from ottla.log.errors import LogDirectoryError
+from ottla.log.files import descriptors
+from ottla.log.segments.active_files import active_files
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
@@ -86,6 +88,7 @@ class TopicAdmin:
                     name, partitions, replication_factor, assignment, configs or {}
                 )
                 charge(len(topic.partitions))
+                _check_descriptors(name)
                 if not validate_only:
                     await self._create(topic, timeout_ms)
                 return topic
@@ -111,6 +114,7 @@ class TopicAdmin:
                     more = self._decisions.more_partitions(topic, count, assignment)
                     if attempt == 0:
                         charge(len(more))
+                        _check_descriptors(name)
                     if validate_only:
                         return topic
                     try:
@@ -279,6 +283,7 @@ class TopicAdmin:
         except NodeExists:  # created by another broker, just now
             await self._feed.until(lambda: name in self._image.topics, timeout_ms / 1000)
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
+        logger.info("Created topic %s with %d partitions", name, len(topic.partitions))
         await self._carried_out(name, lambda: self._is_shown(topic), timeout_ms)
 
     async def _extend(
@@ -320,3 +325,14 @@ class TopicAdmin:
         failure = self._feed.failure(name)
         if failure is not None:
             raise failure
+
+
+def _check_descriptors(name: str) -> None:
+    """Refuse a topic before anything of it is there. Logs that exist give way to new ones, so this is rare."""
+    if not descriptors.are_left():
+        active_files.close_idle()
+        if not descriptors.are_left():
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"No partitions of topic '{name}' can be created: {descriptors.shortage()}.",
+            )

@@ -13,6 +13,7 @@ from ottla.log.cleaner.status import CleanerStatus
 from ottla.log.cleaner.task import CleanTask
 from ottla.log.cleaner.worker_process import WorkerDied, WorkerProcess
 from ottla.log.config import CleanerConfig
+from ottla.log.errors import StorageError
 from ottla.log.files.checkpoint import TopicPartition, sync_path
 from ottla.log.partition_log import PartitionLog
 from ottla.protocol.errors import KafkaError
@@ -44,11 +45,14 @@ class LogCleaner:
         settings: Callable[[], CleanerConfig],
         candidates: Callable[[], Iterable[Candidate]],
         checkpoint: Callable[[PartitionLog], Awaitable[None]],
+        storage_failed: Callable[[PartitionLog, Exception], bool] = lambda log, error: False,
     ) -> None:
+        """`storage_failed` takes offline what a disk that fails has taken with it; False if it was something else."""
         self._settings = settings
         self.status = CleanerStatus()
         self._candidates = candidates
         self._checkpoint = checkpoint
+        self._storage_failed = storage_failed
         self._tasks: list[asyncio.Task[None]] = []
         self._deaths: dict[TopicPartition, int] = {}
         self._retry_at: dict[TopicPartition, float] = {}
@@ -98,7 +102,12 @@ class LogCleaner:
                 continue
             if name in status.uncleanable or time.monotonic() < self._retry_at.get(name, 0):
                 continue
-            found = cleanable(log, candidate.last_stable_offset, now_ms)
+            try:
+                found = cleanable(log, candidate.last_stable_offset, now_ms)
+            except OSError as error:
+                if not self._storage_failed(log, error):
+                    raise
+                continue
             if found is None:
                 continue
             highest = max(highest, found.dirty_ratio)
@@ -122,7 +131,8 @@ class LogCleaner:
                 self._retry_at[name] = time.monotonic() + _RETRY_SECONDS
                 logger.warning("%s-%d could not be compacted; the cleaner will try again: %s", *name, reason)
             elif reason is not None:
-                self._set_aside(name, reason)
+                if task.error is None or not self._storage_failed(log, task.error):
+                    self._set_aside(name, reason)
             elif task.end_offset is not None:
                 log.first_dirty_offset = task.end_offset
                 # What the checkpoint calls clean has to be so after a power failure too.
@@ -135,7 +145,9 @@ class LogCleaner:
                 self._set_aside(name, str(error))
         except (OSError, KafkaError) as error:
             await worker.end()  # what it is still doing for this log is not needed
-            self._set_aside(name, str(error))
+            of_storage = isinstance(error, OSError | StorageError)
+            if not of_storage or not self._storage_failed(log, error):
+                self._set_aside(name, str(error))
         finally:
             self.status.running.pop(name, None)
 

@@ -40,6 +40,7 @@ class CleanTask:
         name = (log.topic, log.partition)
         self._running = RunningClean(name, found.clean_bytes + 2 * found.dirty_bytes)
         status.running[name] = self._running
+        self.error: OSError | None = None  # what the worker met, if a file was to blame
         self.is_temporary = False  # the failure may go away by itself, as a full disk does
         self.end_offset: int | None = None  # up to where the log is compacted now, if all went well
 
@@ -63,6 +64,8 @@ class CleanTask:
                     await worker.cancel()
                 elif kind == "failed" and not gone and self._is_same():
                     self.is_temporary = event.get("temporary", False)
+                    if event.get("errno") is not None:
+                        self.error = OSError(event["errno"], str(event["reason"]))
                     return str(event["reason"])
                 elif kind == "done" and not gone and self._is_same():
                     self.end_offset = event["latest_offset"] + 1

@@ -14,9 +14,11 @@ class SegmentFile:
 
     __slots__ = ("__weakref__", "fd", "path")
 
-    def __init__(self, path: str, *, writable: bool) -> None:
+    def __init__(self, path: str, *, writable: bool, create: bool = False) -> None:
         self.fd = -1  # __del__ must find it even if the open fails
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if writable else os.O_RDONLY
+        flags = os.O_RDWR | os.O_APPEND if writable else os.O_RDONLY
+        if create:
+            flags |= os.O_CREAT
         self.fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
         self.path = path
 

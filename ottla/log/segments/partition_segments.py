@@ -10,7 +10,6 @@ from contextlib import suppress
 from ottla.log.errors import CorruptSegmentError
 from ottla.log.files.checkpoint import sync_path
 from ottla.log.files.file_region import EMPTY_REGION, FileRegion
-from ottla.log.segments.sealed_files import sealed_files
 from ottla.log.segments.segment import LogSegment
 from ottla.log.segments.transaction_index import AbortedTransaction
 
@@ -118,7 +117,7 @@ class LogSegments:
             for path in segment.rename_deleted():
                 with suppress(FileNotFoundError):
                     os.unlink(path)
-            segment.file = None
+            segment.close_file()
 
     def delete_first(self, count: int, unlink_at_ms: int) -> None:
         """Take the oldest segments out of the log. Readers may still hold them, so the files go later."""
@@ -153,8 +152,7 @@ class LogSegments:
     def close(self) -> None:
         """Let go of every descriptor; regions that are being sent keep theirs."""
         for segment in self._segments:
-            sealed_files.drop(segment)
-            segment.file = None
+            segment.close_file()
 
     def sync(self, start: int, end: int) -> None:
         """fsync the segments with offsets in [start, end). May run in a thread."""

@@ -6,7 +6,9 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from ottla.log.files import descriptors
 from ottla.log.files.file_region import SegmentFile
+from ottla.log.segments.active_files import active_files
 
 if TYPE_CHECKING:
     from ottla.log.segments.segment import LogSegment
@@ -20,7 +22,7 @@ class SealedFiles:
     """
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         self._files: OrderedDict[LogSegment, SegmentFile] = OrderedDict()
         self._lock = Lock()
 
@@ -31,9 +33,9 @@ class SealedFiles:
                 self._files.move_to_end(segment)
                 return file
         path = segment.path
-        file = SegmentFile(path, writable=False)
+        file = _open(path)
         if segment.path != path:  # renamed meanwhile, and perhaps another segment has that name now
-            file = SegmentFile(segment.path, writable=False)
+            file = _open(segment.path)
         self.keep(segment, file)
         return file
 
@@ -45,7 +47,7 @@ class SealedFiles:
         with self._lock:
             self._files[segment] = file
             self._files.move_to_end(segment)
-            while len(self._files) > self._capacity:
+            while len(self._files) > self.capacity:
                 evicted, _ = self._files.popitem(last=False)
                 evicted.release()
 
@@ -54,4 +56,13 @@ class SealedFiles:
             self._files.pop(segment, None)
 
 
-sealed_files = SealedFiles(64)
+def _open(path: str) -> SegmentFile:
+    try:
+        return SegmentFile(path, writable=False)
+    except OSError as error:
+        if not descriptors.ran_out(error) or not active_files.close_idle():
+            raise
+        return SegmentFile(path, writable=False)
+
+
+sealed_files = SealedFiles(descriptors.for_sealed_segments())

@@ -12,6 +12,7 @@ from ottla.log.batch import BatchScan, fault_of, header_at, order_fault
 from ottla.log.config import LONG_MAX, LogConfig
 from ottla.log.errors import CorruptSegmentError, storage_error
 from ottla.log.files.file_region import SegmentFile
+from ottla.log.segments.active_files import active_files
 from ottla.log.segments.index import OFFSET_ENTRY_SIZE, TIME_ENTRY_SIZE, OffsetIndex, TimeIndex
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.log.segments.transaction_index import TransactionIndex
@@ -42,7 +43,8 @@ class LogSegment:
     """Invariant: [0, size) of the file is a chain of whole batches with rising offsets, all at or above
     `base_offset` and below the next segment's; the indexes speak only of those batches.
 
-    The segment that is appended to (`file` set) keeps its descriptor; a sealed one opens it when it is read.
+    The segment that is appended to (`takes_appends`) keeps its descriptor unless descriptors get short; a sealed one
+    opens it when it is read.
     Bytes below `unverified_end` were found on disk and not scanned: their checksums are checked before they
     are served for the first time. Owner: the log's owner.
     """
@@ -52,8 +54,8 @@ class LogSegment:
         "__weakref__", "_roll_ms", "_verified", "base_offset", "bytes_since_index", "created_ms",
         "directory", "file", "index_full", "index_interval", "max_index_entries", "max_offset", "max_size",
         "max_time_index_entries", "max_timestamp", "offset_index", "offset_of_max_timestamp",
-        "roll_after_time", "roll_after_timestamp", "size", "suffix", "time_index", "transaction_index",
-        "unverified_end",
+        "roll_after_time", "roll_after_timestamp", "size", "suffix", "takes_appends", "time_index",
+        "transaction_index", "unverified_end",
     )
     # fmt: on
 
@@ -64,6 +66,7 @@ class LogSegment:
         self.size = 0
         self.suffix = ""
         self.file: SegmentFile | None = None
+        self.takes_appends = False
         self.offset_index = OffsetIndex(segment_path(directory, base_offset, INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(segment_path(directory, base_offset, TIME_INDEX_SUFFIX), base_offset)
         self.transaction_index = TransactionIndex(
@@ -105,7 +108,7 @@ class LogSegment:
 
     def create_files(self) -> None:
         """Start as the new, empty active segment."""
-        self.file = SegmentFile(self.path, writable=True)
+        self._take_appends(create=True)
         # The index files come with their first entries, or when the segment is sealed: a file costs more to
         # make than everything else about an empty partition.
         for path in self.paths[1:]:
@@ -118,12 +121,23 @@ class LogSegment:
     def activate(self) -> None:
         """Take appends (again), after a log was opened or truncated."""
         sealed_files.drop(self)
-        self.file = SegmentFile(self.path, writable=True)
+        self._take_appends()
         if self.size:
             self._set_roll_time(self.first_timestamp())
 
+    def _take_appends(self, *, create: bool = False) -> None:
+        active_files.open(self, create=create)
+        self.takes_appends = True
+
     def open_file(self) -> SegmentFile:
-        return self.file or sealed_files.open(self)
+        return self.file or (active_files if self.takes_appends else sealed_files).open(self)
+
+    def close_file(self) -> None:
+        """Let go of the descriptor, and take no more appends."""
+        self.takes_appends = False
+        sealed_files.drop(self)
+        active_files.drop(self)
+        self.file = None
 
     def _set_roll_time(self, first_timestamp: int) -> None:
         if first_timestamp >= 0:
@@ -151,7 +165,8 @@ class LogSegment:
     def write(self, data: memoryview, size: int) -> int:
         """Append bytes to the file as a whole: on any failure the file is cut back to what it was."""
         file, position = self.file, self.size
-        assert file is not None, "only the active segment is written"
+        if file is None:
+            file = self._open_again()
         try:
             written = os.write(file.fd, data)
             while written < size:
@@ -162,11 +177,18 @@ class LogSegment:
                 os.ftruncate(file.fd, position)
             except OSError as second:
                 # What lies behind `position` is not a batch: nothing may ever be written after it.
-                self.file = None
+                self.close_file()
                 raise storage_error(f"cannot undo a failed append to {self.path}", second) from error
             raise failure from error
         self.size = position + size
         return position
+
+    def _open_again(self) -> SegmentFile:
+        assert self.takes_appends, "only the active segment is written"
+        try:
+            return active_files.open(self)
+        except OSError as error:
+            raise storage_error(f"cannot append to {self.path}", error) from error
 
     def note(self, header: BatchHeader, position: int) -> None:
         """Index a batch that is in the file already: written with others, or found by recovery."""
@@ -200,9 +222,10 @@ class LogSegment:
     def seal(self) -> None:
         self.write_indexes()
         self.transaction_index.sync()
-        if self.file is not None:
-            sealed_files.keep(self, self.file)
-            self.file = None
+        file = self.file
+        self.close_file()
+        if file is not None:
+            sealed_files.keep(self, file)
 
     def release(self) -> None:
         """Forget what can be read again from disk."""
@@ -290,7 +313,7 @@ class LogSegment:
         return timestamp if timestamp >= 0 else int(os.stat(self.path).st_mtime * 1000)
 
     def max_timestamp_and_offset(self) -> tuple[int, int]:
-        if self.max_timestamp < 0 and self.file is None:
+        if self.max_timestamp < 0 and not self.takes_appends:
             self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last()
         return self.max_timestamp, self.offset_of_max_timestamp
 

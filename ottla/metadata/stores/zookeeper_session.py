@@ -221,7 +221,11 @@ class ZooKeeperSession:
         session_id = identity[0]
         expired, self._session_id = session_id != self._session_id, session_id
         if expired:
-            logger.warning("The session with ZooKeeper at %s expired; a new one has begun", self.connect)
+            logger.warning(
+                "The session with ZooKeeper at %s has expired, and a new one has begun: this broker leads nothing "
+                "until it knows what was decided without it",
+                self.connect,
+            )
             self._lend_from(self._last_sign)
         self._notify(SessionState.EXPIRED if expired else SessionState.CONNECTED)
         self._connected(True)

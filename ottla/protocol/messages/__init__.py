@@ -15,6 +15,7 @@ _FAMILIES: dict[str, dict[int, str]] = {
         18: "ApiVersions",
         57: "UpdateFeatures",
         60: "DescribeCluster",
+        64: "UnregisterBroker",
         75: "DescribeTopicPartitions",
     },
     "topics": {19: "CreateTopics", 20: "DeleteTopics", 37: "CreatePartitions"},

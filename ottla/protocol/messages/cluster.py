@@ -161,7 +161,7 @@ class UpdateFeaturesResponse(Response, key=57, versions="0-2", flexible="0+"):
     results: list[UpdatableFeatureResult] = array(UpdatableFeatureResult, "0-1")
 
 
-# UnregisterBroker, key 64. Brokers of Ottla have no such API; `kafka-cluster` sends it to others
+# UnregisterBroker, key 64
 
 
 class UnregisterBrokerRequest(Request, key=64, versions="0", flexible="0+"):

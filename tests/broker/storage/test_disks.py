@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.broker.lifecycle.server import StartupError
 from ottla.broker.network import wire
+from ottla.log.cleaner.worker_process import WorkerProcess
 from ottla.log.files import checkpoint
 from ottla.log.segments import segment
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -202,6 +203,93 @@ def test_a_broker_starts_without_a_directory_and_makes_nothing_in_its_place(tmp_
     with two_disks(tmp_path) as broker:
         for index in range(PARTITIONS):
             assert len(broker.records("t", index)) == (1 if index in broken else 2)
+
+
+def leaders(client: WireClient) -> dict[int, int]:
+    [topic] = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")])).topics
+    return {each.partition_index: each.leader_id for each in topic.partitions}
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_an_empty_disk_in_the_place_of_another_is_noticed_and_not_taken_for_its_data(
+    tmp_path, caplog, removed
+):
+    with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        broker.create_topic("t", PARTITIONS)
+        there, lost = partitions_in(tmp_path / "a"), partitions_in(tmp_path / "b")
+        assert all(produce(client, index) == 0 for index in range(PARTITIONS))
+    (tmp_path / "b").rename(tmp_path / "old")
+    dirs = {"log.dirs": str(tmp_path / "a")} if removed else {}
+    caplog.clear()
+    for attempt in range(2):  # the disk is new only once
+        with two_disks(tmp_path, **dirs) as broker, WireClient(broker.bootstrap_servers) as client:
+            assert {index for index, leader in leaders(client).items() if leader == -1} == set(lost)
+            assert all(produce(client, index) == ErrorCode.KAFKA_STORAGE_ERROR for index in lost)
+            assert all(produce(client, index) == 0 for index in there)
+            broker.create_topic(f"new-{attempt}")
+    assert any("The logs of t-" in record.getMessage() for record in caplog.records)
+    # The old disk brings everything back.
+    if not removed:
+        (tmp_path / "b").rename(tmp_path / "new")
+    (tmp_path / "old").rename(tmp_path / "b")
+    with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        assert soon(lambda: set(leaders(client).values()) == {0})
+        assert [len(broker.records("t", index)) for index in lost] == [1, 1]
+
+
+def test_an_operator_may_go_on_with_empty_logs_in_the_place_of_lost_ones(tmp_path):
+    with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        broker.create_topic("t", PARTITIONS)
+        lost = partitions_in(tmp_path / "b")
+        assert all(produce(client, index) == 0 for index in range(PARTITIONS))
+    shutil.rmtree(tmp_path / "b")
+    with two_disks(tmp_path) as broker, WireClient(broker.bootstrap_servers) as client:
+        assert all(leaders(client)[index] == -1 for index in lost)
+    with two_disks(tmp_path, **{"unclean.leader.election.enable": "true"}) as broker:
+        with WireClient(broker.bootstrap_servers) as client:
+            assert soon(lambda: set(leaders(client).values()) == {0})
+            assert all(produce(client, index) == 0 for index in lost)
+        assert [len(broker.records("t", index)) for index in lost] == [1, 1]
+
+
+def test_data_that_was_moved_as_a_whole_is_not_taken_for_lost(tmp_path):
+    with two_disks(tmp_path) as broker:
+        broker.create_topic("t", PARTITIONS)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("a", "b"):
+        (tmp_path / name).rename(elsewhere / name)
+    shutil.rmtree(elsewhere / "b" / f"t-{partitions_in(elsewhere / 'b')[0]}")  # as after a power cut
+    with two_disks(elsewhere) as broker, WireClient(broker.bootstrap_servers) as client:
+        assert set(leaders(client).values()) == {0}
+
+
+def test_a_disk_that_fails_while_a_log_is_compacted_is_taken_offline(tmp_path, monkeypatch):
+    async def fails(self, job):
+        broken = str(tmp_path / "b") in job.directory
+        yield (
+            {"event": "failed", "reason": "Input/output error", "errno": errno.EIO}
+            if broken
+            else {"event": "cancelled"}
+        )
+
+    monkeypatch.setattr(WorkerProcess, "run", fails)
+    with two_disks(tmp_path, **{"log.cleaner.backoff.ms": "20"}) as broker:
+        compact = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "50"}
+        broker.create_topic("t", PARTITIONS, config=compact)
+        lost, there = partitions_in(tmp_path / "b"), partitions_in(tmp_path / "a")
+        with WireClient(broker.bootstrap_servers) as client:
+
+            def is_offline() -> bool:
+                with contextlib.suppress(KafkaError):
+                    broker.produce("t", b"v", key=b"k", partition=lost[0])
+                return log_dirs(client) == {"a": 0, "b": ErrorCode.KAFKA_STORAGE_ERROR}
+
+            assert soon(is_offline)
+            for index in there:
+                broker.produce("t", b"v", key=b"k", partition=index)
+            assert soon(lambda: all(leaders(client)[index] == -1 for index in lost))
+        assert not broker.cleaner_status().uncleanable
 
 
 def test_without_the_first_directory_there_is_no_start(tmp_path):

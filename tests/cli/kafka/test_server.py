@@ -1,5 +1,6 @@
 """kafka-server-start and kafka-server-stop, with a server.properties as people have it."""
 
+import re
 import time
 from pathlib import Path
 
@@ -37,6 +38,11 @@ def test_a_broker_in_the_background(alone, properties, tmp_path):
         alone("server-stop", properties)
     _wait_until(lambda: alone("server-stop", properties, code=None).err == "No kafka server to stop\n")
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+    lines = log.read_text().splitlines()
+    assert all(
+        re.match(r"\[[\d :,-]{23}\] (INFO|WARN) \[[^]]*[= ]0\] .* \([\w.]+\)$", line) for line in lines
+    )
+    assert lines[-1].endswith(" INFO [KafkaServer id=0] shut down completed (kafka.server.KafkaServer)")
 
 
 def test_a_broker_that_cannot_start_says_why(alone, properties, tmp_path):

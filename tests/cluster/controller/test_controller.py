@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,29 @@ async def test_an_unclean_election_waits_until_those_in_sync_are_not_registered_
         await until(lambda: found[1].state("t") == (-1, 1, (2,)))  # it may be back in a moment
         await until(lambda: found[1].state("t") == (1, 2, (1,)))
         assert 2 not in found[0].image.brokers
+
+
+async def test_an_unclean_election_happens_when_it_is_allowed_while_a_partition_is_offline(
+    tmp_path: Path,
+) -> None:
+    async with members(tmp_path) as found:
+        for name in ("by-topic", "by-default"):
+            await found[0].admin.create_topic(name, assignment=[(0, [2, 1])])
+            partition = found[0].image.partitions[name, 0]
+            await found[0].states.alter(
+                name, 0, isr=(2,), leader_epoch=0, partition_epoch=partition.partition_epoch
+            )
+        await found[2].vanish()
+        await until(lambda: all(found[0].state(name) == (-1, 1, (2,)) for name in ("by-topic", "by-default")))
+
+        def allow(_: Mapping[str, str]) -> dict[str, str]:
+            return {"unclean.leader.election.enable": "true"}
+
+        await found[1].admin.alter_topic_configs("by-topic", allow)
+        await until(lambda: found[1].state("by-topic") == (1, 2, (1,)))
+        assert found[0].state("by-default") == (-1, 1, (2,))
+        await found[1].admin.alter_broker_configs(None, allow)
+        await until(lambda: found[1].state("by-default") == (1, 2, (1,)))
 
 
 async def test_leaders_go_back_where_they_belong(tmp_path: Path) -> None:

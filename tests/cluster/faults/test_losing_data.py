@@ -12,6 +12,7 @@ import pytest
 from ottla.log.batch import BatchScan
 from ottla.testing import Cluster
 from tests.cluster.load import Load, read_all
+from tests.cluster.tools import kafka
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -129,6 +130,19 @@ def test_without_unclean_elections_nobody_leads_until_the_last_in_sync_is_back(c
     wait_until_led(cluster, "clean", [leader])
     assert read_all(cluster.bootstrap_servers, "clean") == list(range(200))
     cluster.wait_for_isr("clean", {0, 1, 2})
+
+
+def test_a_partition_is_led_as_soon_as_unclean_elections_are_allowed(cluster: Cluster) -> None:
+    cluster.create_topic("allowed-later")
+    leader, others = leave_alone(cluster, "allowed-later")
+    start(cluster, *others)
+    wait_until_led(cluster, "allowed-later", [-1])
+    topic = ("--entity-type", "topics", "--entity-name", "allowed-later")
+    kafka(cluster, "configs", *topic, "--alter", "--add-config", "unclean.leader.election.enable=true")
+    wait_until_led(cluster, "allowed-later", others)
+    assert read_all(cluster.bootstrap_servers, "allowed-later") == list(range(100))
+    cluster.restart(leader)
+    cluster.wait_for_isr("allowed-later", {0, 1, 2})
 
 
 def flip(segment: Path) -> None:

@@ -21,7 +21,7 @@ SESSION_SECONDS = 3
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     config = {"zookeeper.session.timeout.ms": str(SESSION_SECONDS * 1000), "min.insync.replicas": "2"}
-    with Cluster(3, config=config) as running:
+    with Cluster(3, config=config, log_level="info") as running:
         yield running
 
 
@@ -36,6 +36,13 @@ def test_leaders_go_on_without_zookeeper_and_all_goes_on_with_it(cluster: Cluste
         cluster.zookeeper.restart()
         load.wait_for(100)
     report("Without ZooKeeper", load, since)
+    for broker_id in cluster.running():
+        cluster.wait_until(
+            lambda broker_id=broker_id: "ZooKeeper is back" in said(cluster, broker_id), "it is logged"
+        )
+    assert "ZooKeeper is unreachable" in said(cluster, 0)
+    controller = cluster.controller()
+    assert f"[Controller id={controller}] This broker is the controller now" in said(cluster, controller)
     check_nothing_lost(cluster, "steady", load)
     cluster.create_topic("afterwards", 3)
     leader = cluster.leader("steady")
@@ -43,6 +50,15 @@ def test_leaders_go_on_without_zookeeper_and_all_goes_on_with_it(cluster: Cluste
     assert cluster.wait_for_leader("steady", other_than=leader) != leader
     cluster.restart(leader)
     cluster.wait_for_isr("steady", {0, 1, 2})
+    # Each change of the partition is in the log of the broker that it made leader.
+    follower = cluster.leader("steady")
+    assert f"[Partition steady-0 broker={follower}] Leader in epoch " in said(cluster, follower)
+    assert f"[Partition steady-0 broker={follower}] ISR is [" in said(cluster, follower)
+    assert "deleted brokers: [" in "".join(said(cluster, each) for each in cluster.ports)
+
+
+def said(cluster: Cluster, broker_id: int) -> str:
+    return cluster.log(broker_id).read_text()
 
 
 def stored_leader(client: KazooClient) -> int:

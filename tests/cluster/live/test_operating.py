@@ -13,7 +13,8 @@ import pytest
 from ottla.testing import Cluster
 from tests.cluster.load import Load, check_nothing_lost
 from tests.cluster.reassignment.moving import create, fill, rates, tool, wait_for_replicas
-from tests.cluster.tools import kafka
+from tests.cluster.tools import kafka, run
+from tests.installed import tool_name
 
 pytestmark = [pytest.mark.usefixtures("everybody_back"), pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -207,3 +208,22 @@ def test_nothing_is_lost_when_leaders_die_while_their_replicas_move_between_disk
             load.wait_for(100)
             cluster.restart(broker)
     check_nothing_lost(cluster, "shaken", load)
+
+
+def unregister(cluster: Cluster, broker: int) -> str:
+    at = ("--bootstrap-server", cluster.bootstrap_servers)
+    done = run(tool_name("cluster"), "unregister", *at, "--id", broker)
+    assert done.returncode == (0 if done.stdout else 1)
+    return done.stdout + done.stderr
+
+
+def test_a_broker_that_is_gone_is_unregistered_and_one_that_runs_is_not(cluster: Cluster) -> None:
+    assert "Broker 1 is running: stop it before it is unregistered." in unregister(cluster, 1)
+    assert "Broker ID 77 is not currently registered" in unregister(cluster, 77)
+    own = ("--entity-type", "brokers", "--entity-name", 2, "--alter", "--add-config")
+    kafka(cluster, "configs", *own, "message.max.bytes=2000000")
+    cluster.stop(2)
+    assert unregister(cluster, 2) == "Broker 2 is no longer registered.\n"
+    assert "Broker ID 2 is not currently registered" in unregister(cluster, 2)
+    cluster.restart(2)
+    assert described(cluster, 2)["message.max.bytes"] == "1048588"

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -21,6 +21,18 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
+LOG_FORMAT_VARIABLE = "OTTLA_LOG_FORMAT"
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS, case_sensitive=False),
+    default="text",
+    show_default=True,
+    envvar=LOG_FORMAT_VARIABLE,
+    show_envvar=True,
+    help="How to log: in lines as Kafka's, or a JSON object per line.",
+)
 
 
 @click.command(short_help="Start a broker.")
@@ -46,8 +58,11 @@ _LOG_LEVELS = ("debug", "info", "warning", "error")
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
-    "--log-level", type=click.Choice(_LOG_LEVELS, case_sensitive=False), default="warning", show_default=True
+    "--log-level",
+    type=click.Choice(_LOG_LEVELS, case_sensitive=False),
+    help="What to log. [default: warning; with --brokers info, in files]",
 )
+@log_format_option
 def start(
     listen: str | None,
     data: Path | None,
@@ -55,7 +70,8 @@ def start(
     settings: dict[str, str],
     brokers: int | None,
     quiet: bool,
-    log_level: str,
+    log_level: str | None,
+    log_format: str,
 ) -> None:
     """Start a broker, or with --brokers a cluster. Nothing has to be set up first; Ctrl-C stops it cleanly.
 
@@ -67,10 +83,17 @@ def start(
       ottla start --brokers 3
     """
     if brokers is not None:
-        _start_cluster(brokers, listen, data, config_file, settings, quiet, log_level)
+        options = ["--log-level", log_level or "info", "--log-format", log_format]
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, options)
         return
     overrides = broker_settings(listen, data, settings, with_file=config_file is not None)
-    serve(config_file, overrides, announce=None if quiet else _print_welcome, log_level=log_level)
+    serve(
+        config_file,
+        overrides,
+        announce=None if quiet else _print_welcome,
+        log_level=log_level or "warning",
+        log_format=log_format,
+    )
     if not quiet:
         _say_goodbye()
 
@@ -86,16 +109,15 @@ def _start_cluster(
     config_file: Path | None,
     settings: dict[str, str],
     quiet: bool,
-    log_level: str,
+    options: list[str],
 ) -> None:
     from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
 
     def announce(cluster: LocalCluster) -> None:
         _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data)
 
-    options = ["--log-level", log_level]
     if config_file is not None:
-        options += ["--config", str(config_file)]
+        options = [*options, "--config", str(config_file)]
     address = parse_listen(listen or DEFAULT_LISTEN)
     directory = (data or DEFAULT_DATA).absolute()
     run_cluster(brokers, address, directory, settings, options, announce=None if quiet else announce)
@@ -109,13 +131,17 @@ def serve(
     *,
     announce: Callable[[Server], None] | None,
     log_level: str = "warning",
+    log_format: str = "text",
+    log_to: TextIO | None = None,
 ) -> None:
-    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready."""
+    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready. It logs to stderr, or `log_to`."""
     import asyncio
 
     import uvloop
 
-    _log_to_stderr(log_level)
+    from ottla.broker.lifecycle import server_log
+
+    server_log.configure(log_level, log_to or sys.stderr, log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(config_file, overrides, announce))
 
@@ -238,14 +264,3 @@ def _relative(directory: Path) -> str:
         return f"./{directory.absolute().relative_to(Path.cwd())}"
     except ValueError:
         return str(directory)
-
-
-def _log_to_stderr(level: str) -> None:
-    import logging
-
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr, force=True
-    )
-    if level not in ("debug", "info"):
-        # The broker says itself that ZooKeeper is out of reach, once; kazoo does with every attempt.
-        logging.getLogger("kazoo").setLevel(logging.ERROR)

@@ -13,18 +13,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.properties import parse_properties
 
-if TYPE_CHECKING:
-    from ottla.broker.lifecycle.server import Server
-
 # How long to wait for a server in the background. Recovery after a crash may take longer: it continues.
 _START_SECONDS = 20.0
-_BROKER_STARTED = "started (kafka.server.KafkaServer)"
+_BROKER_STARTED = "] started"  # in both formats of the log
 _ZOOKEEPER_STARTED = "binding to port"
 _STARTERS = ("kafka-server-start", "kafka-server-start.sh")
 
@@ -42,9 +38,19 @@ def start_broker(argv: list[str]) -> int | None:
     args = _parse(parser, argv, "server.properties of the broker")
     if args.daemon:
         return _run_in_background(argv, "kafkaServer.out", _BROKER_STARTED)
-    from ottla.cli.commands.servers.start import serve
+    from ottla.cli.commands.servers.start import LOG_FORMAT_VARIABLE, LOG_FORMATS, serve
 
-    serve(args.properties, tool.key_values(args.override), announce=_announce)
+    log_format = os.environ.get(LOG_FORMAT_VARIABLE, "text").lower()
+    if log_format not in LOG_FORMATS:
+        raise JobError(f"{LOG_FORMAT_VARIABLE} cannot be '{log_format}'; give {' or '.join(LOG_FORMATS)}.")
+    serve(
+        args.properties,
+        tool.key_values(args.override),
+        announce=None,
+        log_level="info",
+        log_format=log_format,
+        log_to=sys.stdout,
+    )
     return 0
 
 
@@ -122,17 +128,13 @@ def _run_in_background(argv: list[str], output_name: str, started: str) -> int:
         ended = process.poll() is not None
         said = path.read_bytes()[began:].decode(errors="replace").strip()
         if ended:
-            raise JobError(said or f"The server ended with {process.returncode}.")
+            reason = [
+                line for line in said.splitlines() if not line.startswith(("[", "{"))
+            ]  # not what it logged
+            raise JobError("\n".join(reason) or said or f"The server ended with {process.returncode}.")
         if started in said or time.monotonic() > deadline:
             return 0
         time.sleep(0.05)
-
-
-def _announce(server: Server) -> None:
-    where = ", ".join(server.listen_addresses)
-    print(tool.log_line("INFO", f"Listening on {where} (kafka.server.KafkaServer)"))
-    started = f"[KafkaServer id={server.config.broker_id}] {_BROKER_STARTED}"
-    print(tool.log_line("INFO", started), flush=True)
 
 
 def _check_zookeeper_settings(path: Path) -> None:

@@ -5,7 +5,6 @@ One job at a time. It ends when the broker closes the socket, however the broker
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import socket
@@ -21,6 +20,7 @@ from ottla.log.cleaner.walk.reference import ENTRY_BYTES as REFERENCE_ENTRY_BYTE
 from ottla.log.cleaner.walk.reference import ReferenceWalk
 from ottla.log.cleaner.walk.walk import MalformedRecords, Walk
 from ottla.log.cleaner.worker.compaction import CannotClean, Compaction
+from ottla.log.errors import is_passing
 from ottla.protocol.errors import KafkaError
 
 _NICENESS = 15
@@ -108,7 +108,8 @@ def run(job: CleanJob, connection: Connection) -> dict[str, Any]:
         return {
             "event": "failed",
             "reason": f"{error.strerror or error}{where}",
-            "temporary": error.errno in (errno.ENOSPC, errno.EDQUOT),
+            "temporary": is_passing(error),
+            "errno": error.errno,
         }
     except (CannotClean, OverflowError, MemoryError) as error:
         return {"event": "failed", "reason": str(error) or type(error).__name__}

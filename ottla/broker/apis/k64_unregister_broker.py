@@ -1,0 +1,56 @@
+"""UnregisterBroker, key 64: forget a broker that is gone for good.
+
+Behaviour
+- The registration of a broker ends with its session, so that most of the time there is none to remove. What outlives a
+  broker is what was set for it while it ran, and which of its replicas were offline: that goes, too.
+- A broker of which nothing is known is BROKER_ID_NOT_REGISTERED, in Kafka's words.
+- A broker that answers is INVALID_REQUEST. Kafka removes it, and it is out of the cluster until it is restarted; here
+  it would register again at once.
+- Replicas that are assigned to the broker stay so, as in Kafka: `kafka-reassign-partitions` moves them.
+
+Version notes
+- 0 the only one, flexible.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.cluster.controller.failure_detection import Presence, probe
+from ottla.cluster.membership import forget_broker
+from ottla.metadata.stores.store import StoreError
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+
+async def handle(
+    broker: Broker, request: UnregisterBrokerRequest, context: RequestContext
+) -> UnregisterBrokerResponse:
+    broker_id = request.broker_id
+    try:
+        if await _is_running(broker, broker_id):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Broker {broker_id} is running: stop it before it is unregistered.",
+            )
+        if not await forget_broker(broker.store, broker_id):
+            raise KafkaError(
+                ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
+            )
+    except StoreError as error:
+        return UnregisterBrokerResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=str(error))
+    except KafkaError as error:
+        return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
+    return UnregisterBrokerResponse()
+
+
+async def _is_running(broker: Broker, broker_id: int) -> bool:
+    if broker_id == broker.node_id:
+        return True
+    if broker_id not in broker.image.brokers:
+        return False
+    # Registered: its session may not have ended yet.
+    for address in broker.dialer.addresses({broker_id}).values():
+        presence, _ = await probe(broker.dialer, address)
+        return presence is not Presence.GONE
+    return True
