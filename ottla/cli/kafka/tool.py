@@ -60,7 +60,7 @@ _MARKS: dict[str, dict[str, Any]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Options as Kafka's tools read them: without abbreviations; words that are no option are ignored."""
+    """Options as Kafka's tools read them: with two dashes or one, without abbreviations; other words are ignored."""
 
     def __init__(self, name: str, description: str, options: str = "", *, without_any: str = "") -> None:
         """`options` as in `add_options`; `without_any` is the sentence of a tool that is called without any."""
@@ -93,6 +93,37 @@ class Parser(argparse.ArgumentParser):
         for entry in re.split(r"\n\s*(?=-)", text.strip()) if text.strip() else ():
             head, _, help_text = re.sub(r"\n\s*", "\n", entry).partition("  ")
             _add_option(target, head.strip(), help_text.strip())
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = sys.argv[1:] if args is None else args
+        return super().parse_known_args(self._with_two_dashes(words), namespace)
+
+    def _with_two_dashes(self, words: Sequence[str]) -> list[str]:
+        """As `-topic t`, which Kafka's option parser reads as `--topic t`.
+
+        What follows an option that takes one value is that value, even if it begins with a dash.
+        """
+        known = self._option_string_actions
+        result: list[str] = []
+        awaits_value = False
+        for position, word in enumerate(words):
+            if word == "--":
+                return [*result, *words[position:]]
+            if awaits_value and not word.startswith("--"):
+                if word.startswith("-"):
+                    result[-1] += f"={word}"
+                else:
+                    result.append(word)
+                awaits_value = False
+                continue
+            name, equals, value = word.partition("=")
+            if name not in known and f"-{name}" in known:
+                name = f"-{name}"
+            result.append(f"{name}{equals}{value}")
+            awaits_value = name in known and known[name].nargs is None and not equals
+        return result
 
     def options(self, argv: list[str]) -> argparse.Namespace:
         if not argv and self._without_any:

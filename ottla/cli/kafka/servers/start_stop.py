@@ -174,7 +174,9 @@ def _brokers() -> Iterator[tuple[int, Path]]:
         names = [
             argument
             for before, argument in zip(["", *arguments], arguments, strict=False)
-            if argument and not argument.startswith("-") and before not in ("--override", "-name")
+            if argument
+            and not argument.startswith("-")
+            and before not in ("--override", "-override", "-name")
         ]
         if names and "-daemon" not in arguments:
             yield process, (directory / names[0]).resolve()
