@@ -60,21 +60,61 @@ def test_the_shell_reads_commands_from_its_input(zookeeper):
     assert said[-3:] == ["Created /from-input", "x", "[zookeeper]"]
 
 
-def test_tools_find_the_brokers_through_zookeeper(zookeeper, kafka_broker, alone):
+@pytest.fixture(scope="module")
+def where(zookeeper, kafka_broker):
+    """Where the broker is registered."""
     client = KazooClient(zookeeper.connect)
     client.start()
     try:
         registration = {"endpoints": [f"PLAINTEXT://{kafka_broker.bootstrap_servers}"], "version": 5}
         client.create("/here/brokers/ids/0", json.dumps(registration).encode(), makepath=True)
+        yield f"{zookeeper.connect}/here"
+        client.delete("/here", recursive=True)
     finally:
         client.stop()
         client.close()
-    where = f"{zookeeper.connect}/here"
+
+
+def test_tools_find_the_brokers_through_zookeeper(zookeeper, where, alone):
     created = alone("topics", "--zookeeper", where, "--create", "--topic", "through-zookeeper")
     assert created.out == "Created topic through-zookeeper.\n"
     assert "through-zookeeper" in alone("topics", "--zookeeper", where, "--list").out.split()
     failed = alone("topics", "--zookeeper", zookeeper.connect, "--list", code=1)
     assert f"No broker is registered with ZooKeeper at {zookeeper.connect}" in failed.out
+
+
+def test_with_zookeeper_settings_and_partitions_of_a_topic_are_altered_as_they_once_were(
+    where, alone, unique
+):
+    name = unique("altered")
+    topic = ("--zookeeper", where, "--topic", name)
+    warning = [
+        "WARNING: Altering topic configuration from this script has been deprecated and may be removed in future "
+        "releases.",
+        "         Going forward, please use kafka-configs.sh for this functionality",
+        f"Updated config for topic {name}.",
+    ]
+    alone("topics", *topic, "--create")
+    settings = ("--config", "retention.ms=3600000", "--config", "segment.bytes=2097152")
+    assert alone("topics", *topic, "--alter", *settings).lines == warning
+    described = alone("topics", *topic, "--describe").lines[0]
+    assert "retention.ms=3600000" in described
+    assert "segment.bytes=2097152" in described
+    assert alone("topics", *topic, "--alter", "--delete-config", "retention.ms").lines == warning
+    described = alone("topics", *topic, "--describe").lines[0]
+    assert "retention.ms" not in described
+    assert "segment.bytes=2097152" in described
+    assert alone("topics", *topic, "--alter", "--partitions", 5).lines == [
+        "WARNING: If partitions are increased for a topic that has a key, the partition logic or ordering of the "
+        "messages will be affected",
+        "Adding partitions succeeded!",
+    ]
+    failed = alone("topics", *topic, "--alter", "--config", "no.such=1", code=1)
+    assert failed.lines[-1] == "Error while executing topic command : Unknown topic config name: no.such"
+    assert alone("topics", *topic, "--delete").lines == [
+        f"Topic {name} is marked for deletion.",
+        "Note: This will have no impact if delete.topic.enable is not set to true.",
+    ]
 
 
 def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
