@@ -15,6 +15,7 @@ from types import FrameType
 import click
 
 from ottla.cli.errors import JobError
+from ottla.cli.signals import ending_signals
 from ottla.jvm.java import NoJava
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
 from ottla.lifeline import start_child
@@ -144,7 +145,7 @@ def run_cluster(
             cluster.kill()
         asked = True
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in ending_signals()}
     try:
         cluster.start(lambda: asked)
         if announce is not None and not asked:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from ottla.cli.errors import JobError
 from ottla.cli.options import directory_option, file_option, pairs_option
+from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.server import Server
@@ -152,12 +152,14 @@ async def _serve(
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
+    heeded = ending_signals()
+
     def stop() -> None:
         stopping.set()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in heeded:
             loop.remove_signal_handler(number)  # a second signal kills
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in heeded:
         loop.add_signal_handler(number, stop)
     try:
         server = Server.from_options(config_file, overrides)

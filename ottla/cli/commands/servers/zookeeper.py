@@ -9,6 +9,7 @@ import click
 
 from ottla.cli.commands.servers.start import parse_listen
 from ottla.cli.errors import JobError
+from ottla.cli.signals import ending_signals
 
 DEFAULT_LISTEN = "127.0.0.1:2181"
 DEFAULT_DATA = Path("ottla-data") / "zookeeper"
@@ -64,7 +65,7 @@ def start(listen: str, data: Path, servers: str) -> None:
         click.echo(f"ZooKeeper is ready at {connect}, with its data in {data}.")
         click.echo(f"Try: zookeeper-shell {members[0].address} ls /")
         click.echo(f"     ottla start --set zookeeper.connect={connect}")
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.sigwait(ending_signals())
     except (NoJava, NoZooKeeper) as error:
         raise JobError(str(error)) from None
     except KeyboardInterrupt:
