@@ -17,6 +17,7 @@ STAND_IN = """
 import asyncio, sys, types
 
 class StartupError(Exception): pass
+class PortTaken(StartupError): pass
 
 class Server:
     @classmethod
@@ -31,7 +32,7 @@ class Server:
     async def stop(self): print("stop() was called")
 
 module = types.ModuleType("ottla.broker.lifecycle.server")
-module.Server, module.StartupError = Server, StartupError
+module.Server, module.StartupError, module.PortTaken = Server, StartupError, PortTaken
 sys.modules["ottla.broker.lifecycle.server"] = module
 from ottla.cli.main import main
 main()
@@ -178,7 +179,10 @@ class TestRealBroker:
     def test_a_port_that_is_taken(self, tmp_path):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            assert str(port) in self.refused("--listen", f"127.0.0.1:{port}", cwd=tmp_path)
+            assert self.refused("--listen", f"127.0.0.1:{port}", cwd=tmp_path) == (
+                f"Error: Port {port} on 127.0.0.1 is taken by another program: stop it, or listen elsewhere with "
+                "--listen HOST:PORT.\n"
+            )
 
     def test_a_data_directory_in_use(self, tmp_path):
         first = start("--listen", "127.0.0.1:0", "--data", "data", cwd=tmp_path)

@@ -109,15 +109,19 @@ def serve(
     *,
     announce: Callable[[Server], None] | None,
     log_level: str = "warning",
+    listen_elsewhere: str = "with --listen HOST:PORT",
 ) -> None:
-    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready."""
+    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready.
+
+    `listen_elsewhere` is how the command that was typed takes another port.
+    """
     import asyncio
 
     import uvloop
 
     _log_to_stderr(log_level)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config_file, overrides, announce))
+        runner.run(_serve(config_file, overrides, announce, listen_elsewhere))
 
 
 def broker_settings(
@@ -143,11 +147,14 @@ def parse_listen(text: str) -> str:
 
 
 async def _serve(
-    config_file: Path | None, overrides: dict[str, str], announce: Callable[[Server], None] | None
+    config_file: Path | None,
+    overrides: dict[str, str],
+    announce: Callable[[Server], None] | None,
+    listen_elsewhere: str,
 ) -> None:
     import asyncio
 
-    from ottla.broker.lifecycle.server import Server, StartupError
+    from ottla.broker.lifecycle.server import PortTaken, Server, StartupError
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -164,6 +171,8 @@ async def _serve(
     try:
         server = Server.from_options(config_file, overrides)
         await server.start()
+    except PortTaken as error:
+        raise JobError(f"{error} {listen_elsewhere}.") from None
     except StartupError as error:
         raise JobError(f"{str(error).rstrip('.')}.") from None
     _spare_the_collector()

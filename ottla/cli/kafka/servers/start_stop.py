@@ -44,7 +44,12 @@ def start_broker(argv: list[str]) -> int | None:
         return _run_in_background(argv, "kafkaServer.out", _BROKER_STARTED)
     from ottla.cli.commands.servers.start import serve
 
-    serve(args.properties, tool.key_values(args.override), announce=_announce)
+    serve(
+        args.properties,
+        tool.key_values(args.override),
+        announce=_announce,
+        listen_elsewhere=f"with --override listeners=PLAINTEXT://HOST:PORT, or set listeners in {args.properties}",
+    )
     return 0
 
 
