@@ -98,18 +98,22 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
         words = sys.argv[1:] if args is None else args
+        if not words and self._without_any:
+            raise UsageError(self._without_any)
         return super().parse_known_args(self._with_two_dashes(words), namespace)
 
     def _with_two_dashes(self, words: Sequence[str]) -> list[str]:
         """As `-topic t`, which Kafka's option parser reads as `--topic t`.
 
-        What follows an option that takes one value is that value, even if it begins with a dash.
+        What follows an option that takes one value is that value, even if it begins with a dash. Words that are
+        taken as they are, as zookeeper-shell does with a command, are left alone.
         """
         known = self._option_string_actions
+        as_they_are = any(action.nargs == argparse.REMAINDER for action in self._actions)
         result: list[str] = []
         awaits_value = False
         for position, word in enumerate(words):
-            if word == "--":
+            if word == "--" or (as_they_are and not awaits_value and not word.startswith("-")):
                 return [*result, *words[position:]]
             if awaits_value and not word.startswith("--"):
                 if word.startswith("-"):
@@ -126,8 +130,6 @@ class Parser(argparse.ArgumentParser):
         return result
 
     def options(self, argv: list[str]) -> argparse.Namespace:
-        if not argv and self._without_any:
-            raise UsageError(self._without_any)
         args, rest = self.parse_known_args(argv)
         for word in rest:
             if word.startswith("-"):
@@ -316,6 +318,17 @@ def entry_point(
 
 def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
     try:
+        return _outcome(run, prefix, to_stdout)
+    except BrokenPipeError:
+        # The reader of our output is gone: keep the interpreter from complaining when it flushes.
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return 141
+
+
+def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
+    try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
         return code or 0
@@ -327,9 +340,7 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output is gone: keep the interpreter from complaining when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        raise
     except Exception as error:
         if os.environ.get("OTTLA_DEBUG"):
             raise
