@@ -6,6 +6,7 @@ import argparse
 import functools
 import os
 import re
+import struct
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,9 +45,24 @@ _SHARED = {
     "--zookeeper": ("HOST:PORT[,…][/CHROOT]", "find the brokers there, as older tools do"),
     "--command-config": ("FILE", "properties of the client: security.protocol, sasl.mechanism, …"),
 }
+
+
+def _whole_number(bits: int) -> Callable[[str], int]:
+    """As large as Java's int or long."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise ValueError
+        return number
+
+    return parse
+
+
 # The type of an option by its metavar; text if it is not here.
 _TYPES: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("N", "MS", "BYTES", "MINUTES"), int),
+    **dict.fromkeys(("N", "MS", "BYTES", "MINUTES"), _whole_number(64)),
+    "int": _whole_number(32),
     "FILE": Path,
     "float": float,
     "str": str,
@@ -83,7 +99,7 @@ class Parser(argparse.ArgumentParser):
         --bootstrap-server, --broker-list
         --topic TOPIC         the topic to consume
         --timeout MS          a number, as the metavar says; see `_TYPES`
-        --throughput N:float  a number of another type
+        --throughput N:float  a number of another type; N:int is one of 32 bits
         --property K=V*       may be repeated; K=V+ takes several values at once
         --state STATES?       may be given without a value
         --id N!               is required
@@ -138,9 +154,9 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def error(self, message: str) -> NoReturn:
-        if found := re.fullmatch(r"argument --([^:/]+)\S*: invalid \S+ value: '(.*)'", message):
+        if found := re.fullmatch(r"argument --?([^:/]+)\S*: invalid \S+ value: '(.*)'", message):
             raise JobError(f"Cannot parse argument '{found[2]}' of option {found[1]}")
-        if found := re.fullmatch(r"argument --([^:/]+)\S*: expected .*argument.*", message):
+        if found := re.fullmatch(r"argument --?([^:/]+)\S*: expected .*argument.*", message):
             raise UsageError(f"Option {found[1]} requires an argument")
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
@@ -214,7 +230,8 @@ def connect(
         from ottla.cli.properties import read_client_properties
 
         properties |= read_client_properties(args.command_config)
-    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT, ignore_unknown=True)
+    seconds = timeout if timeout is not None and timeout > 0 else DEFAULT_TIMEOUT
+    return Client(servers, {**properties, **(extra or {})}, seconds, ignore_unknown=True)
 
 
 def controller_too(args: argparse.Namespace) -> None:
@@ -336,6 +353,9 @@ def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: boo
         return _say(str(error), sys.stderr)
     except JobError as error:
         said = error.broker_message or error.message
+        return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
+    except struct.error:
+        said = "A number is too large: those of partitions and brokers have 32 bits, offsets 64."
         return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
     except KeyboardInterrupt:
         return 130

@@ -79,8 +79,8 @@ def _parser() -> tool.Parser:
         --delete                       delete topics
         --topic TOPIC                  the topic; a regular expression except for --create
         --topic-id TOPIC_ID            the id of the topic to describe
-        --partitions N                 the number of partitions
-        --replication-factor N         copies of each partition
+        --partitions N:int             the number of partitions
+        --replication-factor N:int     copies of each partition
         --replica-assignment 1:2,2:3   which broker holds which replica
         --config NAME=VALUE*           a setting of the topic to create; to change one use kafka-configs
         --delete-config NAME*          has an effect with --zookeeper only: use kafka-configs
@@ -92,7 +92,7 @@ def _parser() -> tool.Parser:
         --unavailable-partitions       only partitions without a leader
         --under-min-isr-partitions     only partitions below min.insync.replicas
         --at-min-isr-partitions        only partitions exactly at min.insync.replicas
-        --partition-size-limit-per-response N  how many partitions the broker describes at once
+        --partition-size-limit-per-response N:int  how many partitions the broker describes at once
         --disable-rack-aware           (hidden)
         --force                        (hidden)
         """,

@@ -40,6 +40,14 @@ def test_an_option_that_is_required_or_takes_a_number_is_checked(parser):
         parser.options(["--topic", "t"])
 
 
+def test_a_number_is_no_larger_than_javas(parser):
+    parser.add_options("--partitions N:int")
+    assert parser.options(["--partitions", "2147483647", "--timeout", "2147483648"]).timeout == 2147483648
+    for option, number in (("partitions", "2147483648"), ("timeout", "9223372036854775808")):
+        with pytest.raises(JobError, match=f"Cannot parse argument '{number}' of option {option}"):
+            parser.options([f"--{option}", number])
+
+
 def test_one_dash_before_a_long_name_is_enough(parser):
     words = ["-broker-list", "b:1", "-topic=t", "-timeout", "5", "-group", "a", "-verbose"]
     args = parser.options(words)

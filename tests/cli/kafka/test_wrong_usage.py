@@ -5,7 +5,9 @@ Where Kafka's tool says more before it (a heading, the arguments, the partition 
 
 from __future__ import annotations
 
+import json
 import os
+import socket
 import struct
 import subprocess
 
@@ -196,6 +198,26 @@ def test_bad_json(tools, command, text, tmp_path):
     assert sentence(tools(*command, file, code=1))
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topics", "--create", "--topic", "t", "--replica-assignment", "99999999999"),
+        ("topics", "--create", "--topic", "t", "--partitions", "99999999999"),
+        ("leader-election", "--election-type", "preferred", "--path-to-json-file", "large.json"),
+        ("reassign-partitions", "--execute", "--reassignment-json-file", "large.json"),
+    ],
+    ids=" ".join,
+)
+def test_a_number_that_is_too_large(tools, command, tmp_path):
+    entry = {"topic": "t", "partition": 99999999999, "replicas": [99999999999]}
+    (tmp_path / "large.json").write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    assert sentence(tools(*command, code=1, cwd=tmp_path))
+
+
+def test_a_negative_timeout_is_none(tools):
+    tools("consumer-groups", "--list", "--timeout", "-1")
+
+
 @pytest.mark.parametrize("kind", ["missing", "directory", "binary"])
 @pytest.mark.parametrize("command", JSON, ids=" ".join)
 def test_json_that_cannot_be_read(tools, command, kind, tmp_path):
@@ -256,3 +278,21 @@ def test_nothing_is_said_when_head_has_read_enough(alone, tmp_path):
     command = ["sh", "-c", '"$@" | head -2', "sh", *alone.command("dump-log", "--files", index)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.stdout.splitlines(), ended.stderr) == ([f"Dumping {index}", "offset: 1 position: 1"], "")
+
+
+@pytest.mark.parametrize("daemon", [(), ("-daemon",)])
+def test_a_zookeeper_that_finds_no_place(alone, tmp_path, daemon):
+    properties = tmp_path / "zookeeper.properties"
+    properties.write_text("dataDir=/proc/none\nclientPort=0\n")
+    start = ("zookeeper-server-start", *daemon, properties)
+    failed = alone(*start, code=1, cwd=tmp_path, installed=True)
+    assert failed.err == "/proc/none cannot be used as dataDir: No such file or directory.\n"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        place = f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+        properties.write_text(place)
+        failed = alone(*start, code=1, cwd=tmp_path, installed=True)
+    assert failed.err == (
+        f"Port {port} on 127.0.0.1 is taken by another program: stop it, or listen elsewhere with another clientPort "
+        f"in {properties}.\n"
+    )

@@ -56,7 +56,10 @@ class LocalCluster:
         return self.data / f"broker-{broker_id}.log"
 
     def start(self, stopping: Callable[[], bool]) -> None:
-        self.data.mkdir(parents=True, exist_ok=True)
+        try:
+            self.data.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JobError(f"{self.data} cannot be used for its data: {error.strerror}.") from None
         try:
             self._zookeeper.start()
         except (NoJava, NoZooKeeper) as error:

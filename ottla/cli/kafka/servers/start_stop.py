@@ -83,7 +83,7 @@ def become_zookeeper(properties: Path) -> NoReturn:
     from ottla.jvm.java import NoJava
     from ottla.jvm.zookeeper import NoZooKeeper, command
 
-    check_zookeeper_settings(properties)
+    _check_place(properties, check_zookeeper_settings(properties))
     try:
         words = command(properties, log_level="info")
     except (NoJava, NoZooKeeper) as error:
@@ -164,6 +164,20 @@ def check_zookeeper_settings(path: Path) -> dict[str, str]:
     if not port.isdecimal() or int(port) > 65535:
         raise JobError(f"{path}: clientPort cannot be '{port}'; give the number of a port.")
     return settings
+
+
+def _check_place(properties: Path, settings: dict[str, str]) -> None:
+    """Where its data is kept, and where it listens."""
+    from ottla.cli.commands.servers.zookeeper import ensure_free
+
+    directory = Path(settings["dataDir"])
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobError(f"{directory} cannot be used as dataDir: {error.strerror}.") from None
+    if "clientPort" in settings:
+        host, port = settings.get("clientPortAddress", ""), int(settings["clientPort"])
+        ensure_free(host, port, f"with another clientPort in {properties}")
 
 
 # -- stop ----------------------------------------------------------------------------------------------
