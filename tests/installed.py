@@ -8,7 +8,7 @@ from pathlib import Path
 
 def tool_name(name: str) -> str:
     """`topics` is `kafka-topics`; ZooKeeper's tools have their own name."""
-    return name if name.startswith("zookeeper-") else f"kafka-{name}"
+    return name if name.startswith(("zookeeper-", "zk")) else f"kafka-{name}"
 
 
 def kafka_tool(name: str) -> str:

@@ -131,7 +131,7 @@ class Step:
 
 
 # What somebody who follows a page types again until it is so.
-_LOOKS = re.compile(r" --(describe|list|verify)\b|kafka-server-start|zookeeper-shell .* (ls|get) ")
+_LOOKS = re.compile(r" --(describe|list|verify)\b|kafka-server-start|(zookeeper-shell|zkCli.sh) .* (ls|get) ")
 
 
 def sessions(page: Path) -> list[Step]:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerUnreachable", "GroupNotEmpty", "GroupNotFound", "JobError", "TopicNotFound", "from_kafka"]
 
-# Of the library's own errors, which no broker sends.
-_LOCAL = {
+# Of the library's own errors, which no broker sends, and of those whose explanation by the broker it does not pass on.
+_UNEXPLAINED = {
+    "INVALID_RECORD": "The broker refused the message as invalid. A compacted topic (cleanup.policy=compact) takes "
+    "only messages with a key.",
     "_MSG_TIMED_OUT": "The broker did not acknowledge the message in time.",
     "_UNKNOWN_TOPIC": "{subject} does not exist.",
     "_UNKNOWN_PARTITION": "{subject} does not have that partition.",
@@ -26,8 +28,9 @@ _LOCAL = {
 
 def from_kafka(error: KafkaError, subject: str = "It") -> JobError:
     """One sentence for an error of librdkafka; the broker's own explanation where it gave one."""
-    if error.name() in _LOCAL:
-        return JobError(_LOCAL[error.name()].format(subject=subject))
+    if error.name() in _UNEXPLAINED:
+        sentence = _UNEXPLAINED[error.name()].format(subject=subject)
+        return JobError(sentence, error_code(error.code()) if error.code() > 0 else None)
     text = error.str().strip()
     # The library puts a text of its own where the broker gave none.
     explanation = None if text.startswith(("Broker: ", "Local: ")) else text or None

@@ -104,8 +104,15 @@ def key_value_pairs(
     return pairs
 
 
-def count_option(*names: str, at_least: int = 1, **settings: Any) -> Callable[[Command], Command]:
-    return click.option(*names, type=click.IntRange(min=at_least), metavar="N", **settings)
+# The largest numbers that fit into Kafka's requests, of partitions and of offsets.
+MOST_PARTITIONS = (1 << 31) - 1
+MOST_OFFSETS = (1 << 63) - 1
+
+
+def count_option(
+    *names: str, at_least: int = 1, at_most: int = MOST_PARTITIONS, **settings: Any
+) -> Callable[[Command], Command]:
+    return click.option(*names, type=click.IntRange(at_least, at_most), metavar="N", **settings)
 
 
 def seconds_option(*names: str, **settings: Any) -> Callable[[Command], Command]:

@@ -27,11 +27,21 @@ class StopRequest:
         return self._is_set
 
 
+def ending_signals(*others: signal.Signals) -> tuple[signal.Signals, ...]:
+    """SIGTERM; Ctrl-C and `others` unless this process was started with them ignored.
+
+    A shell ignores SIGINT in what a script runs in the background, `nohup` ignores SIGHUP. A Ctrl-C is meant for the
+    script then, and Java leaves the signal ignored too.
+    """
+    heeded = (number for number in (signal.SIGINT, *others) if signal.getsignal(number) is not signal.SIG_IGN)
+    return (signal.SIGTERM, *heeded)
+
+
 @contextmanager
 def stop_requested(*others: signal.Signals) -> Iterator[StopRequest]:
     """Set by the first signal, also by one of `others`. A second signal does what it did before."""
     stop = StopRequest()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, *others)}
+    before = {number: signal.getsignal(number) for number in ending_signals(*others)}
 
     def restore() -> None:
         for number, handler in before.items():

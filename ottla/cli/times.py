@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _SHORT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
@@ -26,8 +26,8 @@ def parse_duration_ms(text: str) -> int:
     raise ValueError(f"'{text}' is not a duration: write for example 90s, 10m, 1h30m, 2d or PT10M")
 
 
-def parse_timestamp_ms(text: str) -> int:
-    """ISO 8601 (local time unless it names a zone), or milliseconds since 1970."""
+def parse_timestamp_ms(text: str, zone: tzinfo | None = None) -> int:
+    """ISO 8601 (in `zone`, or local time, unless it names another), or milliseconds since 1970."""
     compact = text.strip()
     if re.fullmatch(r"\d+", compact) and len(compact) > 8:
         return int(compact)
@@ -37,6 +37,8 @@ def parse_timestamp_ms(text: str) -> int:
         raise ValueError(
             f"'{text}' is not a point in time: write for example 2026-01-31T14:00:00 or 2026-01-31T14:00:00Z"
         ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone)
     return round(moment.timestamp() * 1000)
 
 

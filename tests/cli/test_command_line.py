@@ -169,3 +169,30 @@ def test_it_is_watched_until_ctrl_c(ottla, topic, group, what):
         process.kill()
         process.communicate()
     assert b"Traceback" not in seen
+
+
+@pytest.mark.parametrize(
+    "command", [("start", "--brokers", 2), ("zookeeper", "start")], ids=lambda words: words[0]
+)
+def test_a_directory_that_cannot_be_made_is_one_sentence(alone, command):
+    failed = alone(*command, "--data", "/proc/none", "--listen", "127.0.0.1:0", check=False)
+    assert (failed.code, failed.err) == (
+        1,
+        "Error: /proc/none cannot be used for its data: No such file or directory.\n",
+    )
+
+
+def test_zookeeper_does_not_take_another_server_for_its_own(alone, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        failed = alone("zookeeper", "start", "--data", tmp_path, "--listen", where, check=False)
+    assert failed.code == 1
+    assert failed.err.endswith(
+        "is taken by another program: stop it, or listen elsewhere with --listen HOST:PORT.\n"
+    )
+
+
+def test_a_number_of_partitions_that_fits_nowhere_is_refused(alone):
+    failed = alone("topics", "create", "t", "--partitions", 1 << 31, check=False)
+    assert failed.code == 2
+    assert "2147483648 is not in the range" in failed.err

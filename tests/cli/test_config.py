@@ -110,6 +110,16 @@ def test_an_unknown_key_is_answered_with_the_nearest(alone):
     )
 
 
+def test_the_known_among_several_keys_are_explained(alone):
+    failed = alone("config", "explain", "broker.id", "no.such", "num.partition", "log.dirs", check=False)
+    assert failed.code == 1
+    assert [line for line in failed.lines if line and line[0] != " "] == ["broker.id", "log.dirs"]
+    assert failed.err.splitlines() == [
+        "Error: 'no.such' is not a setting of a broker.",
+        "Error: 'num.partition' is not a setting of a broker. Did you mean 'num.partitions'?",
+    ]
+
+
 def test_a_file_is_checked_whole(alone, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text(

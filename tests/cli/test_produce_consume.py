@@ -106,6 +106,15 @@ def test_what_is_not_delivered_is_an_error(ottla, topic):
     assert "larger than the broker accepts" in large.err
 
 
+def test_a_compacted_topic_says_that_it_wants_keys(ottla, unique):
+    name = unique("compacted")
+    ottla("topics", "create", name, "--config", "cleanup.policy=compact")
+    failed = ottla("produce", name, stdin=b"no key\n", check=False)
+    assert failed.code == 1
+    assert failed.err.endswith("A compacted topic (cleanup.policy=compact) takes only messages with a key.\n")
+    ottla("produce", name, "--key", "k", stdin=b"with a key\n")
+
+
 def test_max_messages_and_positions(ottla, topic):
     ottla("produce", topic, "-p", 1, stdin=b"0\n1\n2\n3\n4\n")
     assert ottla("consume", topic, "-B", "-n", 2).lines == ["0", "1"]

@@ -17,6 +17,7 @@ STAND_IN = """
 import asyncio, sys, types
 
 class StartupError(Exception): pass
+class PortTaken(StartupError): pass
 
 class Server:
     @classmethod
@@ -31,16 +32,16 @@ class Server:
     async def stop(self): print("stop() was called")
 
 module = types.ModuleType("ottla.broker.lifecycle.server")
-module.Server, module.StartupError = Server, StartupError
+module.Server, module.StartupError, module.PortTaken = Server, StartupError, PortTaken
 sys.modules["ottla.broker.lifecycle.server"] = module
 from ottla.cli.main import main
 main()
 """
 
 
-def start_stand_in(*args, cwd=None):
+def start_stand_in(*args, cwd=None, before=()):
     return subprocess.Popen(
-        [sys.executable, "-c", STAND_IN, "start", *args],
+        [*before, sys.executable, "-c", STAND_IN, "start", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -70,6 +71,19 @@ def test_it_says_where_it_is_and_what_to_try_and_stops_cleanly(tmp_path, number)
     assert "  ottla consume greetings --from-beginning\n" in welcome
     assert out == "stop() was called\nStopped cleanly.\n"
     assert (process.returncode, err) == (0, "")
+
+
+def test_ctrl_c_is_not_for_a_broker_in_the_background_of_a_script(tmp_path):
+    """A shell starts it with SIGINT ignored, which Kafka's broker leaves so. SIGTERM ends it."""
+    process = start_stand_in(cwd=tmp_path, before=("sh", "-c", 'trap "" INT; exec "$@"', "sh"))
+    read_until(process.stdout, "Ctrl-C stops the broker.")
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    assert ignored & 1 << signal.SIGINT - 1
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "stop() was called\nStopped cleanly.\n", "")
 
 
 def test_another_address_is_part_of_what_to_try(tmp_path):
@@ -165,7 +179,10 @@ class TestRealBroker:
     def test_a_port_that_is_taken(self, tmp_path):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
-            assert str(port) in self.refused("--listen", f"127.0.0.1:{port}", cwd=tmp_path)
+            assert self.refused("--listen", f"127.0.0.1:{port}", cwd=tmp_path) == (
+                f"Error: Port {port} on 127.0.0.1 is taken by another program: stop it, or listen elsewhere with "
+                "--listen HOST:PORT.\n"
+            )
 
     def test_a_data_directory_in_use(self, tmp_path):
         first = start("--listen", "127.0.0.1:0", "--data", "data", cwd=tmp_path)

@@ -49,6 +49,10 @@ class StartupError(Exception):
     """The broker cannot start; the text is one sentence for the operator."""
 
 
+class PortTaken(StartupError):
+    """Another program listens there. Whoever starts the broker knows how to name another port."""
+
+
 class Server:
     """One broker. `start` and `stop` are called once each, on the event loop that then owns it."""
 
@@ -343,9 +347,9 @@ class Server:
         except OSError as error:
             where = f"{host or '*'}:{port}"
             if error.errno == errno.EADDRINUSE:
-                raise StartupError(
+                raise PortTaken(
                     f"Port {port} on {host or 'this machine'} is taken by another program: stop it, "
-                    "or listen elsewhere with --listen HOST:PORT."
+                    "or listen elsewhere"
                 ) from None
             raise StartupError(f"Cannot listen on {where}: {error.strerror or error}.") from None
         self._listeners.append(listener)

@@ -88,25 +88,28 @@ def _explain(keys: tuple[str, ...], config_file: Path | None, as_json: bool) -> 
         settings = explain(config_file)
     except ConfigError as error:
         raise JobError(str(error)) from None
-    chosen = _choose(settings, keys) if keys else settings
+    names = [setting.name for setting in settings]
+    unknown = [key for key in keys if not any(fnmatchcase(name, key) for name in names)]
+    chosen = [each for each in settings if not keys or any(fnmatchcase(each.name, key) for key in keys)]
     if as_json:
         output.print_json(chosen)
-        return
-    for number, setting in enumerate(chosen):
-        if number:
-            click.echo()
-        _print(setting)
+    else:
+        for number, setting in enumerate(chosen):
+            if number:
+                click.echo()
+            _print(setting)
+    for key in unknown:
+        output.fail(_unknown(key, names))
+    if unknown:
+        click.get_current_context().exit(1)
 
 
-def _choose(settings: list[Setting], keys: tuple[str, ...]) -> list[Setting]:
-    for key in keys:
-        if not any(fnmatchcase(setting.name, key) for setting in settings):
-            from difflib import get_close_matches
+def _unknown(key: str, names: list[str]) -> str:
+    from difflib import get_close_matches
 
-            close = get_close_matches(key, [setting.name for setting in settings], n=1)
-            hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise JobError(f"'{key}' is not a setting of a broker.{hint}")
-    return [setting for setting in settings if any(fnmatchcase(setting.name, key) for key in keys)]
+    close = get_close_matches(key, names, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return f"'{key}' is not a setting of a broker.{hint}"
 
 
 def _print(setting: Setting) -> None:

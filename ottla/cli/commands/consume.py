@@ -12,7 +12,7 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
-from ottla.cli.options import client_options, count_option, json_option, raw_property_option
+from ottla.cli.options import MOST_OFFSETS, client_options, count_option, json_option, raw_property_option
 from ottla.cli.signals import stop_requested
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Renderer = Callable[["ConsumedMessage"], bytes]
 @click.option("--offset", "-o", metavar="OFFSET", help="earliest, latest, N, or -N for the last N messages.")
 @click.option("--from-timestamp", metavar="TIME", help="Messages at or after 2026-01-31T14:00:00.")
 @click.option("--since", metavar="DURATION", help="Messages of the last 10m, 2h, 1d, …")
-@count_option("--max-messages", "-n", help="Stop after this many.")
+@count_option("--max-messages", "-n", at_most=MOST_OFFSETS, help="Stop after this many.")
 @click.option("--until-end", "-e", is_flag=True, help="Stop at the end instead of waiting for more.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more messages (the default).")
 @click.option(

@@ -13,6 +13,7 @@ from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
 from ottla.cli.errors import JobError
 from ottla.cli.options import (
+    MOST_OFFSETS,
     Command,
     client_options,
     confirm_or_exit,
@@ -181,7 +182,7 @@ def delete(client: Client, names: tuple[str, ...], yes: bool) -> None:
 @click.option("--to-earliest", is_flag=True, help="The beginning of each partition.")
 @click.option("--to-latest", is_flag=True, help="The end of each partition.")
 @click.option("--to-current", is_flag=True, help="What is committed now.")
-@count_option("--to-offset", at_least=0, help="This offset.")
+@count_option("--to-offset", at_least=0, at_most=MOST_OFFSETS, help="This offset.")
 @click.option("--shift-by", type=int, metavar="N", help="N messages on (or back, if negative).")
 @click.option("--to-datetime", metavar="TIME", help="First message at or after 2026-01-31T14:00:00.")
 @click.option("--by-duration", metavar="DURATION", help="First message of the last 10m, 2h, P1DT2H, …")

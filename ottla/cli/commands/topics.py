@@ -9,6 +9,7 @@ from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_topics
 from ottla.cli.errors import JobError
 from ottla.cli.options import (
+    MOST_OFFSETS,
     client_options,
     confirm_or_exit,
     count_option,
@@ -228,7 +229,9 @@ def alter(
 @topics.command()
 @click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
 @count_option("--partition", "-p", at_least=0, help="Only this partition.")
-@count_option("--before-offset", at_least=0, help="Keep this offset and what follows it.")
+@count_option(
+    "--before-offset", at_least=0, at_most=MOST_OFFSETS, help="Keep this offset and what follows it."
+)
 @yes_option
 @json_option()
 @client_options

@@ -6,6 +6,7 @@ import argparse
 import functools
 import os
 import re
+import struct
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,9 +45,24 @@ _SHARED = {
     "--zookeeper": ("HOST:PORT[,…][/CHROOT]", "find the brokers there, as older tools do"),
     "--command-config": ("FILE", "properties of the client: security.protocol, sasl.mechanism, …"),
 }
+
+
+def _whole_number(bits: int) -> Callable[[str], int]:
+    """As large as Java's int or long."""
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise ValueError
+        return number
+
+    return parse
+
+
 # The type of an option by its metavar; text if it is not here.
 _TYPES: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("N", "MS", "BYTES", "MINUTES"), int),
+    **dict.fromkeys(("N", "MS", "BYTES", "MINUTES"), _whole_number(64)),
+    "int": _whole_number(32),
     "FILE": Path,
     "float": float,
     "str": str,
@@ -60,7 +76,7 @@ _MARKS: dict[str, dict[str, Any]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Options as Kafka's tools read them: without abbreviations; words that are no option are ignored."""
+    """Options as Kafka's tools read them: with two dashes or one, without abbreviations; other words are ignored."""
 
     def __init__(self, name: str, description: str, options: str = "", *, without_any: str = "") -> None:
         """`options` as in `add_options`; `without_any` is the sentence of a tool that is called without any."""
@@ -83,7 +99,7 @@ class Parser(argparse.ArgumentParser):
         --bootstrap-server, --broker-list
         --topic TOPIC         the topic to consume
         --timeout MS          a number, as the metavar says; see `_TYPES`
-        --throughput N:float  a number of another type
+        --throughput N:float  a number of another type; N:int is one of 32 bits
         --property K=V*       may be repeated; K=V+ takes several values at once
         --state STATES?       may be given without a value
         --id N!               is required
@@ -94,9 +110,42 @@ class Parser(argparse.ArgumentParser):
             head, _, help_text = re.sub(r"\n\s*", "\n", entry).partition("  ")
             _add_option(target, head.strip(), help_text.strip())
 
-    def options(self, argv: list[str]) -> argparse.Namespace:
-        if not argv and self._without_any:
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        words = sys.argv[1:] if args is None else args
+        if not words and self._without_any:
             raise UsageError(self._without_any)
+        return super().parse_known_args(self._with_two_dashes(words), namespace)
+
+    def _with_two_dashes(self, words: Sequence[str]) -> list[str]:
+        """As `-topic t`, which Kafka's option parser reads as `--topic t`.
+
+        What follows an option that takes one value is that value, even if it begins with a dash. Words that are
+        taken as they are, as zookeeper-shell does with a command, are left alone.
+        """
+        known = self._option_string_actions
+        as_they_are = any(action.nargs == argparse.REMAINDER for action in self._actions)
+        result: list[str] = []
+        awaits_value = False
+        for position, word in enumerate(words):
+            if word == "--" or (as_they_are and not awaits_value and not word.startswith("-")):
+                return [*result, *words[position:]]
+            if awaits_value and not word.startswith("--"):
+                if word.startswith("-"):
+                    result[-1] += f"={word}"
+                else:
+                    result.append(word)
+                awaits_value = False
+                continue
+            name, equals, value = word.partition("=")
+            if name not in known and f"-{name}" in known:
+                name = f"-{name}"
+            result.append(f"{name}{equals}{value}")
+            awaits_value = name in known and known[name].nargs is None and not equals
+        return result
+
+    def options(self, argv: list[str]) -> argparse.Namespace:
         args, rest = self.parse_known_args(argv)
         for word in rest:
             if word.startswith("-"):
@@ -105,9 +154,9 @@ class Parser(argparse.ArgumentParser):
         return args
 
     def error(self, message: str) -> NoReturn:
-        if found := re.fullmatch(r"argument --([^:/]+)\S*: invalid \S+ value: '(.*)'", message):
+        if found := re.fullmatch(r"argument --?([^:/]+)\S*: invalid \S+ value: '(.*)'", message):
             raise JobError(f"Cannot parse argument '{found[2]}' of option {found[1]}")
-        if found := re.fullmatch(r"argument --([^:/]+)\S*: expected .*argument.*", message):
+        if found := re.fullmatch(r"argument --?([^:/]+)\S*: expected .*argument.*", message):
             raise UsageError(f"Option {found[1]} requires an argument")
         raise UsageError(f"{message[0].upper()}{message[1:]}. See {self.prog} --help.")
 
@@ -181,7 +230,8 @@ def connect(
         from ottla.cli.properties import read_client_properties
 
         properties |= read_client_properties(args.command_config)
-    return Client(servers, {**properties, **(extra or {})}, timeout or DEFAULT_TIMEOUT, ignore_unknown=True)
+    seconds = timeout if timeout is not None and timeout > 0 else DEFAULT_TIMEOUT
+    return Client(servers, {**properties, **(extra or {})}, seconds, ignore_unknown=True)
 
 
 def controller_too(args: argparse.Namespace) -> None:
@@ -285,6 +335,17 @@ def entry_point(
 
 def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
     try:
+        return _outcome(run, prefix, to_stdout)
+    except BrokenPipeError:
+        # The reader of our output is gone: keep the interpreter from complaining when it flushes.
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return 141
+
+
+def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
+    try:
         code = run(sys.argv[1:])
         sys.stdout.flush()
         return code or 0
@@ -293,12 +354,13 @@ def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -
     except JobError as error:
         said = error.broker_message or error.message
         return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
+    except struct.error:
+        said = "A number is too large: those of partitions and brokers have 32 bits, offsets 64."
+        return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output is gone: keep the interpreter from complaining when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        raise
     except Exception as error:
         if os.environ.get("OTTLA_DEBUG"):
             raise

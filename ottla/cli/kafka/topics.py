@@ -10,7 +10,7 @@ from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.java_order import hash_map_order
-from ottla.client.admin.configs import ConfigEntry, Resource, describe_many
+from ottla.client.admin.configs import ConfigEntry, Resource, alter_configs, describe_many
 from ottla.client.admin.topics import (
     PartitionDescription,
     TopicDescription,
@@ -31,6 +31,17 @@ _DELETE_CONFIG = (
     "delete-config option is no longer supported and deprecated since version 4.0. The config will be fully removed "
     "in future releases."
 )
+# What Kafka's tool said with --zookeeper.
+_ALTERING_CONFIGS = (
+    "WARNING: Altering topic configuration from this script has been deprecated and may be removed in future "
+    "releases.\n"
+    "         Going forward, please use kafka-configs.sh for this functionality"
+)
+_KEYS_MOVE = (
+    "WARNING: If partitions are increased for a topic that has a key, the partition logic or ordering of the messages "
+    "will be affected"
+)
+_DELETION_ENABLED = "Note: This will have no impact if delete.topic.enable is not set to true."
 _MOST_REPLICAS = 32767
 _NO_ID = "A" * 22
 _FILTERS = (
@@ -64,15 +75,15 @@ def _parser() -> tool.Parser:
         --list                         list all available topics
         --describe                     list details of the given topics
         --create                       create a topic
-        --alter                        raise the number of partitions
+        --alter                        raise the number of partitions; with --zookeeper change settings too
         --delete                       delete topics
         --topic TOPIC                  the topic; a regular expression except for --create
         --topic-id TOPIC_ID            the id of the topic to describe
-        --partitions N                 the number of partitions
-        --replication-factor N         copies of each partition
+        --partitions N:int             the number of partitions
+        --replication-factor N:int     copies of each partition
         --replica-assignment 1:2,2:3   which broker holds which replica
-        --config NAME=VALUE*           a setting of the topic to create
-        --delete-config NAME*          has no effect any more: use kafka-configs
+        --config NAME=VALUE*           a setting of the topic to create; to change one use kafka-configs
+        --delete-config NAME*          has an effect with --zookeeper only: use kafka-configs
         --if-exists                    do nothing if the topic is not there (alter, delete, describe)
         --if-not-exists                do nothing if the topic is there already (create)
         --exclude-internal             omit internal topics (list, describe)
@@ -81,7 +92,7 @@ def _parser() -> tool.Parser:
         --unavailable-partitions       only partitions without a leader
         --under-min-isr-partitions     only partitions below min.insync.replicas
         --at-min-isr-partitions        only partitions exactly at min.insync.replicas
-        --partition-size-limit-per-response N  how many partitions the broker describes at once
+        --partition-size-limit-per-response N:int  how many partitions the broker describes at once
         --disable-rack-aware           (hidden)
         --force                        (hidden)
         """,
@@ -102,7 +113,7 @@ def _check(args: argparse.Namespace, action: str) -> None:
         )
     if action in ("create", "alter", "delete"):
         tool.required(args, "topic")
-    if action == "alter":
+    if action == "alter" and not (_as_of_old(args) and (args.config or args.delete_config)):
         if args.config:
             raise tool.UsageError(
                 'Option combination "[[config], [bootstrap-server]]" can\'t be used with option "[alter]" (To alter '
@@ -113,7 +124,7 @@ def _check(args: argparse.Namespace, action: str) -> None:
         if args.partitions is None:
             raise tool.missing("partitions")
     allowed = {
-        "config": ("create",),
+        "config": ("create", "alter") if _as_of_old(args) else ("create",),
         "partitions": ("create", "alter"),
         "replication_factor": ("create",),
         "replica_assignment": ("create", "alter"),
@@ -133,6 +144,11 @@ def _check(args: argparse.Namespace, action: str) -> None:
     for name in _FILTERS:
         if args.topics_with_overrides and getattr(args, name):
             raise tool.together(name, "topics_with_overrides")
+
+
+def _as_of_old(args: argparse.Namespace) -> bool:
+    """With --zookeeper, until Kafka 3.0, this tool changed settings of topics too, and said more."""
+    return bool(args.zookeeper) and not args.bootstrap_server
 
 
 # -- actions -------------------------------------------------------------------------------------------
@@ -221,17 +237,37 @@ def _existing(client: Client, args: argparse.Namespace) -> list[str]:
 
 def _alter(client: Client, args: argparse.Namespace) -> None:
     names = _existing(client, args)
+    if _as_of_old(args) and (args.config or args.delete_config):
+        _alter_configs(client, names, args)
+    if args.partitions is None:
+        return
+    if _as_of_old(args) and names:
+        print(_KEYS_MOVE)
     assignment = _assignment(args.replica_assignment) if args.replica_assignment else None
     for topic in describe_topics(client.cluster, names, skip_missing=True):
         # The assignment includes the partitions that exist already.
         added = None if assignment is None else assignment[len(topic.partitions) :]
         add_partitions(client.cluster, topic.name, args.partitions, added)
+        if _as_of_old(args):
+            print("Adding partitions succeeded!")
+
+
+def _alter_configs(client: Client, names: list[str], args: argparse.Namespace) -> None:
+    configs = _configs(args.config)
+    deleted = [name.strip() for name in args.delete_config]
+    for name in names:
+        print(_ALTERING_CONFIGS)
+        alter_configs(client.cluster, Resource("topic", name), set_=configs, delete=deleted)
+        print(f"Updated config for topic {name}.")
 
 
 def _delete(client: Client, args: argparse.Namespace) -> None:
     names = _existing(client, args)
     if names:
         delete_topics(client.cluster, names)
+    if _as_of_old(args):
+        for name in names:
+            print(f"Topic {name} is marked for deletion.\n{_DELETION_ENABLED}")
 
 
 def _describe(client: Client, args: argparse.Namespace) -> None:

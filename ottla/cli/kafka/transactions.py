@@ -37,23 +37,23 @@ def main(argv: list[str]) -> None:
         """).set_defaults(duration_filter=-1)  # fmt: skip
     parser.add_command("describe", "describe the state of a transactional id", "--transactional-id ID!")
     parser.add_command("describe-producers", "describe the producers that a partition knows", """
-        --broker-id N  as this broker knows them, not the leader
+        --broker-id N:int  as this broker knows them, not the leader
         --topic TOPIC!
-        --partition N!
+        --partition N:int!
         """)  # fmt: skip
     parser.add_command("abort", "abort a hanging transaction", """
         --topic TOPIC!
-        --partition N!
+        --partition N:int!
         --start-offset N  where the transaction begins
         --producer-id N   whose it is, for brokers before 3.0
-        --producer-epoch N
-        --coordinator-epoch N
+        --producer-epoch N:int
+        --coordinator-epoch N:int
         """)  # fmt: skip
     parser.add_command("find-hanging", "find hanging transactions", """
-        --broker-id N  in the partitions of this broker
+        --broker-id N:int  in the partitions of this broker
         --max-transaction-timeout MINUTES  only those that are older
         --topic TOPIC  in the partitions of this topic
-        --partition N
+        --partition N:int
         """).set_defaults(max_transaction_timeout=15)  # fmt: skip
     parser.add_command(
         "forceTerminateTransaction", "abort the open transaction of an id", "--transactionalId ID!"

@@ -103,6 +103,9 @@ KAFKAS = [
     "zookeeper-server-start",
     "zookeeper-server-stop",
     "zookeeper-shell",
+    # and ZooKeeper's own.
+    "zkCli",
+    "zkServer",
 ]
 
 
@@ -150,13 +153,14 @@ def processor_seconds():
 
 
 @pytest.mark.parametrize(
-    "tool", [*TOOLS, "zookeeper-server-start", "zookeeper-server-stop", "zookeeper-shell"]
+    "tool",
+    [*TOOLS, "zookeeper-server-start", "zookeeper-server-stop", "zookeeper-shell", "zkServer", "zkCli"],
 )
 def test_it_helps_in_no_time(alone, tool):
     began = processor_seconds()
     helped = alone(tool, "--help", installed=True)
     assert processor_seconds() - began < 0.35
-    assert helped.out.startswith(f"usage: {'' if tool.startswith('zookeeper') else 'kafka-'}{tool}")
+    assert helped.out.startswith(f"usage: {'' if tool.startswith('z') else 'kafka-'}{tool}")
     assert alone(tool, "--version", installed=True).out == f"{KAFKA_VERSION} (ottla {__version__})\n"
 
 

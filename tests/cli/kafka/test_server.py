@@ -1,6 +1,7 @@
 """kafka-server-start and kafka-server-stop, with a server.properties as people have it."""
 
 import re
+import socket
 import time
 from pathlib import Path
 
@@ -51,6 +52,18 @@ def test_a_broker_that_cannot_start_says_why(alone, properties, tmp_path):
     assert failed.err.startswith("listeners: 'bogus' is not a listener")
     failed = alone("server-start", tmp_path / "missing.properties", code=1)
     assert failed.err.startswith("There is no file")
+
+
+def test_a_port_that_is_taken_can_be_changed_as_the_message_says(alone, properties, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = ("--override", f"listeners=PLAINTEXT://127.0.0.1:{port}")
+        options += ("--override", f"log.dirs={tmp_path / 'data'}")
+        failed = alone("server-start", properties, *options, code=1)
+    assert failed.err == (
+        f"Port {port} on 127.0.0.1 is taken by another program: stop it, or listen elsewhere with --override "
+        f"listeners=PLAINTEXT://HOST:PORT, or set listeners in {properties}.\n"
+    )
 
 
 def _wait_until(condition):

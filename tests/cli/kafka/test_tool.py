@@ -40,6 +40,42 @@ def test_an_option_that_is_required_or_takes_a_number_is_checked(parser):
         parser.options(["--topic", "t"])
 
 
+def test_a_number_is_no_larger_than_javas(parser):
+    parser.add_options("--partitions N:int")
+    assert parser.options(["--partitions", "2147483647", "--timeout", "2147483648"]).timeout == 2147483648
+    for option, number in (("partitions", "2147483648"), ("timeout", "9223372036854775808")):
+        with pytest.raises(JobError, match=f"Cannot parse argument '{number}' of option {option}"):
+            parser.options([f"--{option}", number])
+
+
+def test_one_dash_before_a_long_name_is_enough(parser):
+    words = ["-broker-list", "b:1", "-topic=t", "-timeout", "5", "-group", "a", "-verbose"]
+    args = parser.options(words)
+    assert (args.bootstrap_server, args.topic, args.timeout, args.group) == ("b:1", "t", 5, ["a"])
+    assert args.verbose
+    with pytest.raises(JobError, match="Found multiple arguments for option topic"):
+        parser.options(["-topic", "t", "--topic", "t"])
+    with pytest.raises(tool.UsageError, match="Option topic requires an argument"):
+        parser.options(["-topic"])
+    with pytest.raises(tool.UsageError, match="bootstrap is not a recognized option"):
+        parser.options(["-bootstrap", "b:1"])
+
+
+def test_a_value_may_begin_with_a_dash(parser):
+    args = parser.options(["-topic", "-verbose", "--timeout", "-5", "--group", "-x=y", "--group", "-"])
+    assert (args.topic, args.timeout, args.group, args.verbose) == ("-verbose", -5, ["-x=y", "-"], False)
+    with pytest.raises(tool.UsageError, match="Option topic requires an argument"):
+        parser.options(["--topic", "--verbose"])
+
+
+def test_one_dash_does_for_the_options_of_commands_and_beside_short_ones():
+    parser = tool.Parser("kafka-some", "Some tool.", "--bootstrap-server")
+    parser.add_command("format", "format it", "--config, -c FILE\n--cluster-id, -t ID\n--standalone, -s")
+    args = parser.command(["-bootstrap-server", "b:1", "format", "-config", "f", "-t", "-id", "-s"])
+    assert (args.bootstrap_server, str(args.config), args.cluster_id) == ("b:1", "f", "-id")
+    assert args.standalone
+
+
 def test_help_shows_what_was_declared(parser):
     text = parser.format_help()
     assert "--bootstrap-server HOST:PORT[,…], --broker-list HOST:PORT[,…]" in text

@@ -5,6 +5,12 @@ Where Kafka's tool says more before it (a heading, the arguments, the partition 
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import struct
+import subprocess
+
 import pytest
 
 PROPERTIES = "--command-config"
@@ -82,9 +88,78 @@ def test_something_is_missing(alone, tool):
     assert sentence(alone(tool, code=1))
 
 
-@pytest.mark.parametrize("tool", ["zookeeper-server-start", "zookeeper-shell"])
-def test_something_is_missing_for_zookeeper(alone, tool):
-    assert "are required" in sentence(alone(tool, code=1))
+@pytest.mark.parametrize(
+    ("tool", "usage"),
+    [
+        (
+            "server-start",
+            "USAGE: kafka-server-start [-daemon] server.properties [--override property=value]*",
+        ),
+        ("zookeeper-server-start", "USAGE: zookeeper-server-start [-daemon] zookeeper.properties"),
+        ("zookeeper-shell", "USAGE: zookeeper-shell zookeeper_host:port[/path] [args...]"),
+        (
+            "zkServer",
+            "Usage: zkServer [--config <conf-dir>] {start|start-foreground|stop|restart|status} [zoo.cfg]",
+        ),
+    ],
+)
+def test_a_script_without_arguments_shows_its_usage(alone, tool, usage):
+    assert alone(tool, code=1).err == f"{usage}\n"
+
+
+@pytest.mark.parametrize("address", ["localhost:abc", ":2181", ",", "localhost:99999"])
+def test_what_is_not_the_address_of_a_zookeeper(alone, address):
+    said = sentence(alone("topics", "--zookeeper", address, "--list", code=1))
+    assert f"'{address}' is not the address of a ZooKeeper: write HOST:PORT" in said
+
+
+@pytest.mark.parametrize("moment", ["2021-09-02", "2021-09-02T99:00", "1630540800000", "yesTerday"])
+def test_a_moment_is_quoted_as_it_was_typed(tools, topic, moment):
+    to = ("--reset-offsets", "--to-datetime", moment, "--dry-run")
+    assert f"'{moment}' " in sentence(tools("consumer-groups", "--group", "g", "--topic", topic, *to, code=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (f"{0:020}.log", "cannot be read: No such file or directory."),
+        ("nosuch.log", "cannot be read: No such file or directory."),
+        ("nosuch.index", "cannot be read: No such file or directory."),
+        ("customers.log", "is not a file of a log: it would have the name of its first offset, such as 0"),
+        ("7.log", "cannot be read: Is a directory."),
+    ],
+)
+def test_a_file_that_cannot_be_dumped(alone, tmp_path, name, said):
+    (tmp_path / "customers.log").write_text("alice\n")
+    (tmp_path / "7.log").mkdir()
+    failed = alone("dump-log", "--files", name, code=1, cwd=tmp_path)
+    assert failed.err.startswith(f"{name} {said}")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topics", "--list", "--bootstrap-server", "127.0.0.1:1"),  # says on stdout what is wrong
+        ("topics",),
+        ("storage", "random-uuid"),
+        ("storage", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_said_when_nobody_reads(alone, command):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb") as nobody:
+        ended = subprocess.run(
+            alone.command(*command),
+            stdout=nobody,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert ended.stderr == (
+        "Create, delete, describe, or change a topic.\n" if command == ("topics",) else ""
+    )
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory", "binary"])
@@ -121,6 +196,26 @@ def test_bad_json(tools, command, text, tmp_path):
     if command[0].endswith("-election") and "version" in text:
         pytest.skip("Kafka's file of partitions to elect has no version")
     assert sentence(tools(*command, file, code=1))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topics", "--create", "--topic", "t", "--replica-assignment", "99999999999"),
+        ("topics", "--create", "--topic", "t", "--partitions", "99999999999"),
+        ("leader-election", "--election-type", "preferred", "--path-to-json-file", "large.json"),
+        ("reassign-partitions", "--execute", "--reassignment-json-file", "large.json"),
+    ],
+    ids=" ".join,
+)
+def test_a_number_that_is_too_large(tools, command, tmp_path):
+    entry = {"topic": "t", "partition": 99999999999, "replicas": [99999999999]}
+    (tmp_path / "large.json").write_text(json.dumps({"version": 1, "partitions": [entry]}))
+    assert sentence(tools(*command, code=1, cwd=tmp_path))
+
+
+def test_a_negative_timeout_is_none(tools):
+    tools("consumer-groups", "--list", "--timeout", "-1")
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory", "binary"])
@@ -175,3 +270,29 @@ def test_a_zookeeper_that_cannot_be_started(alone, tmp_path, text, said):
     properties = tmp_path / "zookeeper.properties"
     properties.write_text(text)
     assert sentence(alone("zookeeper-server-start", properties, code=1)).endswith(said)
+
+
+def test_nothing_is_said_when_head_has_read_enough(alone, tmp_path):
+    index = tmp_path / f"{0:020}.index"
+    index.write_bytes(b"".join(struct.pack(">ii", n, n) for n in range(1, 20_000)))  # more than a pipe holds
+    command = ["sh", "-c", '"$@" | head -2', "sh", *alone.command("dump-log", "--files", index)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout.splitlines(), ended.stderr) == ([f"Dumping {index}", "offset: 1 position: 1"], "")
+
+
+@pytest.mark.parametrize("daemon", [(), ("-daemon",)])
+def test_a_zookeeper_that_finds_no_place(alone, tmp_path, daemon):
+    properties = tmp_path / "zookeeper.properties"
+    properties.write_text("dataDir=/proc/none\nclientPort=0\n")
+    start = ("zookeeper-server-start", *daemon, properties)
+    failed = alone(*start, code=1, cwd=tmp_path, installed=True)
+    assert failed.err == "/proc/none cannot be used as dataDir: No such file or directory.\n"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        place = f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+        properties.write_text(place)
+        failed = alone(*start, code=1, cwd=tmp_path, installed=True)
+    assert failed.err == (
+        f"Port {port} on 127.0.0.1 is taken by another program: stop it, or listen elsewhere with another clientPort "
+        f"in {properties}.\n"
+    )

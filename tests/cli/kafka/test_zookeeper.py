@@ -28,53 +28,196 @@ def zookeeper():
         yield server
 
 
+GREETING = ["", "WATCHER::", "", "WatchedEvent state:SyncConnected type:None path:null"]
+
+
+def event(kind, path):
+    return ["", "WATCHER::", "", f"WatchedEvent state:SyncConnected type:{kind} path:{path}"]
+
+
 def shell(zookeeper, *words, code=0, stdin=None):
+    """What it prints after its greeting; first what goes to stdout."""
     command = [kafka_tool("zookeeper-shell"), zookeeper.connect, *words]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, input=stdin)
     assert ended.returncode == code, ended.stderr
-    return ended.stdout.splitlines()
+    printed = ended.stdout.splitlines()
+    begin = printed.index(GREETING[-1]) + 1
+    assert printed[:begin] == [
+        f"Connecting to {zookeeper.connect}",
+        *([] if words else ["Welcome to ZooKeeper!"]),
+        *GREETING,
+    ]
+    return [*printed[begin:], *ended.stderr.splitlines()]
+
+
+def session(zookeeper, text):
+    """The commands of a session, typed one after another, with everything that is printed in between."""
+    command = [kafka_tool("zkCli.sh"), "-server", zookeeper.connect]
+    ended = subprocess.run(
+        command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30
+    )
+    assert ended.returncode == 0, ended.stdout
+    printed = ended.stdout.splitlines()
+    return printed[printed.index(GREETING[-1]) + 1 :]
 
 
 def test_the_shell_shows_and_changes_nodes(zookeeper):
-    assert shell(zookeeper, "create", "/shell", "one")[-1] == "Created /shell"
-    assert shell(zookeeper, "get", "/shell") == [
-        f"Connecting to {zookeeper.connect}",
-        "",
-        "WATCHER::",
-        "",
-        "WatchedEvent state:SyncConnected type:None path:null",
-        "one",
-    ]
+    assert shell(zookeeper, "create", "/shell", "one") == ["Created /shell"]
+    assert shell(zookeeper, "get", "/shell") == ["one"]
     shell(zookeeper, "set", "/shell", "two")
     said = shell(zookeeper, "get", "-s", "/shell")
     assert "two" in said
     assert "dataVersion = 1" in said
-    assert shell(zookeeper, "ls", "/")[-1] == "[shell, zookeeper]"
-    assert shell(zookeeper, "ls", "/none", code=1)[-1] == "Node does not exist: /none"
+    assert "shell" in shell(zookeeper, "ls", "/")[-1][1:-1].split(", ")
     shell(zookeeper, "deleteall", "/shell")
-    assert shell(zookeeper, "ls", "/")[-1] == "[zookeeper]"
+    assert "shell" not in shell(zookeeper, "ls", "/")[-1][1:-1].split(", ")
+
+
+def test_the_shell_says_what_it_cannot_do(zookeeper):
+    assert shell(zookeeper, "rmr", "/none", code=1) == ["Node does not exist: /none"]
+    refused = {
+        "ls /none": "Node does not exist: /none",
+        "deleteall /none": "Node does not exist: /none",
+        "delete /zookeeper/": "Path must not end with / character",
+        "get none": "Path must start with / character",
+        "get": "get [-s] [-w] [-b] path",
+        "ls -x /": "Unrecognized option: -x",
+        "getAcl /none": "Node does not exist: /none",
+        "set -v x / y": "set [-s] [-v version] path data",
+        "addauth nobody x": "KeeperErrorCode = AuthFailed",
+    }
+    assert session(zookeeper, "\n".join(refused)) == list(refused.values())
+    assert session(zookeeper, "none\nquit\n")[-1] == "Command not found: Command not found none"
 
 
 def test_the_shell_reads_commands_from_its_input(zookeeper):
-    said = shell(zookeeper, stdin="create /from-input x\nget /from-input\ndelete /from-input\nls /\nquit\n")
-    assert said[-3:] == ["Created /from-input", "x", "[zookeeper]"]
+    said = session(
+        zookeeper, "create /from-input x\nget /from-input\ndelete /from-input\nls /zookeeper\nquit\n"
+    )
+    assert said == ["Created /from-input", "x", "[config, quota]"]
 
 
-def test_tools_find_the_brokers_through_zookeeper(zookeeper, kafka_broker, alone):
+def test_a_watch_prints_one_event(zookeeper):
+    said = session(
+        zookeeper,
+        "create /watched one\nget -w /watched\nset /watched two\nset /watched three\n"
+        "ls -w /watched\ncreate /watched/child x\nls /watched true\ndelete /watched/child\n"
+        "stat -w /watched\nprintwatches off\ndelete /watched\nprintwatches\n",
+    )
+    state = [line for line in said if " = " in line]
+    assert [line for line in said if line not in state] == [
+        "Created /watched",
+        "one",
+        *event("NodeDataChanged", "/watched"),
+        "[]",
+        *event("NodeChildrenChanged", "/watched"),
+        "Created /watched/child",
+        "'ls path [watch]' has been deprecated. Please use 'ls [-w] path' instead.",
+        "[child]",
+        *event("NodeChildrenChanged", "/watched"),
+        "printwatches is off",
+    ]
+    assert len(state) == 11
+
+
+def test_a_watch_sees_what_others_do(zookeeper):
+    shell(zookeeper, "create", "/seen", "one")
+    command = [kafka_tool("zookeeper-shell"), f"{zookeeper.connect}/seen"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdin is not None
+        assert watching.stdout is not None
+        watching.stdin.write("get -w /\n")
+        watching.stdin.flush()
+        printed = iter(line.rstrip("\n") for line in watching.stdout)
+        assert "one" in printed  # reads until then
+        shell(zookeeper, "set", "/seen", "two")
+        assert [next(printed) for _ in range(4)] == event("NodeDataChanged", "/")
+        watching.stdin.close()
+    assert watching.returncode == 0
+    shell(zookeeper, "delete", "/seen")
+
+
+def test_who_may_do_what_is_shown_and_changed(zookeeper):
+    said = session(
+        zookeeper,
+        "create /mine secret world:anyone:ra\ngetAcl /mine\nset /mine changed\n"
+        "addauth digest user:pass\nsetAcl /mine auth:user:pass:cdrwa\ngetAcl /mine\nset /mine changed\n"
+        "setAcl /mine nobody:x:r\nsetAcl -v 7 /mine world:anyone:r\nquit\n",
+    )
+    assert said == [
+        "Created /mine",
+        "'world,'anyone",
+        ": ra",
+        "Insufficient permission : /mine",
+        "'digest,'user:smGaoVKd/cQkjm7b88GyorAUz20=",
+        ": cdrwa",
+        "Acl is not valid : /mine",
+        "version No is not valid : /mine",
+    ]
+    assert shell(zookeeper, "get", "/mine", code=1) == ["Insufficient permission : /mine"]
+    assert session(zookeeper, "addauth digest user:pass\nget /mine\ndelete /mine\n") == ["changed"]
+
+
+@pytest.fixture(scope="module")
+def where(zookeeper, kafka_broker):
+    """Where the broker is registered."""
     client = KazooClient(zookeeper.connect)
     client.start()
     try:
         registration = {"endpoints": [f"PLAINTEXT://{kafka_broker.bootstrap_servers}"], "version": 5}
         client.create("/here/brokers/ids/0", json.dumps(registration).encode(), makepath=True)
+        yield f"{zookeeper.connect}/here"
+        client.delete("/here", recursive=True)
     finally:
         client.stop()
         client.close()
-    where = f"{zookeeper.connect}/here"
+
+
+def test_tools_find_the_brokers_through_zookeeper(zookeeper, where, alone):
     created = alone("topics", "--zookeeper", where, "--create", "--topic", "through-zookeeper")
     assert created.out == "Created topic through-zookeeper.\n"
     assert "through-zookeeper" in alone("topics", "--zookeeper", where, "--list").out.split()
-    failed = alone("topics", "--zookeeper", zookeeper.connect, "--list", code=1)
+    for elsewhere in (zookeeper.connect, f"{zookeeper.connect}/nowhere"):
+        failed = alone("topics", "--zookeeper", elsewhere, "--list", code=1)
+        assert failed.out.startswith(
+            "Error while executing topic command : No broker is registered with ZooKeeper"
+        )
+        assert failed.err == ""
     assert f"No broker is registered with ZooKeeper at {zookeeper.connect}" in failed.out
+
+
+def test_with_zookeeper_settings_and_partitions_of_a_topic_are_altered_as_they_once_were(
+    where, alone, unique
+):
+    name = unique("altered")
+    topic = ("--zookeeper", where, "--topic", name)
+    warning = [
+        "WARNING: Altering topic configuration from this script has been deprecated and may be removed in future "
+        "releases.",
+        "         Going forward, please use kafka-configs.sh for this functionality",
+        f"Updated config for topic {name}.",
+    ]
+    alone("topics", *topic, "--create")
+    settings = ("--config", "retention.ms=3600000", "--config", "segment.bytes=2097152")
+    assert alone("topics", *topic, "--alter", *settings).lines == warning
+    described = alone("topics", *topic, "--describe").lines[0]
+    assert "retention.ms=3600000" in described
+    assert "segment.bytes=2097152" in described
+    assert alone("topics", *topic, "--alter", "--delete-config", "retention.ms").lines == warning
+    described = alone("topics", *topic, "--describe").lines[0]
+    assert "retention.ms" not in described
+    assert "segment.bytes=2097152" in described
+    assert alone("topics", *topic, "--alter", "--partitions", 5).lines == [
+        "WARNING: If partitions are increased for a topic that has a key, the partition logic or ordering of the "
+        "messages will be affected",
+        "Adding partitions succeeded!",
+    ]
+    failed = alone("topics", *topic, "--alter", "--config", "no.such=1", code=1)
+    assert failed.lines[-1] == "Error while executing topic command : Unknown topic config name: no.such"
+    assert alone("topics", *topic, "--delete").lines == [
+        f"Topic {name} is marked for deletion.",
+        "Note: This will have no impact if delete.topic.enable is not set to true.",
+    ]
 
 
 def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
@@ -97,6 +240,34 @@ def test_a_server_is_started_and_stopped_by_its_tools(tmp_path):
     finally:
         server.kill()
         server.communicate(timeout=20)
+
+
+def test_a_server_is_started_asked_and_stopped_as_zookeepers_own_script_does(tmp_path):
+    [port] = free_ports(1)
+    (tmp_path / "conf").mkdir()
+    settings = f"dataDir={tmp_path}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+    (tmp_path / "conf" / "zoo.cfg").write_text(settings)
+
+    def zk_server(*words, code=0):
+        command = [kafka_tool("zkServer.sh"), *words]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=90, cwd=tmp_path)
+        assert ended.returncode == code, ended
+        assert ended.stderr.startswith("Using config: conf/zoo.cfg\n")
+        return ended.stdout
+
+    here = f"Client port found: {port}. Client address: 127.0.0.1. Client SSL: false.\n"
+    try:
+        assert zk_server("status", code=1) == here + "Error contacting service. It is probably not running.\n"
+        assert zk_server("start") == "Starting zookeeper ... STARTED\n"
+        _wait_for(port)
+        assert zk_server("status", "zoo.cfg") == here + "Mode: standalone\n"
+        assert zk_server("start", "conf/zoo.cfg", code=1) == "Starting zookeeper ... "
+        restarted = "Stopping zookeeper ... STOPPED\nStarting zookeeper ... STARTED\n"
+        assert zk_server("restart") == restarted
+    finally:
+        assert zk_server("stop") == "Stopping zookeeper ... STOPPED\n"
+    nothing = "Stopping zookeeper ... no zookeeper to stop (none runs with conf/zoo.cfg)\n"
+    assert zk_server("stop") == nothing
 
 
 def test_an_ensemble_is_one_command(tmp_path):

@@ -15,6 +15,7 @@ from types import FrameType
 import click
 
 from ottla.cli.errors import JobError
+from ottla.cli.signals import ending_signals
 from ottla.jvm.java import NoJava
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
 from ottla.lifeline import start_child
@@ -55,7 +56,10 @@ class LocalCluster:
         return self.data / f"broker-{broker_id}.log"
 
     def start(self, stopping: Callable[[], bool]) -> None:
-        self.data.mkdir(parents=True, exist_ok=True)
+        try:
+            self.data.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JobError(f"{self.data} cannot be used for its data: {error.strerror}.") from None
         try:
             self._zookeeper.start()
         except (NoJava, NoZooKeeper) as error:
@@ -144,7 +148,7 @@ def run_cluster(
             cluster.kill()
         asked = True
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in ending_signals()}
     try:
         cluster.start(lambda: asked)
         if announce is not None and not asked:

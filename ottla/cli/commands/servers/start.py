@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from ottla.cli.errors import JobError
 from ottla.cli.options import directory_option, file_option, pairs_option
+from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.server import Server
@@ -133,8 +133,12 @@ def serve(
     log_level: str = "warning",
     log_format: str = "text",
     log_to: TextIO | None = None,
+    listen_elsewhere: str = "with --listen HOST:PORT",
 ) -> None:
-    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready. It logs to stderr, or `log_to`."""
+    """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready. It logs to stderr, or `log_to`.
+
+    `listen_elsewhere` is how the command that was typed takes another port.
+    """
     import asyncio
 
     import uvloop
@@ -143,7 +147,7 @@ def serve(
 
     server_log.configure(log_level, log_to or sys.stderr, log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config_file, overrides, announce))
+        runner.run(_serve(config_file, overrides, announce, listen_elsewhere))
 
 
 def broker_settings(
@@ -169,25 +173,32 @@ def parse_listen(text: str) -> str:
 
 
 async def _serve(
-    config_file: Path | None, overrides: dict[str, str], announce: Callable[[Server], None] | None
+    config_file: Path | None,
+    overrides: dict[str, str],
+    announce: Callable[[Server], None] | None,
+    listen_elsewhere: str,
 ) -> None:
     import asyncio
 
-    from ottla.broker.lifecycle.server import Server, StartupError
+    from ottla.broker.lifecycle.server import PortTaken, Server, StartupError
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 
+    heeded = ending_signals()
+
     def stop() -> None:
         stopping.set()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in heeded:
             loop.remove_signal_handler(number)  # a second signal kills
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in heeded:
         loop.add_signal_handler(number, stop)
     try:
         server = Server.from_options(config_file, overrides)
         await server.start()
+    except PortTaken as error:
+        raise JobError(f"{error} {listen_elsewhere}.") from None
     except StartupError as error:
         raise JobError(f"{str(error).rstrip('.')}.") from None
     _spare_the_collector()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import signal
+import socket
 from pathlib import Path
 
 import click
 
 from ottla.cli.commands.servers.start import parse_listen
 from ottla.cli.errors import JobError
+from ottla.cli.signals import ending_signals
 
 DEFAULT_LISTEN = "127.0.0.1:2181"
 DEFAULT_DATA = Path("ottla-data") / "zookeeper"
@@ -55,6 +58,9 @@ def start(listen: str, data: Path, servers: str) -> None:
 
     host, _, port = parse_listen(listen).rpartition(":")
     members = ensemble(data.absolute(), int(servers), host=host.strip("[]"), port=int(port))
+    for server in members:
+        its_host, _, its_port = server.address.rpartition(":")
+        ensure_free(its_host.strip("[]"), int(its_port), "with --listen HOST:PORT")
     try:
         for server in members:
             server.launch()
@@ -64,12 +70,28 @@ def start(listen: str, data: Path, servers: str) -> None:
         click.echo(f"ZooKeeper is ready at {connect}, with its data in {data}.")
         click.echo(f"Try: zookeeper-shell {members[0].address} ls /")
         click.echo(f"     ottla start --set zookeeper.connect={connect}")
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        signal.sigwait(ending_signals())
     except (NoJava, NoZooKeeper) as error:
         raise JobError(str(error)) from None
+    except OSError as error:
+        raise JobError(f"{data} cannot be used for its data: {error.strerror}.") from None
     except KeyboardInterrupt:
         pass
     finally:
         for server in members:
             server.stop()
     click.echo("Stopped cleanly.")
+
+
+def ensure_free(host: str, port: int, listen_elsewhere: str) -> None:
+    """Said before a server is started: it would say it in a stack trace, and another would answer in its place."""
+    try:
+        with socket.create_server((host, port)):
+            pass
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise JobError(
+                f"Port {port} on {host or 'this machine'} is taken by another program: stop it, or listen elsewhere "
+                f"{listen_elsewhere}."
+            ) from None
+        raise JobError(f"Cannot listen on {host or '*'}:{port}: {error.strerror or error}.") from None

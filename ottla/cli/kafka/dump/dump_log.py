@@ -11,6 +11,7 @@ from ottla.cli.jobs.internal_records import decode_offsets, decode_share_states,
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.dump import dump_indexes, dump_records
 from ottla.cli.kafka.dump.dump_records import DECODERS, Decoder, Options, decoder
+from ottla.protocol.errors import KafkaError
 
 # Topics that Ottla does not have: its metadata is in ZooKeeper, and it has no remote storage.
 _NOT_READ = {
@@ -28,30 +29,41 @@ def main(argv: list[str]) -> None:
             raise tool.UsageError(f"The records of {topic} are not read by this tool: omit {option}.")
     found: dict[str, list[str]] = {}
     for name in (part.strip() for part in args.files.split(",")):
-        path = Path(name)
         print(f"Dumping {name}")
         try:
-            if path.suffix == ".log":
-                dump_records.dump_log(path, _options(args), found)
-            elif path.suffix == ".index":
-                dump_indexes.dump_index(path, args.verify_index_only, args.index_sanity_check, found)
-            elif path.suffix == ".timeindex":
-                dump_indexes.dump_time_index(path, args.verify_index_only, args.index_sanity_check, found)
-            elif path.suffix == ".snapshot":
-                dump_indexes.dump_snapshot(path)
-            elif path.suffix == ".txnindex":
-                dump_indexes.dump_transaction_index(path)
-            else:
-                print(f"Ignoring unknown file {name}", file=sys.stderr)
+            _dump(Path(name), args, found)
+        except BrokenPipeError:
+            raise  # of our output
         except OSError as error:
             raise JobError(f"{name} cannot be read: {error.strerror}.") from None
-        except ValueError as error:
-            raise JobError(f"{name} is not a file of a log: {error}.") from None
+        except (KafkaError, ValueError) as error:
+            raise JobError(f"{name} cannot be read any further: {error}.") from None
     sys.stdout.flush()
     for heading, lines in found.items():
         print(heading, file=sys.stderr)
         for line in lines:
             print(f"  {line}", file=sys.stderr)
+
+
+def _dump(path: Path, args: argparse.Namespace, found: dict[str, list[str]]) -> None:
+    if path.suffix not in (".log", ".index", ".timeindex", ".snapshot", ".txnindex"):
+        print(f"Ignoring unknown file {path}", file=sys.stderr)
+        return
+    path.open("rb").close()
+    if not path.stem.isdecimal():
+        raise JobError(
+            f"{path} is not a file of a log: it would have the name of its first offset, such as {0:020}{path.suffix}."
+        )
+    if path.suffix == ".log":
+        dump_records.dump_log(path, _options(args), found)
+    elif path.suffix == ".index":
+        dump_indexes.dump_index(path, args.verify_index_only, args.index_sanity_check, found)
+    elif path.suffix == ".timeindex":
+        dump_indexes.dump_time_index(path, args.verify_index_only, args.index_sanity_check, found)
+    elif path.suffix == ".snapshot":
+        dump_indexes.dump_snapshot(path)
+    else:
+        dump_indexes.dump_transaction_index(path)
 
 
 def _parser() -> tool.Parser:

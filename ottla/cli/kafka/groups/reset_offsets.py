@@ -7,6 +7,7 @@ import csv
 import sys
 import time
 from collections.abc import Iterable
+from datetime import UTC
 from pathlib import Path
 
 from ottla.cli.client import Client
@@ -158,8 +159,11 @@ def target_of(args: argparse.Namespace) -> Target:
         return Target("timestamp", round(time.time() * 1000) - parse_duration_ms(given["by_duration"]))
     if given["to_datetime"] is not None:
         moment: str = given["to_datetime"]
-        zoned = moment.endswith("Z") or "+" in moment or "-" in moment.partition("T")[2]
-        return Target("timestamp", parse_timestamp_ms(moment if zoned else f"{moment}Z"))  # Kafka means UTC
+        if "T" not in moment:
+            raise ValueError(
+                f"'{moment}' has no 'T' and no time of day: write for example 2026-01-31T14:00:00.000"
+            )
+        return Target("timestamp", parse_timestamp_ms(moment, UTC))
     return Target("current" if given.get("to_current") else "earliest")
 
 

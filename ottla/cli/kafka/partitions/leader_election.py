@@ -26,7 +26,7 @@ def main(argv: list[str]) -> None:
         --admin.config, --command-config
         --election-type preferred|unclean  which election to hold
         --topic TOPIC                      the topic of the partition
-        --partition N                      the partition
+        --partition N:int                  the partition
         --path-to-json-file FILE           the partitions in JSON
         --all-topic-partitions             all partitions of the cluster
         """,

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
@@ -21,13 +22,17 @@ from ottla.cli.properties import parse_properties
 # How long to wait for a server in the background. Recovery after a crash may take longer: it continues.
 _START_SECONDS = 20.0
 _BROKER_STARTED = "] started"  # in both formats of the log
-_ZOOKEEPER_STARTED = "binding to port"
+ZOOKEEPER_STARTED = "binding to port"
 _STARTERS = ("kafka-server-start", "kafka-server-start.sh")
 
 
 @tool.entry_point()
 def start_broker(argv: list[str]) -> int | None:
-    parser = tool.Parser("kafka-server-start", "Run a broker from a server.properties.")
+    parser = tool.Parser(
+        "kafka-server-start",
+        "Run a broker from a server.properties.",
+        without_any="USAGE: kafka-server-start [-daemon] server.properties [--override property=value]*",
+    )
     parser.add_argument("-daemon", action="store_true", help="run it in the background")
     parser.add_argument("-name", help="only for compatibility")
     parser.add_argument("-loggc", action="store_true", help="only for compatibility")
@@ -37,7 +42,7 @@ def start_broker(argv: list[str]) -> int | None:
     parser.add_options("--override KEY=VALUE*  a setting that wins over the file")
     args = _parse(parser, argv, "server.properties of the broker")
     if args.daemon:
-        return _run_in_background(argv, "kafkaServer.out", _BROKER_STARTED)
+        return run_in_background(argv, "kafkaServer.out", _BROKER_STARTED)
     from ottla.cli.commands.servers.start import LOG_FORMAT_VARIABLE, LOG_FORMATS, serve
 
     log_format = os.environ.get(LOG_FORMAT_VARIABLE, "text").lower()
@@ -50,6 +55,7 @@ def start_broker(argv: list[str]) -> int | None:
         log_level="info",
         log_format=log_format,
         log_to=sys.stdout,
+        listen_elsewhere=f"with --override listeners=PLAINTEXT://HOST:PORT, or set listeners in {args.properties}",
     )
     return 0
 
@@ -57,10 +63,11 @@ def start_broker(argv: list[str]) -> int | None:
 @tool.entry_point()
 def start_zookeeper(argv: list[str]) -> int | None:
     """A real ZooKeeper, from the jars that come with PySpark."""
-    from ottla.jvm.java import NoJava
-    from ottla.jvm.zookeeper import NoZooKeeper, command
-
-    parser = tool.Parser("zookeeper-server-start", "Run a ZooKeeper server from a zookeeper.properties.")
+    parser = tool.Parser(
+        "zookeeper-server-start",
+        "Run a ZooKeeper server from a zookeeper.properties.",
+        without_any="USAGE: zookeeper-server-start [-daemon] zookeeper.properties",
+    )
     parser.add_argument("-daemon", action="store_true", help="run it in the background")
     parser.add_argument(
         "properties",
@@ -69,11 +76,19 @@ def start_zookeeper(argv: list[str]) -> int | None:
         help="the settings: dataDir, clientPort, tickTime, server.1, …",
     )
     args = _parse(parser, argv, "zookeeper.properties of the server")
-    _check_zookeeper_settings(args.properties)
     if args.daemon:
-        return _run_in_background(argv, "zookeeper.out", _ZOOKEEPER_STARTED)
+        check_zookeeper_settings(args.properties)
+        return run_in_background(argv, "zookeeper.out", ZOOKEEPER_STARTED)
+    become_zookeeper(args.properties)
+
+
+def become_zookeeper(properties: Path) -> NoReturn:
+    from ottla.jvm.java import NoJava
+    from ottla.jvm.zookeeper import NoZooKeeper, command
+
+    _check_place(properties, check_zookeeper_settings(properties))
     try:
-        words = command(args.properties, log_level="info")
+        words = command(properties, log_level="info")
     except (NoJava, NoZooKeeper) as error:
         raise JobError(str(error)) from None
     # Nothing is left to do here: signals and the exit code are the server's own.
@@ -89,7 +104,7 @@ def stop_brokers(argv: list[str]) -> None:
 @tool.entry_point()
 def stop_zookeepers(argv: list[str]) -> None:
     parser = tool.Parser("zookeeper-server-stop", "Stop the ZooKeeper servers that were started here.")
-    _stop(parser, argv, "zookeeper.properties", _zookeepers())
+    _stop(parser, argv, "zookeeper.properties", zookeepers())
 
 
 # -- start ---------------------------------------------------------------------------------------------
@@ -102,7 +117,7 @@ def _parse(parser: tool.Parser, argv: list[str], what: str) -> argparse.Namespac
     return args
 
 
-def _run_in_background(argv: list[str], output_name: str, started: str) -> int:
+def run_in_background(argv: list[str], output_name: str, started: str) -> int:
     """Run this command again, without -daemon and without a terminal, until it says `started`.
 
     As with Kafka's scripts its output goes to a file in LOG_DIR, which is ./logs unless it is set.
@@ -137,8 +152,8 @@ def _run_in_background(argv: list[str], output_name: str, started: str) -> int:
         time.sleep(0.05)
 
 
-def _check_zookeeper_settings(path: Path) -> None:
-    """What the server cannot do without, said in a sentence before it says it in a stack trace."""
+def check_zookeeper_settings(path: Path) -> dict[str, str]:
+    """The settings. What the server cannot do without is said in a sentence before it says it in a stack trace."""
     settings = parse_properties(tool.read_text(path))
     elsewhere = any(key.startswith(("server.", "secureClientPort")) for key in settings)
     for name, example in (("dataDir", "/tmp/zookeeper"), ("clientPort", "2181")):
@@ -147,6 +162,21 @@ def _check_zookeeper_settings(path: Path) -> None:
     port = settings.get("clientPort", "2181")
     if not port.isdecimal() or int(port) > 65535:
         raise JobError(f"{path}: clientPort cannot be '{port}'; give the number of a port.")
+    return settings
+
+
+def _check_place(properties: Path, settings: dict[str, str]) -> None:
+    """Where its data is kept, and where it listens."""
+    from ottla.cli.commands.servers.zookeeper import ensure_free
+
+    directory = Path(settings["dataDir"])
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobError(f"{directory} cannot be used as dataDir: {error.strerror}.") from None
+    if "clientPort" in settings:
+        host, port = settings.get("clientPortAddress", ""), int(settings["clientPort"])
+        ensure_free(host, port, f"with another clientPort in {properties}")
 
 
 # -- stop ----------------------------------------------------------------------------------------------
@@ -176,13 +206,15 @@ def _brokers() -> Iterator[tuple[int, Path]]:
         names = [
             argument
             for before, argument in zip(["", *arguments], arguments, strict=False)
-            if argument and not argument.startswith("-") and before not in ("--override", "-name")
+            if argument
+            and not argument.startswith("-")
+            and before not in ("--override", "-override", "-name")
         ]
         if names and "-daemon" not in arguments:
             yield process, (directory / names[0]).resolve()
 
 
-def _zookeepers() -> Iterator[tuple[int, Path]]:
+def zookeepers() -> Iterator[tuple[int, Path]]:
     """Process and zookeeper.properties of each server."""
     from ottla.jvm.zookeeper import MAIN
 

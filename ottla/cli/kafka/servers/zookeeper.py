@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -25,9 +26,17 @@ def zookeeper_client(connect: str, seconds: float = _SECONDS) -> Iterator[KazooC
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     servers = connect.replace(";", ",").replace(" ", "")
-    client = KazooClient(servers, timeout=seconds)
     try:
-        client.start(timeout=seconds)
+        client = KazooClient(servers, timeout=seconds)
+    except ValueError:
+        raise JobError(
+            f"'{connect}' is not the address of a ZooKeeper: write HOST:PORT[,…][/CHROOT], for example localhost:2181."
+        ) from None
+    try:
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # a chroot that is not there, which the caller finds out
+            client.start(timeout=seconds)
         yield client
     except KazooTimeoutError:
         raise JobError(
