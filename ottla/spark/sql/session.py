@@ -14,7 +14,7 @@ from ottla.spark import queries
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
-from ottla.spark.sql.errors import SqlError, spark_errors_at
+from ottla.spark.sql.errors import Position, SqlError, spark_errors_at
 from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parsing import statements as s
@@ -319,11 +319,34 @@ class SqlSession:
         return Result(statement, message)
 
     def _terminate(self, statement: s.Terminate) -> Result:
+        position = statement.position
         if statement.query_id is None:
-            stopped = self.queries.stop_all()
-            return Result(statement, f"Terminated {', '.join(stopped) or 'nothing: no query runs here'}.")
-        self.queries.stop(statement.query_id, statement.position)
+            running = [each.query_id for each in self.queries.all()]
+            try:
+                self.queries.stop_all(position)
+            finally:
+                # Also if one of them could not be stopped: the others have ended.
+                self._note_terminated([each for each in running if self.queries.get(each) is None])
+            return Result(statement, f"Terminated {', '.join(running) or 'nothing: no query runs here'}.")
+        self._check_runs_here(statement.query_id, position)
+        self.queries.stop(statement.query_id, position)
+        self._note_terminated([statement.query_id])
         return Result(statement, f"Terminated {statement.query_id}.")
+
+    def _check_runs_here(self, query_id: str, position: Position) -> None:
+        source = next((each for each in self.catalogue.all() if each.query_id == query_id), None)
+        if source is not None and not source.is_terminated and self.queries.get(query_id) is None:
+            raise SqlError(
+                f"The query {query_id} does not run in this session: TERMINATE it where it runs, "
+                f"or DROP {source.kind} {source.name}.",
+                position,
+            )
+
+    def _note_terminated(self, query_ids: list[str]) -> None:
+        """Every shell lists what the catalogue has, so it must know that these have ended."""
+        for source in self.catalogue.all():
+            if source.query_id in query_ids:
+                self.catalogue.put(dataclasses.replace(source, is_terminated=True))
 
     def _drop(self, statement: s.Drop) -> Result:
         position = statement.position
@@ -350,7 +373,7 @@ class SqlSession:
 #: Statements that need to know what other shells have created.
 _NEEDS_CATALOGUE = (
     s.CreateSource | s.CreateAsSelect | s.InsertSelect | s.InsertValues | s.Query
-    | s.Show | s.Describe | s.Explain | s.Drop
+    | s.Show | s.Describe | s.Explain | s.Drop | s.Terminate
 )  # fmt: skip
 
 
