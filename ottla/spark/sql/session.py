@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 import itertools
 import os
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
+from ottla.spark.checkpoints import local_path, remove
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
@@ -111,10 +113,26 @@ class SqlSession:
         return self._spark
 
     def _checkpoint(self, name: str) -> str:
-        configured = self._session().conf.get(queries.CHECKPOINTS, None)
+        configured = None
+        if hasattr(self._spark, "readStream"):
+            configured = self._session().conf.get(queries.CHECKPOINTS, None)
         base = self._checkpoints or configured or str(state_directory() / "sql")
         # The same names on another cluster are other queries.
         return f"{base.rstrip('/')}/{self.brokers.cluster_id()}/{name}"
+
+    def _forget_queries(self, source: Source) -> None:
+        """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
+
+        Their names have its number in the catalogue, which is given once: they never come back. A checkpoint that is
+        not on this machine stays, and so does the commit log.
+        """
+        place = local_path(self._checkpoint(""))
+        if place is None:
+            return
+        folders = sorted(place.glob(glob.escape(f"INSERT_{source.name}_{source.number}_") + "*"))
+        if source.query_id is not None:
+            folders.append(place / source.query_id)
+        self.brokers.remove_commit_topics([query for each in folders for query in remove(each)])
 
     # Statements
 
@@ -258,6 +276,8 @@ class SqlSession:
         query = self._start(query_id, query_id, plan, target, statement)
         if target != there:
             self.catalogue.put(target)
+        if there is not None and there.query_id != query_id:
+            self._forget_queries(there)
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
         return Result(statement, message, query=query)
 
@@ -364,6 +384,7 @@ class SqlSession:
         for each in self.queries.writing_to(source.name):
             self.queries.stop(each.query_id)
         self.catalogue.remove(source.name)
+        self._forget_queries(source)
         if statement.delete_topic:
             self.brokers.delete_topic(source.topic)
         also = f" and topic '{source.topic}'" if statement.delete_topic else ""
