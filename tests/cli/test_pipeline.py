@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -205,6 +206,8 @@ def test_the_life_of_a_pipeline(running: Ottla, fresh_ottla_broker: Broker, tmp_
     assert finished.lines[0] == "doubler: Spark is starting…"
     assert finished.lines[-1] == "Pipeline 'doubler' is finished."
     assert any(line.startswith("doubler/doubled: batch 3, 2 rows, ") for line in finished.lines)
+    assert finished.lines[-2] == "doubler/doubled: 2 rows processed"
+    assert not re.search(r"\b0 rows/s in", finished.text)
     assert finished.err == ""
     assert doubled(broker) == [2 * n for n in range(18)]
 

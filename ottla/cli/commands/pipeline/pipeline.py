@@ -121,7 +121,7 @@ def run(
         load(file)
         name = check_name(name or default_name(file))
 
-        from ottla.cli.commands.pipeline.view import progress_printer
+        from ottla.cli.commands.pipeline.view import progress_printer, total_line
         from ottla.spark.pipelines.runner import Plan
         from ottla.spark.pipelines.runner import run as run_here
         from ottla.spark.session import default_master
@@ -143,6 +143,8 @@ def run(
             return
         with progress_printer() as report:
             state = run_here(plan, pipelines, report)
+    for query in state.queries:
+        click.echo(total_line(name, query))
     output.done(f"Pipeline '{name}' is {state.phase}.")
 
 
