@@ -13,6 +13,7 @@ import contextlib
 import importlib.util
 import itertools
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -82,7 +83,8 @@ def send(servers: str, events: Iterable[Event]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Send the events of an example to a broker.")
     parser.add_argument("example", help="the name of a folder beside this file")
-    parser.add_argument("--bootstrap-server", default="localhost:9092")
+    servers = os.environ.get("OTTLA_BOOTSTRAP_SERVER", "localhost:9092")
+    parser.add_argument("--bootstrap-server", default=servers, help="localhost:9092, as for `ottla`")
     parser.add_argument("--rate", type=float, default=20, help="moments per second (20)")
     parser.add_argument("--count", type=int, help="end after so many events")
     parser.add_argument("--seed", type=int, default=1)

@@ -8,15 +8,18 @@ from random import Random
 from typing import Any
 
 TOPICS = {
-    "plays": {"partitions": "3"},
-    "resume": {"cleanup.policy": "compact"},
+    "show_position": {"partitions": "3"},
+    "resume_positions": {"cleanup.policy": "compact"},
     "profiles": {"cleanup.policy": "compact"},
+    "recommendations": {"cleanup.policy": "compact"},
 }
 
+# As in pipeline.py.
 CATALOGUE = {
-    "comedy": ("Office Hours", "Two Left Feet", "The Landlord"),
-    "crime": ("Cold Harbour", "The Ledger", "Night Shift"),
-    "science": ("Deep Water", "Small Worlds", "The Long Proof"),
+    "comedy": ("Office Hours", "Two Left Feet", "The Landlord", "Plan B", "Family Size"),
+    "crime": ("Cold Harbour", "The Ledger", "Night Shift", "Blind Spot", "The Ninth Key"),
+    "drama": ("The Orchard", "Late Summer", "A Quiet House", "Crossings", "Second Violin"),
+    "science": ("Deep Water", "Small Worlds", "The Long Proof", "Ice Core", "Signal"),
 }
 USERS = ("ada", "ben", "cleo", "dan", "eva")
 STEP = 30
@@ -36,4 +39,4 @@ def events(seed: int, times: Iterable[datetime]) -> Iterator[tuple[str, str, dic
         position = min(LENGTH, position + STEP)
         playing[user] = genre, show, position
         play = {"user": user, "show": show, "genre": genre, "position": position, "length": LENGTH}
-        yield "plays", user, {**play, "watched": STEP, "at": at.isoformat()}, at
+        yield "show_position", user, {**play, "watched": STEP, "at": at.isoformat()}, at

@@ -1,4 +1,4 @@
-"""Commands of a social network: people post, like, take a like back, and comment."""
+"""Commands of a social network: people post, like, take a like back, comment, and delete what they posted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ TOPICS = {
     "posts": {},
     "likes": {"partitions": "2"},
     "comments": {"partitions": "2"},
-    "post-views": {"cleanup.policy": "compact"},
-    "trending-posts": {"cleanup.policy": "compact"},
+    "posts_with_counts": {"cleanup.policy": "compact"},
+    "trending_posts": {"cleanup.policy": "compact,delete", "retention.ms": "3600000"},
 }
 
 USERS = ("ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hana")
@@ -20,24 +20,23 @@ USERS = ("ada", "ben", "cleo", "dan", "eva", "finn", "gus", "hana")
 
 def events(seed: int, times: Iterable[datetime]) -> Iterator[tuple[str, str, dict[str, Any], datetime]]:
     random = Random(seed)
-    posts: list[str] = []
+    posts: list[tuple[str, str]] = []
     liked: set[tuple[str, str]] = set()
     for number, at in enumerate(times):
-        user, stamp = random.choice(USERS), at.isoformat()
-        if not posts or random.random() < 0.1:
+        user, stamp, chance = random.choice(USERS), at.isoformat(), random.random()
+        if len(posts) < 2 or chance < 0.1:
             post = f"post-{number}"
-            posts.append(post)
-            yield (
-                "posts",
-                post,
-                {"post": post, "user": user, "text": f"This is thought {number}.", "at": stamp},
-                at,
-            )
+            posts.append((post, user))
+            text = f"This is thought {number}."
+            yield "posts", post, {"post": post, "user": user, "text": text, "deleted": False, "at": stamp}, at
             continue
-        post = posts[
-            -1 - min(int(random.expovariate(0.5)), len(posts) - 1)
-        ]  # young posts get more of everything
-        if random.random() < 0.7:
+        # Young posts get more of everything.
+        place = -1 - min(int(random.expovariate(0.5)), len(posts) - 1)
+        post, author = posts[place]
+        if chance < 0.13:
+            del posts[place]
+            yield "posts", post, {"post": post, "user": author, "deleted": True, "at": stamp}, at
+        elif chance < 0.7:
             # Who likes a post already takes it back.
             likes = (user, post) not in liked
             liked ^= {(user, post)}

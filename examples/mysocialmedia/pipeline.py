@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from ottla.spark import json, read_topic, to_topic
 
-EVENT = json("post STRING, user STRING, text STRING, liked BOOLEAN, at TIMESTAMP")
+EVENT = json("post STRING, user STRING, text STRING, liked BOOLEAN, deleted BOOLEAN, at TIMESTAMP")
 
 
 def happened(spark, group):
@@ -23,30 +23,51 @@ def happened(spark, group):
         "value.at",
         of("posts", F.col("value.user")).alias("user"),
         of("posts", F.col("value.text")).alias("text"),
+        F.coalesce(of("posts", F.col("value.deleted")), F.lit(False)).alias("deleted"),
         F.coalesce(of("likes", F.expr("if(value.liked, 1, -1)")), F.lit(0)).alias("likes"),
         F.coalesce(of("comments", F.lit(1)), F.lit(0)).alias("comments"),
     )
 
 
-def pipeline(spark):
-    views = (
-        happened(spark, "post-views")
-        .groupBy("post")
-        .agg(
-            F.max("user").alias("user"),
-            F.max("text").alias("text"),
-            F.sum("likes").alias("likes"),
-            F.sum("comments").alias("comments"),
-        )
+def unless_deleted(*columns):
+    """The columns as JSON. Null, which is a tombstone, if the post was deleted: then nobody may see it any more."""
+    return F.when(~F.col("deleted"), F.to_json(F.struct(*columns))).alias("value")
+
+
+def posts_with_counts(events):
+    posts = events.groupBy("post").agg(
+        F.max("user").alias("user"),
+        F.max("text").alias("text"),
+        F.sum("likes").alias("likes"),
+        F.sum("comments").alias("comments"),
+        F.max("deleted").alias("deleted"),
     )
-    trending = (
-        happened(spark, "trending-posts")
-        .withWatermark("at", "5 minutes")
+    return posts.select(
+        F.col("post").alias("key"), unless_deleted("post", "user", "text", "likes", "comments")
+    )
+
+
+def trending_posts(events):
+    """The score of each post in each five minutes. Pages show the current ones and those before, so a post that is
+    deleted leaves both; older ones are past, and the topic keeps them for an hour."""
+    before = F.col("at") - F.expr("INTERVAL 5 MINUTES")
+    times = F.when(F.col("deleted"), F.array("at", before)).otherwise(F.array("at"))
+    scores = (
+        events.withColumn("at", F.explode(times))
+        .withWatermark("at", "10 minutes")
         .groupBy(F.window("at", "5 minutes"), "post")
-        .agg((F.sum("likes") + 2 * F.sum("comments")).alias("score"))
-        .select(F.col("window.start").alias("since"), "post", "score")
+        .agg((F.sum("likes") + 2 * F.sum("comments")).alias("score"), F.max("deleted").alias("deleted"))
+        .withColumn("since", F.col("window.start"))
     )
+    return scores.select(
+        F.concat_ws(" ", "since", "post").alias("key"), unless_deleted("since", "post", "score")
+    )
+
+
+def pipeline(spark):
     return [
-        to_topic(views, "post-views", key=F.col("post"), output_mode="update"),
-        to_topic(trending, "trending-posts", key=F.concat_ws(" ", "since", "post"), output_mode="update"),
+        to_topic(
+            posts_with_counts(happened(spark, "posts_with_counts")), "posts_with_counts", output_mode="update"
+        ),
+        to_topic(trending_posts(happened(spark, "trending_posts")), "trending_posts", output_mode="update"),
     ]

@@ -15,6 +15,7 @@ from ottla.client.connection import Connection
 from ottla.client.errors import BadAddress, ClientError, Unreachable, check_accepted, error_code
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import is_internal
 from ottla.protocol.messages.cluster import (
     Coordinator,
     FindCoordinatorRequest,
@@ -207,7 +208,7 @@ class Cluster:
                 raise ClientError(f"The broker cannot describe topic '{name}': {code.name}.", code)
             else:
                 leaders = {part.partition_index: part.leader_id for part in topic.partitions}
-                found[name] = Topic(name, topic.topic_id, topic.is_internal, leaders)
+                found[name] = Topic(name, topic.topic_id, topic.is_internal or is_internal(name), leaders)
         self._topics.update(found)
         return found
 

@@ -10,8 +10,9 @@ from ottla.metadata import nodes
 from ottla.metadata.client_quotas import Entity, load_client_quotas
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
 from ottla.metadata.stores.store import NodeStore, children_if_any
-from ottla.metadata.topic_names import INTERNAL_TOPICS, collision_key
+from ottla.metadata.topic_names import collision_key
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.internal_topics import is_internal
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,7 +49,7 @@ class TopicImage(NamedTuple):
 
     @property
     def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
+        return is_internal(self.name)
 
 
 class ClusterImage:

@@ -1,17 +1,28 @@
-"""Which topic names are legal, which collide, and which topics are Kafka's own."""
+"""Which topic names are legal, which collide, and which topics only brokers write to."""
 
 from __future__ import annotations
 
 import re
 
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.internal_topics import (
+    GROUP_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
+
+__all__ = [
+    "GROUP_METADATA_TOPIC",
+    "INTERNAL_TOPICS",
+    "MAX_NAME_LENGTH",
+    "SHARE_GROUP_STATE_TOPIC",
+    "TRANSACTION_STATE_TOPIC",
+    "collision_key",
+    "validate_topic_name",
+]
 
 MAX_NAME_LENGTH = 249
-
-GROUP_METADATA_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-SHARE_GROUP_STATE_TOPIC = "__share_group_state"
-INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from socketserver import BaseServer
+from typing import TYPE_CHECKING, Any
 
 from ottla.jvm.java import java_home
 
@@ -63,7 +64,21 @@ def session(
         builder = builder.config(name, value)
     spark: SparkSession = builder.getOrCreate()
     register(spark)
+    ignore_closed_connections(spark.sparkContext._accumulatorServer)
     return spark
+
+
+def ignore_closed_connections(server: BaseServer) -> None:
+    """Java closes its connection to the server of PySpark's accumulators when a query is stopped in the midst of a
+    batch, and opens another for the next. PySpark prints a traceback about that, as `socketserver` does by default.
+    """
+    print_error = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            print_error(request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def default_master() -> str:

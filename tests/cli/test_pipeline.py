@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.spark.pipelines.state import Phase, Pipelines, PipelineState
 from ottla.testing import Broker
 
 from .conftest import Ottla
@@ -60,6 +64,77 @@ def wait_for(what: str, condition: Callable[[], bool], seconds: float = 120) -> 
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.1)
+
+
+@pytest.fixture
+def commit_log(fresh_ottla_broker: Broker) -> Iterator[Callable[[Path], str]]:
+    """Makes a checkpoint, as Spark does, and the commit log of its query; returns the topic."""
+    pytest.importorskip("pyspark")
+    from ottla.client.cluster import Cluster
+    from ottla.client.settings import Settings
+    from ottla.spark.checkpoints import location
+    from ottla.spark.sink.exactly_once.commit_topic import CommitTopic
+
+    cluster = Cluster(Settings.from_properties({"bootstrap.servers": fresh_ottla_broker.bootstrap_servers}))
+
+    def make(checkpoint: Path) -> str:
+        query = str(uuid.uuid4())
+        checkpoint.mkdir(parents=True)
+        (checkpoint / "metadata").write_text(json.dumps({"id": query}))
+        topic = CommitTopic(query)
+        topic.append(cluster, topic.read(cluster).begin("run-1", location(str(checkpoint))))
+        return topic.name
+
+    yield make
+    cluster.close()
+
+
+def test_clean_removes_the_commit_logs_of_queries_that_are_gone(
+    running: Ottla, commit_log: Callable[[Path], str], tmp_path: Path
+) -> None:
+    kept, gone = (commit_log(tmp_path / name) for name in ("kept", "gone"))
+    assert running("pipeline", "clean", "--yes").err == "Nothing to remove.\n"
+    shutil.rmtree(tmp_path / "gone")
+    shown = running("pipeline", "clean", "--dry-run")
+    assert sorted(line.split(maxsplit=2) for line in shown.lines[1:]) == [
+        ["no", kept, f"its query can go on from {tmp_path / 'kept'}"],
+        ["yes", gone, f"the checkpoint of its query is gone from {tmp_path / 'gone'}"],
+    ]
+    refused = running("pipeline", "clean", check=False)
+    assert (refused.code, "add --yes" in refused.err) == (1, True)
+    assert {gone, kept} <= set(running("topics", "list", "--internal").text.split())
+    assert running("pipeline", "clean", "--yes").lines[-1] == "Removed 1 commit log."
+    listed = running("topics", "list", "--internal").text.split()
+    assert (gone in listed, kept in listed) == (False, True)
+
+
+def test_a_pipeline_is_forgotten_with_its_checkpoints_and_commit_logs(
+    running: Ottla, fresh_ottla_broker: Broker, commit_log: Callable[[Path], str], tmp_path: Path
+) -> None:
+    pipelines = Pipelines(tmp_path / "state")
+    checkpoints = pipelines.default_checkpoints() / "doubler"
+    topic, other = commit_log(checkpoints / "doubled"), commit_log(tmp_path / "other")
+    with pipelines.claim("doubler"):
+        pipelines.write(
+            PipelineState(
+                name="doubler",
+                pid=1,
+                pid_started=0,
+                file="doubler.py",
+                master="local[2]",
+                bootstrap_servers=fresh_ottla_broker.bootstrap_servers,
+                checkpoints=str(checkpoints),
+                log=str(pipelines.log_file("doubler")),
+                started_at=0.0,
+                phase=Phase.STOPPED,
+            )
+        )
+    forgotten = running("pipeline", "stop", "doubler", "--forget", "--yes")
+    assert forgotten.lines == ["Pipeline 'doubler' is forgotten."]
+    assert not checkpoints.exists()
+    assert running("pipeline", "list", "--json").json == []
+    listed = running("topics", "list", "--internal").text.split()
+    assert (topic in listed, other in listed) == (False, True)
 
 
 LARGE = """
@@ -131,6 +206,8 @@ def test_the_life_of_a_pipeline(running: Ottla, fresh_ottla_broker: Broker, tmp_
     assert finished.lines[0] == "doubler: Spark is starting…"
     assert finished.lines[-1] == "Pipeline 'doubler' is finished."
     assert any(line.startswith("doubler/doubled: batch 3, 2 rows, ") for line in finished.lines)
+    assert finished.lines[-2] == "doubler/doubled: 2 rows processed"
+    assert not re.search(r"\b0 rows/s in", finished.text)
     assert finished.err == ""
     assert doubled(broker) == [2 * n for n in range(18)]
 

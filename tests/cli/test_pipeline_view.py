@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ottla.cli.commands.demo.view import Trending
 from ottla.cli.commands.demo.view import drawn as drawn_trending
-from ottla.cli.commands.pipeline.view import batch_line, drawn, list_row, progress_printer
+from ottla.cli.commands.pipeline.view import batch_line, drawn, list_row, progress_printer, total_line
 from ottla.spark.pipelines.query_progress import QueryProgress
 from ottla.spark.pipelines.state import Phase, PipelineState
 
@@ -25,6 +25,7 @@ QUERY = QueryProgress(
     lag=12,
     state_rows=2000,
     state_bytes=1_500_000,
+    rows_total=45_678,
 )
 
 
@@ -56,6 +57,7 @@ def test_a_query_on_the_terminal() -> None:
     assert heading.split() == [
         "query",
         "batch",
+        "rows",
         "rows/s",
         "in",
         "rows/s",
@@ -68,7 +70,26 @@ def test_a_query_on_the_terminal() -> None:
         "state",
         "size",
     ]
-    assert row.split() == ["trending", "7", "1,234", "-", "0.81", "s", "12", "2,000", "1.5", "MB"]
+    assert row.split() == ["trending", "7", "45,678", "1,234", "-", "0.81", "s", "12", "2,000", "1.5", "MB"]
+
+
+def test_a_query_that_has_ended_shows_its_rows_and_no_rate() -> None:
+    _, _, row = (line.rstrip() for line in text(drawn(state(Phase.FINISHED, QUERY.ended()))).splitlines())
+    assert row.split() == [
+        "trending",
+        "(ended)",
+        "7",
+        "45,678",
+        "-",
+        "-",
+        "0.81",
+        "s",
+        "12",
+        "2,000",
+        "1.5",
+        "MB",
+    ]
+    assert total_line("tweets", QUERY.ended()) == "tweets/trending: 45,678 rows processed"
 
 
 def test_a_query_in_a_log() -> None:

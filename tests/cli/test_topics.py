@@ -100,3 +100,19 @@ def test_a_missing_topic_is_named_with_the_nearest_one(ottla, topic):
     missing = ottla("topics", "describe", topic[:-1], check=False)
     assert missing.code == 1
     assert missing.err == f"Error: Topic '{topic[:-1]}' does not exist. Did you mean '{topic}'?\n"
+
+
+@pytest.mark.parametrize("name", ["__ottla_spark_commits_4711", "__ottla_sql"])
+def test_topics_of_pipelines_and_sql_are_internal(ottla, name):
+    from confluent_kafka import TopicCollection
+    from confluent_kafka.admin import AdminClient
+
+    ottla("topics", "create", name, "--if-not-exists")
+    assert name not in ottla("topics", "list").text
+    assert name in ottla("topics", "list", "--internal").text
+    assert [each["internal"] for each in ottla("topics", "describe", name, "--json").json] == [True]
+    # What Kafka's clients are told, whose patterns then do not match it.
+    admin = AdminClient({"bootstrap.servers": ottla.environment["OTTLA_BOOTSTRAP_SERVER"]})
+    [described] = admin.describe_topics(TopicCollection([name])).values()
+    assert described.result(30).is_internal
+    ottla("topics", "delete", name, "--yes")

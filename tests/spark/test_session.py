@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.spark.session import ignore_closed_connections
 from ottla.testing import Broker
 
 if TYPE_CHECKING:
@@ -41,6 +44,28 @@ def run(script: str) -> str:
 def test_sessions_are_set_up_for_small_batches(spark: SparkSession) -> None:
     assert spark.conf.get("spark.python.unix.domain.socket.enabled") == "true"
     assert "RocksDB" in (spark.conf.get("spark.sql.streaming.stateStore.providerClass") or "")
+
+
+def test_a_connection_that_java_closes_prints_no_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A query that is stopped in the midst of a batch leaves such a connection."""
+    from pyspark.accumulators import AccumulatorUnixServer, UpdateRequestHandler
+
+    def hang_up(server: AccumulatorUnixServer) -> str:
+        with socket.socket(socket.AF_UNIX) as java:
+            java.connect(str(tmp_path / "socket"))
+        server.handle_request()
+        return capfd.readouterr().err
+
+    with AccumulatorUnixServer(str(tmp_path / "socket"), UpdateRequestHandler) as server:
+        assert "EOFError" in hang_up(server)  # as PySpark has it
+        ignore_closed_connections(server)
+        assert hang_up(server) == ""
+
+
+def test_the_session_ignores_closed_connections(spark: SparkSession) -> None:
+    assert spark.sparkContext._accumulatorServer.handle_error.__module__ == "ottla.spark.session"
 
 
 def test_state_is_kept_in_rocksdb(

@@ -22,6 +22,7 @@ from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.internal_topics import is_internal
 from ottla.protocol.messages.cluster import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -80,14 +81,14 @@ def _look_up(
             validate_topic_name(name)
     except KafkaError as refused:
         error = refused.code
-    return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
+    return MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
 
 
 def _describe(broker: Broker, topic: TopicImage, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
-        is_internal=topic.name in INTERNAL_TOPICS,
+        is_internal=topic.is_internal,
         partitions=[
             MetadataResponsePartition(
                 error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,

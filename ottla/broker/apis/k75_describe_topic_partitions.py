@@ -16,8 +16,9 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ottla.metadata.cluster_image import PartitionImage
-from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.internal_topics import is_internal
 from ottla.protocol.messages.cluster import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -49,7 +50,7 @@ def handle(
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         answer = DescribeTopicPartitionsResponseTopic(
-            name=name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
+            name=name, is_internal=is_internal(name), topic_authorized_operations=TOPIC_OPERATIONS
         )
         response.topics.append(answer)
         topic = broker.image.topics.get(name)

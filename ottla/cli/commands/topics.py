@@ -34,7 +34,11 @@ def topics() -> None:
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Show Kafka's own topics too.")
+@click.option(
+    "--internal",
+    is_flag=True,
+    help="Show internal topics too, of brokers and of pipelines.",
+)
 @json_option()
 @client_options
 def list_(client: Client, internal: bool, as_json: bool) -> None:
@@ -54,7 +58,7 @@ def list_(client: Client, internal: bool, as_json: bool) -> None:
 @topics.command()
 @watch_option
 @click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
-@click.option("--internal", is_flag=True, help="Without a topic: describe Kafka's own topics too.")
+@click.option("--internal", is_flag=True, help="Without a topic: describe internal topics too.")
 @json_option()
 @client_options
 def describe(client: Client, names: tuple[str, ...], internal: bool, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from ottla.client.admin.routing import ask_controller, timeout_ms
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError, TopicNotFound, check_accepted
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import is_internal
 from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -36,8 +37,6 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _AnyTopic = DescribeTopicPartitionsResponseTopic | MetadataResponseTopic
 _AnyPartition = DescribeTopicPartitionsResponsePartition | MetadataResponsePartition
@@ -91,7 +90,7 @@ def list_topics(cluster: Cluster, include_internal: bool = False) -> list[TopicL
             topic.name or "",
             len(topic.partitions),
             max((len(partition.replica_nodes) for partition in topic.partitions), default=0),
-            topic.is_internal or topic.name in INTERNAL_TOPICS,
+            topic.is_internal or is_internal(topic.name or ""),
         )
         for topic in cluster.metadata(None).topics
     ]
@@ -157,7 +156,7 @@ def describe_topics(
         TopicDescription(
             name,
             base64.urlsafe_b64encode(topic.topic_id).decode().rstrip("="),
-            topic.is_internal,
+            topic.is_internal or is_internal(name),
             sorted((partition_of(name, each) for each in topic.partitions), key=lambda each: each.partition),
             configs.get(name, {}),
         )

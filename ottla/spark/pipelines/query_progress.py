@@ -25,12 +25,19 @@ class QueryProgress:
     lag: int | None = None
     state_rows: int | None = None
     state_bytes: int | None = None
+    rows_total: int = 0  # of all batches since the query was started
+
+    def ended(self) -> QueryProgress:
+        """What has ended has no rate."""
+        return replace(self, is_active=False, rows_in_per_second=None, rows_out_per_second=None)
 
 
 def query_progress(
     name: str, is_active: bool, progress: Mapping[str, Any] | None, before: QueryProgress | None = None
 ) -> QueryProgress:
     """`progress` is the JSON of a StreamingQueryProgress, and `before` what was made of the one before it."""
+    if not is_active:
+        return query_progress(name, True, progress, before).ended()
     if progress is None:
         return QueryProgress(name, is_active)
     durations = progress.get("durationMs", {})
@@ -47,20 +54,35 @@ def query_progress(
             rows_out_per_second=None if last.rows_out_per_second is None else 0.0,
             lag=last.lag if lag is None else lag,
         )
+    rows_in = progress.get("numInputRows", 0)
+    rows_total = 0 if before is None else before.rows_total
+    if before is None or before.batch != progress["batchId"]:
+        rows_total += rows_in
+    rate = _rate(progress.get("inputRowsPerSecond"))
     milliseconds = durations.get("triggerExecution", progress.get("batchDuration"))
     operators = progress.get("stateOperators", [])
     return QueryProgress(
         name,
         is_active,
         batch=progress["batchId"],
-        rows_in=progress.get("numInputRows", 0),
-        rows_in_per_second=_rate(progress.get("inputRowsPerSecond")),
+        rows_in=rows_in,
+        # Spark counts from the start of the batch before, and gives 0 for the first one of a run.
+        rows_in_per_second=None if rate == 0 and rows_in else rate,
         rows_out_per_second=_rows_out(progress, milliseconds),
         batch_seconds=None if milliseconds is None else milliseconds / 1000,
         lag=_lag(progress.get("sources", [])),
         state_rows=sum(each["numRowsTotal"] for each in operators) if operators else None,
         state_bytes=sum(map(_state_bytes, operators)) if operators else None,
+        rows_total=rows_total,
     )
+
+
+def missed_batches(before: QueryProgress | None, last: Mapping[str, Any]) -> bool:
+    """Whether there may have been batches between what was seen before and the last one."""
+    if before is None or before.batch is None:
+        return True
+    batch: int = last["batchId"]
+    return batch > before.batch + 1
 
 
 def _rate(value: object) -> float | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ottla.jvm.java import NoJava
 from ottla.spark.pipelines.failure import query_failed, start_failed
 from ottla.spark.pipelines.loading import Starter, load
-from ottla.spark.pipelines.query_progress import QueryProgress, query_progress
+from ottla.spark.pipelines.query_progress import QueryProgress, missed_batches, query_progress
 from ottla.spark.pipelines.state import (
     Phase,
     PipelineError,
@@ -123,6 +123,7 @@ def run(plan: Plan, pipelines: Pipelines, report: Report) -> PipelineState:
             raise
         finally:
             state.ended_at = time.time()
+            state.queries = [query.ended() for query in state.queries]
             pipelines.write(state)
     return state
 
@@ -238,8 +239,15 @@ def _follow(
 
 
 def _progress(name: str, query: StreamingQuery, before: QueryProgress | None) -> QueryProgress:
-    last = query.lastProgress
-    return query_progress(name, query.isActive, None if last is None else json.loads(last.json), before)
+    is_active, last = query.isActive, query.lastProgress
+    progress = None if last is None else json.loads(last.json)
+    if progress is not None and missed_batches(before, progress):
+        # Batches may follow each other faster than we look.
+        seen = -1 if before is None or before.batch is None else before.batch
+        for each in (json.loads(each.json) for each in query.recentProgress):
+            if seen < each["batchId"] < progress["batchId"]:
+                before = query_progress(name, True, each, before)
+    return query_progress(name, is_active, progress, before)
 
 
 def _current_batch(query: StreamingQuery) -> int | None:

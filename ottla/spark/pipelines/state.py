@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ottla.spark.checkpoints import local_path, remove
 from ottla.spark.pipelines.query_progress import QueryProgress
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -188,6 +189,27 @@ class Pipelines:
                 )
             time.sleep(_WAIT_FOR_THE_END)
         return self.get(name)
+
+    def forget(self, name: str) -> list[str]:
+        """Remove the checkpoints of a pipeline that does not run, and all that is known of it.
+
+        Returns the ids of its queries.
+        """
+        state = self.get(name)
+        place = local_path(state.checkpoints)
+        if place is None:
+            raise PipelineError(
+                f"The checkpoints of pipeline '{name}' are not on this machine but at {state.checkpoints}: "
+                "remove them there."
+            )
+        with self.claim(name):
+            try:
+                queries = remove(place)
+            except OSError as error:
+                raise PipelineError(f"{place} cannot be removed: {error.strerror}.") from None
+            self.log_file(name).unlink(missing_ok=True)
+            self._file(name).unlink(missing_ok=True)
+        return queries
 
     def _file(self, name: str) -> Path:
         return self._directory / f"{name}.json"

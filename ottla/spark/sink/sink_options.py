@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from ottla.client.settings import Settings
 from ottla.protocol.compression import Codec
+from ottla.spark.checkpoints import location
 from ottla.spark.kernels import MAX_BATCH_BYTES
 from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 
@@ -69,6 +70,8 @@ class SinkOptions:
     fail_on_data_loss: bool = True
     #: The column that decides the partition, if it is not the key.
     partition_column: str | None = None
+    #: Where the checkpoint of the query is, if it was said for this query.
+    checkpoint: str = ""
 
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
@@ -90,6 +93,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -
             f"{wrong} cannot be exactly-once, which is how streams are written: omit it, or say "
             "ottla.delivery=at-least-once."
         )
+    checkpoint = given.text("checkpointLocation")
     delivery_timeout = given.seconds("kafka.delivery.timeout.ms", 120_000)
     return SinkOptions(
         settings=replace(settings, api_timeout=delivery_timeout),
@@ -105,6 +109,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -
         transaction_timeout_ms=given.count("kafka.transaction.timeout.ms") or 900_000,
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         partition_column=given.text("partitionColumn"),
+        checkpoint=location(checkpoint) if checkpoint else "",
     )
 
 

@@ -123,7 +123,7 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
             return Written(write_rows(self._options, iterator))
         query, run, batch = _current_batch()
         with shared_cluster(self._options.settings) as cluster:
-            state = join_run(cluster, query, run)
+            state = join_run(cluster, query, run, self._options.checkpoint)
         check_batch(state, query, batch)
         attempt = Attempt(query, state.generation, batch)
         if state.is_decided(batch):

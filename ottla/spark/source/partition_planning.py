@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ottla.client.cluster import Cluster, Topic, TopicPartition
+from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.errors import ClientError
 from ottla.client.offsets import EARLIEST, LATEST, list_offsets
-from ottla.spark.sink.exactly_once.commit_topic import PREFIX as COMMIT_TOPICS
 from ottla.spark.source.data_loss import report
 from ottla.spark.source.positions import Offsets
 from ottla.spark.source.ranges import OffsetRange, split_ranges
@@ -23,9 +22,7 @@ def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[To
     if subscription.pattern is not None:
         pattern = re.compile(subscription.pattern)
         topics = cluster.topics()
-        names = [
-            name for name, topic in topics.items() if pattern.fullmatch(name) and not _is_internal(topic)
-        ]
+        names = [name for name, topic in topics.items() if pattern.fullmatch(name) and not topic.is_internal]
         return sorted(partition for name in names for partition in topics[name].partitions)
     if subscription.topics is not None:
         topics = cluster.topics(dict.fromkeys(subscription.topics))
@@ -33,11 +30,6 @@ def existing_partitions(cluster: Cluster, subscription: Subscription) -> list[To
     wanted = set(subscription.assigned or ())
     topics = cluster.topics({partition.topic for partition in wanted})
     return sorted(wanted.intersection(each for topic in topics.values() for each in topic.partitions))
-
-
-def _is_internal(topic: Topic) -> bool:
-    """Internal to the broker, or to our sink."""
-    return topic.is_internal or topic.name.startswith(COMMIT_TOPICS)
 
 
 def all_partitions(cluster: Cluster, subscription: Subscription) -> list[TopicPartition]:

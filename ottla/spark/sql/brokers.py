@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from ottla.client.errors import ClientError, Unreachable
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
+from ottla.spark.sink.exactly_once.commit_topic_removal import remove_commit_topics
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.sources import TopicShape
 
@@ -128,6 +129,11 @@ class Brokers:
             except ClientError as error:
                 if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
+
+    def remove_commit_topics(self, queries: Iterable[str]) -> None:
+        """Of queries of Spark whose checkpoints are gone."""
+        with self._cluster() as cluster:
+            remove_commit_topics(cluster, queries)
 
     def end_offset(self, topic: str) -> int:
         """Of the first partition."""

@@ -9,11 +9,10 @@ import dataclasses
 import json
 from difflib import get_close_matches
 
+from ottla.protocol.internal_topics import SQL_CATALOGUE_TOPIC as TOPIC
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.sources import Source, TopicShape
-
-TOPIC = "__ottla_sql"
 
 
 class Catalogue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.spark.sql.brokers import Brokers
-from ottla.spark.sql.catalogue import TOPIC, Catalogue
+from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.parsing.statements import Describe, Show, SourceKind
 from ottla.spark.sql.planning import functions
 from ottla.spark.sql.properties import SessionProperties
@@ -25,9 +25,9 @@ def show(
     if statement.what in ("STREAMS", "TABLES"):
         return _sources(statement, catalogue, "STREAM" if statement.what == "STREAMS" else "TABLE")
     if statement.what == "TOPICS":
-        rows = [(each.name, each.partitions, each.replication_factor) for each in brokers.topics()]
-        shown = [row for row in rows if not row[0].startswith("__") and row[0] != TOPIC]
-        return Result(statement, None, ("TOPIC", "PARTITIONS", "REPLICAS"), shown)
+        shown = [each for each in brokers.topics() if not each.internal and not each.name.startswith("__")]
+        rows = [(each.name, each.partitions, each.replication_factor) for each in shown]
+        return Result(statement, None, ("TOPIC", "PARTITIONS", "REPLICAS"), rows)
     if statement.what == "QUERIES":
         return _queries(statement, catalogue, queries)
     if statement.what == "PROPERTIES":
@@ -56,7 +56,7 @@ def _queries(statement: Show, catalogue: Catalogue, queries: RunningQueries) -> 
     rows += [
         (each.query_id, "NOT HERE", each.name, each.statement)
         for each in catalogue.all()
-        if each.query_id is not None and each.query_id not in here
+        if each.query_id is not None and each.query_id not in here and not each.is_terminated
     ]
     return Result(statement, None, ("QUERY", "STATE", "SINK", "STATEMENT"), rows)
 

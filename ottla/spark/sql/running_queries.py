@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.spark.sql.errors import Position, SqlError, sentence
 
@@ -46,16 +46,26 @@ class RunningQueries:
         return self._held.get(query_id)
 
     def stop(self, query_id: str, position: Position | None = None) -> None:
-        running = self._held.pop(query_id, None)
+        """Returns when it has stopped. A query that cannot be stopped stays in the list."""
+        running = self._held.get(query_id)
         if running is None:
             known = f" There are {', '.join(self._held)}." if self._held else " None is running here."
             raise SqlError(f"This session runs no query {query_id}.{known}", position)
-        running.query.stop()
+        _stop(running, position)
+        del self._held[query_id]
 
-    def stop_all(self) -> list[str]:
-        stopped = list(self._held)
-        for query_id in stopped:
-            self.stop(query_id)
+    def stop_all(self, position: Position | None = None) -> list[str]:
+        """All of them, even if one cannot be stopped, which is an error in the end."""
+        stopped = []
+        failure: SqlError | None = None
+        for query_id in list(self._held):
+            try:
+                self.stop(query_id, position)
+                stopped.append(query_id)
+            except SqlError as error:
+                failure = error
+        if failure is not None:
+            raise failure
         return stopped
 
     def writing_to(self, name: str) -> list[Running]:
@@ -63,3 +73,22 @@ class RunningQueries:
 
     def reading_from(self, name: str) -> list[Running]:
         return [each for each in self._held.values() if each.reads(name) and each.query.isActive]
+
+
+def _stop(running: Running, position: Position | None) -> None:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        running.query.stop()
+    except (PySparkException, Py4JError) as error:
+        # Without spark.sql.streaming.stopTimeout, which is somebody's choice, it waits as long as it takes.
+        raise SqlError(
+            f"The query {running.query_id} was asked to stop and has not: {_reason(error)}", position
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    java: Any = getattr(error, "java_exception", None)
+    message = None if java is None else java.getMessage()
+    return sentence(error) if message is None else sentence(Exception(message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 import itertools
 import os
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
+from ottla.spark.checkpoints import local_path, remove
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
-from ottla.spark.sql.errors import SqlError, spark_errors_at
+from ottla.spark.sql.errors import Position, SqlError, spark_errors_at
 from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parsing import statements as s
@@ -111,10 +113,26 @@ class SqlSession:
         return self._spark
 
     def _checkpoint(self, name: str) -> str:
-        configured = self._session().conf.get(queries.CHECKPOINTS, None)
+        configured = None
+        if hasattr(self._spark, "readStream"):
+            configured = self._session().conf.get(queries.CHECKPOINTS, None)
         base = self._checkpoints or configured or str(state_directory() / "sql")
         # The same names on another cluster are other queries.
         return f"{base.rstrip('/')}/{self.brokers.cluster_id()}/{name}"
+
+    def _forget_queries(self, source: Source) -> None:
+        """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
+
+        Their names have its number in the catalogue, which is given once: they never come back. A checkpoint that is
+        not on this machine stays, and so does the commit log.
+        """
+        place = local_path(self._checkpoint(""))
+        if place is None:
+            return
+        folders = sorted(place.glob(glob.escape(f"INSERT_{source.name}_{source.number}_") + "*"))
+        if source.query_id is not None:
+            folders.append(place / source.query_id)
+        self.brokers.remove_commit_topics([query for each in folders for query in remove(each)])
 
     # Statements
 
@@ -258,6 +276,8 @@ class SqlSession:
         query = self._start(query_id, query_id, plan, target, statement)
         if target != there:
             self.catalogue.put(target)
+        if there is not None and there.query_id != query_id:
+            self._forget_queries(there)
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
         return Result(statement, message, query=query)
 
@@ -319,11 +339,34 @@ class SqlSession:
         return Result(statement, message)
 
     def _terminate(self, statement: s.Terminate) -> Result:
+        position = statement.position
         if statement.query_id is None:
-            stopped = self.queries.stop_all()
-            return Result(statement, f"Terminated {', '.join(stopped) or 'nothing: no query runs here'}.")
-        self.queries.stop(statement.query_id, statement.position)
+            running = [each.query_id for each in self.queries.all()]
+            try:
+                self.queries.stop_all(position)
+            finally:
+                # Also if one of them could not be stopped: the others have ended.
+                self._note_terminated([each for each in running if self.queries.get(each) is None])
+            return Result(statement, f"Terminated {', '.join(running) or 'nothing: no query runs here'}.")
+        self._check_runs_here(statement.query_id, position)
+        self.queries.stop(statement.query_id, position)
+        self._note_terminated([statement.query_id])
         return Result(statement, f"Terminated {statement.query_id}.")
+
+    def _check_runs_here(self, query_id: str, position: Position) -> None:
+        source = next((each for each in self.catalogue.all() if each.query_id == query_id), None)
+        if source is not None and not source.is_terminated and self.queries.get(query_id) is None:
+            raise SqlError(
+                f"The query {query_id} does not run in this session: TERMINATE it where it runs, "
+                f"or DROP {source.kind} {source.name}.",
+                position,
+            )
+
+    def _note_terminated(self, query_ids: list[str]) -> None:
+        """Every shell lists what the catalogue has, so it must know that these have ended."""
+        for source in self.catalogue.all():
+            if source.query_id in query_ids:
+                self.catalogue.put(dataclasses.replace(source, is_terminated=True))
 
     def _drop(self, statement: s.Drop) -> Result:
         position = statement.position
@@ -341,6 +384,7 @@ class SqlSession:
         for each in self.queries.writing_to(source.name):
             self.queries.stop(each.query_id)
         self.catalogue.remove(source.name)
+        self._forget_queries(source)
         if statement.delete_topic:
             self.brokers.delete_topic(source.topic)
         also = f" and topic '{source.topic}'" if statement.delete_topic else ""
@@ -350,7 +394,7 @@ class SqlSession:
 #: Statements that need to know what other shells have created.
 _NEEDS_CATALOGUE = (
     s.CreateSource | s.CreateAsSelect | s.InsertSelect | s.InsertValues | s.Query
-    | s.Show | s.Describe | s.Explain | s.Drop
+    | s.Show | s.Describe | s.Explain | s.Drop | s.Terminate
 )  # fmt: skip
 
 

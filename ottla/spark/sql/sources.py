@@ -52,6 +52,7 @@ class Source:
     statement: str = ""
     query_id: str | None = None
     number: int | None = None  # of its definition in the catalogue
+    is_terminated: bool = False  # whether its query was ended by TERMINATE: then it is listed no more
 
     @property
     def keys(self) -> tuple[ColumnDefinition, ...]:

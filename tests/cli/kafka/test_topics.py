@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 WARNING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -66,10 +68,17 @@ def test_filters_show_partitions_without_headings(tools, topic):
     assert len(tools("topics", "--describe", "--topic", topic, "--at-min-isr-partitions").lines) == 3
 
 
-def test_internal_topics_can_be_left_out(tools, kafka_broker):
-    kafka_broker.ensure_internal_topic("__consumer_offsets")
-    assert "__consumer_offsets" in tools("topics", "--list").lines
-    assert "__consumer_offsets" not in tools("topics", "--list", "--exclude-internal").lines
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__ottla_spark_commits_4711"])
+def test_internal_topics_can_be_left_out(tools, kafka_broker, topic, name):
+    if name == "__consumer_offsets":
+        kafka_broker.ensure_internal_topic(name)
+    else:
+        kafka_broker.create_topic(name)
+    assert name in tools("topics", "--list").lines
+    assert name not in tools("topics", "--list", "--exclude-internal").lines
+    assert name not in tools("topics", "--describe", "--exclude-internal").out
+    assert f"{name}:0:" in tools("get-offsets").out
+    assert name not in tools("get-offsets", "--exclude-internal-topics").out
 
 
 def test_wrong_usage(tools):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.spark.pipelines.query_progress import QueryProgress, offsets_of, query_progress
+from ottla.spark.pipelines.query_progress import QueryProgress, missed_batches, offsets_of, query_progress
 
 # What Spark 4.3 reports, without what is not looked at.
 BATCH: dict[str, Any] = {
@@ -37,7 +37,28 @@ def test_the_figures_of_a_batch() -> None:
         lag=11,
         state_rows=21,
         state_bytes=1510,
+        rows_total=50,
     )
+
+
+def test_rows_are_counted_once_per_batch() -> None:
+    first = query_progress("trending", True, BATCH)
+    again = query_progress("trending", True, BATCH, first)
+    later = query_progress("trending", True, {**BATCH, "batchId": 4, "numInputRows": 7}, again)
+    assert (first.rows_total, again.rows_total, later.rows_total) == (50, 50, 57)
+    assert missed_batches(None, BATCH)
+    assert not missed_batches(first, {**BATCH, "batchId": 4})
+    assert missed_batches(first, {**BATCH, "batchId": 5})
+
+
+def test_a_rate_of_0_is_not_shown_for_rows() -> None:
+    """Spark has no rate for the first batch of a run, and a query that has ended has none either."""
+    first = {**BATCH, "inputRowsPerSecond": 0.0}
+    assert query_progress("trending", True, first).rows_in_per_second is None
+    assert query_progress("trending", True, {**first, "numInputRows": 0}).rows_in_per_second == 0
+    ended = query_progress("trending", False, BATCH)
+    assert (ended.is_active, ended.rows_in_per_second, ended.rows_out_per_second) == (False, None, None)
+    assert ended.rows_total == 50
 
 
 def test_before_the_first_batch_nothing_is_known() -> None:
@@ -52,7 +73,9 @@ def test_what_is_not_known_is_left_open() -> None:
         "sources": [{"endOffset": "0", "latestOffset": None}],
         "sink": {"numOutputRows": -1},
     }
-    assert query_progress("rates", False, progress) == QueryProgress("rates", False, batch=0, rows_in=5)
+    assert query_progress("rates", False, progress) == QueryProgress(
+        "rates", False, batch=0, rows_in=5, rows_total=5
+    )
 
 
 def test_a_query_to_which_nothing_comes_keeps_what_its_last_batch_was() -> None:

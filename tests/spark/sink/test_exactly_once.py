@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from ottla.client.cluster import Cluster
+from ottla.client.settings import Settings
+from ottla.spark.checkpoints import query_of, remove
+from ottla.spark.sink.exactly_once.commit_topic_removal import examine
 from ottla.testing import Broker
 from tests.spark.consuming import consume
 from tests.spark.crashing import POINTS, CrashingDataSource
@@ -86,6 +91,23 @@ def test_a_batch_that_spark_replays_is_not_written_again(
             pipeline.run()
             assert pipeline.written() == expected(last)
     assert pipeline.written("read_uncommitted") == expected(80)
+
+
+def test_the_commit_log_says_where_the_checkpoint_is(
+    spark: SparkSession, ottla_broker: Broker, checkpoint: str
+) -> None:
+    """So that it is known whether anybody may still need it."""
+    pipeline = Pipeline(spark, ottla_broker, checkpoint)
+    pipeline.feed(0, 4)
+    pipeline.run()
+    query = query_of(pipeline.checkpoint)
+    settings = Settings.from_properties({"bootstrap.servers": ottla_broker.bootstrap_servers})
+    with closing(Cluster(settings)) as cluster:
+        [kept] = [each for each in examine(cluster) if each.query == query]
+        assert (kept.removable, kept.reason) == (False, f"its query can go on from {pipeline.checkpoint}")
+        assert remove(pipeline.checkpoint) == [query]
+        [gone] = [each for each in examine(cluster) if each.query == query]
+        assert gone.removable
 
 
 def test_a_replayed_batch_keeps_the_state_of_a_window(

@@ -6,10 +6,12 @@ run against Apache Kafka.
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +23,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction, TransactionClient
+from ottla.protocol.internal_topics import COMMIT_TOPIC_PREFIX
+from ottla.spark.checkpoints import location, remove
 from ottla.spark.sink.exactly_once import batch_commit, commit_topic
 from ottla.spark.sink.exactly_once.batch_commit import BatchCommit, check_batch, join_run
-from ottla.spark.sink.exactly_once.commit_topic import PREFIX, CommitTopic
+from ottla.spark.sink.exactly_once.commit_topic import CommitTopic
+from ottla.spark.sink.exactly_once.commit_topic_removal import Finding, examine, remove_commit_topics
 from ottla.spark.sink.exactly_once.task_transaction import Attempt
 from ottla.spark.sink.sink_options import SinkOptions, parse_sink_options
 from ottla.spark.sink.task import prepare_rows
@@ -69,8 +74,9 @@ class Query:
         """What processes know that are dead by now."""
         batch_commit._topics.clear()
 
-    def attempt(self, run: str, batch: int) -> Attempt:
-        state = join_run(self.cluster, self.id, run)
+    def attempt(self, run: str, batch: int, checkpoint: Path | None = None) -> Attempt:
+        where = "" if checkpoint is None else location(str(checkpoint))
+        state = join_run(self.cluster, self.id, run, where)
         check_batch(state, self.id, batch)
         return Attempt(self.id, state.generation, batch)
 
@@ -288,9 +294,85 @@ def test_the_commit_log_stays_short_and_means_the_same(query: Query, monkeypatch
     for batch in range(12):
         attempt = query.attempt("run", batch)
         query.commit(attempt, query.task(attempt, str(batch)))
-    held = consume(query._servers, f"{PREFIX}{query.id}", 1)
+    held = consume(query._servers, f"{COMMIT_TOPIC_PREFIX}{query.id}", 1)
     assert len(held) < 10
     query.forget()
     state = join_run(query.cluster, query.id, "next")
     assert state.is_decided(11)
     assert (state.generation, state.done) == (2, True)
+
+
+def checkpoint_of(query: Query, folder: Path) -> Path:
+    """As Spark makes it."""
+    folder.mkdir()
+    (folder / "metadata").write_text(json.dumps({"id": query.id}))
+    return folder
+
+
+def finding(query: Query) -> Finding:
+    return next(each for each in examine(query.cluster) if each.query == query.id)
+
+
+def test_a_log_is_kept_as_long_as_its_checkpoint_is_there(query: Query, tmp_path: Path) -> None:
+    """Promise: a checkpoint never loses the proof of a commit that it may still need."""
+    checkpoint = checkpoint_of(query, tmp_path / "a check%20point")
+    attempt = query.attempt("run-1", 0, checkpoint)
+    transaction = query.task(attempt, "a")
+    assert finding(query).reason == "a transaction of its query is open"
+    query.commit(attempt, transaction)
+    assert finding(query) == Finding(
+        f"{COMMIT_TOPIC_PREFIX}{query.id}", query.id, False, f"its query can go on from {checkpoint}"
+    )
+    # Another query may have taken the directory; then this one never comes back.
+    (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    assert finding(query).removable
+    assert remove(checkpoint) != []
+    assert finding(query) == Finding(
+        f"{COMMIT_TOPIC_PREFIX}{query.id}",
+        query.id,
+        True,
+        f"the checkpoint of its query is gone from {checkpoint}",
+    )
+    assert remove_commit_topics(query.cluster, [query.id]) == [f"{COMMIT_TOPIC_PREFIX}{query.id}"]
+    assert query.id not in [each.query for each in examine(query.cluster)]
+    assert remove_commit_topics(query.cluster, [query.id]) == []
+
+
+def test_a_log_whose_checkpoint_is_not_here_is_kept(query: Query) -> None:
+    query.commit(query.attempt("run-1", 0))
+    assert finding(query).reason == "where the checkpoint of its query is was not recorded"
+    join_run(query.cluster, query.id, "run-2", "s3a://bucket/checkpoints/q")
+    query.forget()
+    assert finding(query).reason == "the checkpoint of its query is elsewhere: s3a://bucket/checkpoints/q"
+    join_run(query.cluster, query.id, "run-3", "file://another-host/checkpoints/q")
+    query.forget()
+    assert not finding(query).removable
+
+
+def test_the_checkpoint_is_known_after_the_log_was_trimmed(
+    query: Query, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_topic, "_TRIM_AFTER", 1)
+    checkpoint = checkpoint_of(query, tmp_path / "checkpoint")
+    for batch in range(3):
+        query.commit(query.attempt("run-1", batch, checkpoint))
+    query.forget()
+    assert finding(query).reason == f"its query can go on from {checkpoint}"
+
+
+def test_a_driver_that_outlived_its_log_decides_nothing(query: Query) -> None:
+    """Promise: a log that is deleted and created again does not let two drivers decide."""
+    for run in range(1, 6):
+        old = query.attempt(f"run-{run}", 0)
+    left = query.task(old, "old")
+    driver = query.driver(old)
+    assert remove_commit_topics(query.cluster, [query.id])
+    query.forget()
+    for batch in range(4):  # so that the new log is longer than what the old driver has read
+        new = query.attempt("run-6", batch)
+        query.commit(new, query.task(new, f"new-{batch}"))
+    assert new.generation < old.generation
+    with pytest.raises(ClientError, match="Another run of query"):
+        driver.commit([left], fail_on_loss=True)
+    driver.abort()
+    assert query.visible() == [f"new-{batch}" for batch in range(4)]

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.spark.sql.conftest import NOON, Sql
 
 if TYPE_CHECKING:
@@ -239,6 +241,32 @@ def test_streams_that_flow_into_one(sql: Sql) -> None:
     ]
     assert "EAST is read by CSAS_CITIES_2: TERMINATE first." in sql.refused("DROP STREAM east;")
     sql("TERMINATE INSERTQUERY_1; DROP STREAM cities DELETE TOPIC; DROP STREAM east;")
+    assert sql("SHOW QUERIES;") == []
+
+
+def test_a_terminated_query_has_stopped_and_is_listed_by_no_session(sql: Sql, tmp_path: Path) -> None:
+    from ottla.spark.sql import SqlError, SqlSession
+
+    create = "CREATE STREAM doubled AS SELECT k, x * 2 AS y FROM e;"
+    sql("CREATE STREAM e (k INT KEY, x INT) WITH (kafka_topic='e', partitions=1);" + create)
+    query = sql.session.queries.all()[0].query
+    other = SqlSession(
+        sql.session.engine.spark,
+        bootstrap_servers=sql.broker.bootstrap_servers,
+        checkpoints=str(tmp_path / "checkpoints"),
+    )
+    assert [row[:2] for row in other.execute("SHOW QUERIES;")[0].rows] == [("CSAS_DOUBLED_1", "NOT HERE")]
+    with pytest.raises(SqlError, match=r"CSAS_DOUBLED_1 does not run in this session: TERMINATE it where"):
+        other.execute("TERMINATE CSAS_DOUBLED_1;")
+    sql("TERMINATE CSAS_DOUBLED_1;")
+    assert not query.isActive
+    assert sql("SHOW QUERIES;") == []
+    assert other.execute("SHOW QUERIES;")[0].rows == []
+    assert "This session runs no query CSAS_DOUBLED_1." in sql.refused("TERMINATE CSAS_DOUBLED_1;")
+    # The stream is still there, and a script that makes it starts the query again where it was.
+    sql.session.execute(create, resume=True)
+    assert [row[:2] for row in sql("SHOW QUERIES;")] == [("CSAS_DOUBLED_1", "RUNNING")]
+    sql("TERMINATE ALL;")
     assert sql("SHOW QUERIES;") == []
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import uuid
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from tests.spark.sql.conftest import Sql
@@ -141,3 +147,32 @@ def test_a_broker_that_is_not_there_is_one_sentence() -> None:
     with pytest.raises(SqlError) as caught:
         session.execute("SHOW TOPICS;")
     assert str(caught.value) == "Cannot reach a broker at 127.0.0.1:1: is it running?"
+
+
+def test_drop_removes_the_checkpoints_and_the_commit_logs_of_the_queries(
+    statements: Sql, tmp_path: Path
+) -> None:
+    """Their names are never given again, so nobody can ask for them."""
+    from ottla.client.cluster import Cluster
+    from ottla.client.settings import Settings
+    from ottla.spark.sink.exactly_once.commit_topic import CommitTopic
+
+    session, servers = statements.session, statements.broker.bootstrap_servers
+    session._checkpoints = str(tmp_path)
+    statements("CREATE STREAM e (k INT KEY, x INT) WITH (kafka_topic='e', partitions=1);")
+    source = session.catalogue.find("E")
+    session.catalogue.put(dataclasses.replace(source, query_id="CSAS_E_0"))
+    place = tmp_path / session.brokers.cluster_id()
+    topics = {}
+    with closing(Cluster(Settings.from_properties({"bootstrap.servers": servers}))) as cluster:
+        for name in ("CSAS_E_0", "INSERT_E_0_0123456789ab", "CSAS_OTHER_1"):
+            query = str(uuid.uuid4())
+            (place / name).mkdir(parents=True)
+            (place / name / "metadata").write_text(json.dumps({"id": query}))
+            topic = CommitTopic(query)
+            topic.read(cluster)
+            topics[name] = topic.name
+        statements("DROP STREAM e;")
+        assert [each.name for each in place.iterdir()] == ["CSAS_OTHER_1"]
+        assert set(topics.values()) & set(cluster.topics()) == {topics["CSAS_OTHER_1"]}
+    assert statements("SHOW TOPICS;") == [("e", 1, 1)]

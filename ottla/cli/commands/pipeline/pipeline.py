@@ -14,8 +14,9 @@ import click
 
 from ottla.cli import output
 from ottla.cli.client import Client
+from ottla.cli.commands.pipeline.clean import clean
 from ottla.cli.errors import BrokerUnreachable, JobError
-from ottla.cli.options import bootstrap_server_option, json_option, pairs_option
+from ottla.cli.options import bootstrap_server_option, confirm_or_exit, json_option, pairs_option, yes_option
 
 if TYPE_CHECKING:
     from ottla.spark.pipelines.runner import Plan
@@ -120,7 +121,7 @@ def run(
         load(file)
         name = check_name(name or default_name(file))
 
-        from ottla.cli.commands.pipeline.view import progress_printer
+        from ottla.cli.commands.pipeline.view import progress_printer, total_line
         from ottla.spark.pipelines.runner import Plan
         from ottla.spark.pipelines.runner import run as run_here
         from ottla.spark.session import default_master
@@ -142,6 +143,8 @@ def run(
             return
         with progress_printer() as report:
             state = run_here(plan, pipelines, report)
+    for query in state.queries:
+        click.echo(total_line(name, query))
     output.done(f"Pipeline '{name}' is {state.phase}.")
 
 
@@ -261,8 +264,41 @@ def _watch(pipelines: Pipelines, state: PipelineState, show: Callable[[PipelineS
     metavar="SECONDS",
     help="How long to wait until it has stopped.",
 )
-def stop(name: str, timeout: float) -> None:
-    """Stop a pipeline. `run` goes on from there."""
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Also remove its checkpoints, and the commit logs of its queries: `run` then begins anew.",
+)
+@yes_option
+def stop(name: str, timeout: float, forget: bool, yes: bool) -> None:
+    """Stop a pipeline. `run` goes on from there.
+
+    \b
+    Examples:
+      ottla pipeline stop trending
+      ottla pipeline stop trending --forget
+    """
     with sentences():
-        state = _pipelines().stop(name, timeout)
+        pipelines = _pipelines()
+        state = pipelines.get(name)
+        if forget:
+            confirm_or_exit(f"Remove the checkpoints of '{name}' in {state.checkpoints}?", yes)
+        if state.is_alive or not forget:
+            state = pipelines.stop(name, timeout)
+        if forget:
+            _forget(pipelines, state)
+            return
     output.done(f"Pipeline '{name}' is {state.phase}.")
+
+
+def _forget(pipelines: Pipelines, state: PipelineState) -> None:
+    """Checkpoints first: if this ends half way, `clean` sees that they are gone, and removes the rest."""
+    from ottla.spark.sink.exactly_once.commit_topic_removal import remove_commit_topics
+
+    cluster = Client(state.bootstrap_servers).cluster
+    cluster.any_connection()  # or nothing is removed
+    remove_commit_topics(cluster, pipelines.forget(state.name))
+    output.done(f"Pipeline '{state.name}' is forgotten.")
+
+
+pipeline.add_command(clean)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ottla.spark.pipelines.state import PipelineState
 
 LIST_COLUMNS = ("NAME", "STATE", "PID", "QUERIES", "SINCE", "MASTER", "FILE")
-QUERY_COLUMNS = ("QUERY", "BATCH", "ROWS/S IN", "ROWS/S OUT", "BATCH TIME", "LAG", "STATE ROWS", "STATE SIZE")
+QUERY_COLUMNS = (
+    "QUERY", "BATCH", "ROWS", "ROWS/S IN", "ROWS/S OUT", "BATCH TIME", "LAG", "STATE ROWS", "STATE SIZE",
+)  # fmt: skip
 
 
 def list_row(state: PipelineState) -> tuple[object, ...]:
@@ -42,6 +44,7 @@ def query_row(query: QueryProgress) -> tuple[str, ...]:
     return (
         query.name if query.is_active else f"{query.name} (ended)",
         _number(query.batch),
+        _number(query.rows_total),
         _number(query.rows_in_per_second),
         _number(query.rows_out_per_second),
         "-" if query.batch_seconds is None else f"{query.batch_seconds:.2f} s",
@@ -68,6 +71,12 @@ def batch_line(pipeline: str, query: QueryProgress) -> str:
     if query.state_rows is not None:
         parts.append(f"state {_number(query.state_rows)} rows")
     return ", ".join(parts)
+
+
+def total_line(pipeline: str, query: QueryProgress) -> str:
+    """What a run has done, when it has ended."""
+    rows = "1 row" if query.rows_total == 1 else f"{_number(query.rows_total)} rows"
+    return f"{pipeline}/{query.name}: {rows} processed"
 
 
 def print_status(state: PipelineState) -> None:

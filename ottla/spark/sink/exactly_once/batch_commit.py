@@ -36,7 +36,7 @@ def _commit_topic(cluster: Cluster, query: str) -> CommitTopic:
     return _topics.setdefault((os.getpid(), cluster.settings, query), CommitTopic(query))
 
 
-def join_run(cluster: Cluster, query: str, run: str) -> CommitState:
+def join_run(cluster: Cluster, query: str, run: str, checkpoint: str = "") -> CommitState:
     """For a task: the state of the query's log, in which this run is the current one.
 
     The first task of a run begins it. After that nothing more need be read: while the run is the current one, only its
@@ -49,7 +49,7 @@ def join_run(cluster: Cluster, query: str, run: str) -> CommitState:
     while state.run != run:
         if run in state.earlier_runs:
             raise _superseded(query)
-        state = topic.append(cluster, state.begin(run))
+        state = topic.append(cluster, state.begin(run, checkpoint))
     return state
 
 

@@ -35,6 +35,8 @@ class CommitState:
     generation: int = 0
     run: str = ""
     earlier_runs: tuple[str, ...] = ()
+    #: Where the checkpoint of the query is, if that is known.
+    checkpoint: str = ""
     decision: Decision | None = None
     #: Whether the transactions of the decision have all been ended.
     done: bool = True
@@ -44,9 +46,15 @@ class CommitState:
 
     # The records that a writer may append who has read the log up to here
 
-    def begin(self, run: str) -> bytes:
+    def begin(self, run: str, checkpoint: str = "") -> bytes:
         earlier = [*self.earlier_runs, self.run][-_REMEMBERED:] if self.run else []
-        return _record("begin", generation=self.generation + 1, run=run, earlier_runs=earlier)
+        return _record(
+            "begin",
+            generation=self.generation + 1,
+            run=run,
+            earlier_runs=earlier,
+            checkpoint=checkpoint or self.checkpoint,
+        )
 
     def decide(self, batch: int, transactions: tuple[Transaction, ...]) -> bytes:
         return _record(
@@ -54,6 +62,7 @@ class CommitState:
             generation=self.generation,
             run=self.run,
             earlier_runs=self.earlier_runs,
+            checkpoint=self.checkpoint,
             batch=batch,
             transactions=transactions,
         )
@@ -75,6 +84,7 @@ class CommitState:
                 generation=record["generation"],
                 run=record["run"],
                 earlier_runs=tuple(record["earlier_runs"]),
+                checkpoint=record.get("checkpoint", ""),
             )
         # The log is trimmed up to a decision: if nothing is known yet, the first decision counts.
         if kind == "decide" and self.generation in (0, record["generation"]):
@@ -85,6 +95,7 @@ class CommitState:
                 record["generation"],
                 record["run"],
                 tuple(record["earlier_runs"]),
+                record.get("checkpoint", ""),
                 Decision(record["batch"], transactions, offset),
                 done=not transactions,
             )

@@ -13,6 +13,7 @@ from ottla.client.offsets import EARLIEST, list_offsets
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.compression import Codec
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.internal_topics import COMMIT_TOPIC_PREFIX
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -23,8 +24,6 @@ from ottla.protocol.record_format import Record
 from ottla.protocol.records import build_batch, read_records
 from ottla.spark.sink.exactly_once.commit_log import CommitState
 from ottla.spark.source.data_loss import log
-
-PREFIX = "__ottla_spark_commits_"
 
 _ALL = -1
 _MOST_REPLICAS = 3
@@ -46,9 +45,10 @@ class CommitTopic:
     """Invariant: `state` is the replay of the log up to `_next`. Owner: one thread of one process."""
 
     def __init__(self, query: str) -> None:
-        self._partition = TopicPartition(f"{PREFIX}{query}", 0)
+        self._partition = TopicPartition(f"{COMMIT_TOPIC_PREFIX}{query}", 0)
         self._start = 0
         self._next = -1  # nothing has been read yet
+        self._topic_id = ZERO_UUID
         self.state = CommitState()
 
     @property
@@ -82,7 +82,7 @@ class CommitTopic:
             log.warning("Records that topic '%s' no longer needs stay in it: %s", self.name, error.message)
 
     def _read(self, cluster: Cluster) -> CommitState:
-        if self._next < 0:
+        if self._next < 0 or self._was_created_again(cluster):
             self._begin_reading(cluster)
         fetcher = PartitionFetcher(cluster, self._partition, _AT_ONCE)
         while True:
@@ -101,9 +101,15 @@ class CommitTopic:
             if self._next >= fetched.high_watermark:
                 return self.state
 
+    def _was_created_again(self, cluster: Cluster) -> bool:
+        """Then what we have read, and how far, is that of a log that was deleted."""
+        cluster.leader(self._partition)  # the topic exists
+        return cluster.topic_id(self.name) != self._topic_id
+
     def _begin_reading(self, cluster: Cluster) -> None:
         if not cluster.topics([self.name]):
             self._create(cluster)
+        self._topic_id = cluster.topic_id(self.name)
         found = list_offsets(cluster, {self._partition: EARLIEST}, seconds=0)
         self._start = self._next = found[self._partition].offset
         self.state = CommitState()

@@ -12,7 +12,7 @@ from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction, TransactionClient
 from ottla.spark.source.data_loss import log
 
-_PREFIX = "ottla-spark"
+ID_PREFIX = "ottla-spark"
 #: A task that has failed should say so soon.
 _ABORT_SECONDS = 5.0
 
@@ -54,7 +54,7 @@ _ids = _Ids()
 
 
 def id_prefix(query: str) -> str:
-    return f"{_PREFIX}-{query}-"
+    return f"{ID_PREFIX}-{query}-"
 
 
 def generation_of(transactional_id: str, query: str) -> int:
