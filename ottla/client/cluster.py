@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from ottla.client.connection import Connection
+from ottla.client.coordinators import CoordinatorType, no_coordinator
 from ottla.client.errors import BadAddress, ClientError, Unreachable, check_accepted, error_code
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
@@ -24,15 +24,12 @@ from ottla.protocol.messages.cluster import (
     MetadataResponse,
 )
 
+__all__ = ["Cluster", "CoordinatorType", "Node", "Topic", "TopicPartition", "shared_cluster"]
+
 T = TypeVar("T")
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _FIRST_WITH_MANY_KEYS = 4  # of FindCoordinator
-
-
-class CoordinatorType(IntEnum):
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class Node(NamedTuple):
@@ -145,8 +142,14 @@ class Cluster:
         return self.connection(self._nodes[leader].address)
 
     def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, Node]:
-        """Of groups or of transactional ids; ClientError if one of them has none."""
-        wanted = list(keys)
+        """Of groups or of transactional ids; ClientError if one of them has none, with the reason if it shows."""
+        try:
+            return self._find_coordinators(kind, list(keys))
+        except _NoCoordinator as error:
+            topics = self.metadata([kind.topic]).topics
+            raise no_coordinator(kind, error.key, topics) or error from None
+
+    def _find_coordinators(self, kind: CoordinatorType, wanted: list[str]) -> dict[str, Node]:
         connection = self.any_connection()
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=wanted)
         if connection.version(request) >= _FIRST_WITH_MANY_KEYS:
@@ -233,9 +236,19 @@ class Cluster:
             time.sleep(self.settings.retry_backoff)
 
 
+class _NoCoordinator(ClientError):
+    def __init__(self, key: str, error: ClientError) -> None:
+        super().__init__(error.message, error.code, error.broker_message)
+        self.key = key
+
+
 def _coordinator(kind: CoordinatorType, key: str, found: Coordinator | FindCoordinatorResponse) -> Node:
-    what = "group" if kind == CoordinatorType.GROUP else "transactional id"
-    check_accepted(f"The coordinator of {what} '{key}'", found)
+    try:
+        check_accepted(f"The coordinator of {kind.of_what} '{key}'", found)
+    except ClientError as error:
+        if error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            raise _NoCoordinator(key, error) from None
+        raise
     return Node(found.node_id, found.host, found.port)
 
 
