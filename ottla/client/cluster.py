@@ -12,7 +12,14 @@ from typing import NamedTuple, TypeVar
 
 from ottla.client.connection import Connection
 from ottla.client.coordinators import CoordinatorType, no_coordinator
-from ottla.client.errors import BadAddress, ClientError, Unreachable, check_accepted, error_code
+from ottla.client.errors import (
+    AdvertisedUnreachable,
+    BadAddress,
+    ClientError,
+    Unreachable,
+    check_accepted,
+    error_code,
+)
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import (
@@ -78,6 +85,7 @@ class Cluster:
         self._nodes_are_current = False
         self._controller = -1
         self._connections: dict[tuple[str, int], Connection] = {}
+        self._answered = ""  # the address by which we came to know the cluster
         self._topics: dict[str, Topic] = {}
 
     def close(self) -> None:
@@ -90,8 +98,35 @@ class Cluster:
     def connection(self, address: tuple[str, int]) -> Connection:
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
-            connection = self._connections[address] = Connection(self.settings, *address)
+            try:
+                connection = self._connections[address] = Connection(self.settings, *address)
+            except Unreachable as error:
+                if address in self.settings.bootstrap:
+                    raise
+                # Only another broker can have told us of it.
+                raise AdvertisedUnreachable(
+                    address, self._broker_at(address), self._answered, error
+                ) from None
         return connection
+
+    def _broker_at(self, address: tuple[str, int]) -> int | None:
+        return next((node.id for node in self._nodes.values() if node.address == address), None)
+
+    def check_advertised(self) -> None:
+        """AdvertisedUnreachable if no broker can be reached where the cluster says that its brokers are.
+
+        A client that produces or consumes connects there, and not to the bootstrap servers.
+        """
+        self.metadata(())
+        failure: Unreachable | None = None
+        for node in self._nodes.values():
+            try:
+                self.connection(node.address)
+                return
+            except Unreachable as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     def any_connection(self) -> Connection:
         """To any broker that answers; those that are connected come first."""
@@ -102,6 +137,7 @@ class Cluster:
             try:
                 connection = self.connection(address)
                 connection.versions  # noqa: B018  whether it speaks Kafka at all
+                self._answered = connection.where
                 return connection
             except Unreachable as error:
                 failure = error
