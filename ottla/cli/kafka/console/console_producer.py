@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, TopicNotFound
+from ottla.cli.jobs.obstacles import named
 from ottla.cli.jobs.produce import ProduceOptions, Production
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client, read_file
@@ -24,6 +25,7 @@ _RENAMED = (
     ("--producer-property", "--command-property"),
     ("--producer.config", "--command-config"),
 )
+_WHO = "Producer clientId=console-producer"
 _TOGETHER = "Options {new} and {old} cannot be specified together."
 _DEPRECATED = "Warning: {old} is deprecated and will be removed in a future version. Use {new} instead."
 
@@ -39,6 +41,9 @@ def main(argv: list[str]) -> int:
             "--batch-size instead.",
             file=sys.stderr,
         )
+    if args.compress and args.compression_codec is None:
+        args.compression_codec = "gzip"  # the flag of the first console producers
+    args.compression_codec = args.compression_codec or "none"
     if args.compression_codec not in _CODECS:
         raise tool.UsageError(
             f"Invalid value {args.compression_codec} for configuration compression.type: String must be one of: "
@@ -55,8 +60,9 @@ def main(argv: list[str]) -> int:
         args, [*args.producer_property, *args.command_property], "console-producer"
     )
     patience = _CREATION_SECONDS if args.max_block_ms is None else args.max_block_ms / 1000
-    ensure_topic(client, args.topic, "Producer clientId=console-producer", patience)
-    production = Production(client, args.topic, _options(args, properties))
+    options = _options(args, properties)
+    ensure_topic(client, args.topic, _WHO, patience)
+    production = Production(client, args.topic, options, _warn)
     interrupted = False
     try:
         for message in reader.messages(_lines()):
@@ -80,11 +86,10 @@ def _parser() -> tool.Parser:
         """,
         without_any="This tool helps to read data from standard input and publish it to Kafka.",
     )  # fmt: skip
-    parser.add_argument(
-        "--compression-codec", nargs="?", const="gzip", default="none", help=f"one of {', '.join(_CODECS)}"
-    )
+    parser.add_argument("--compression-codec", nargs="?", const="gzip", help=f"one of {', '.join(_CODECS)}")
     parser.add_options(
         """
+        --compress                          (hidden)
         --request-required-acks ACKS        0, 1 or all
         --timeout MS                        how long messages wait for others
         --batch-size BYTES                  the size of a batch
@@ -136,9 +141,13 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ProduceOpt
         acks="all" if acks == "-1" else acks,
         compression=extra.pop("compression.type", args.compression_codec),
         # As Kafka's producer does by default: every line once, even if an answer is lost.
-        idempotent=acks in ("-1", "all") and extra.pop("enable.idempotence", "true").lower() == "true",
+        idempotent=True,
         properties=extra,
     )
+
+
+def _warn(reason: JobError) -> None:
+    print(tool.log_line("WARN", f"[{_WHO}] {named(reason)} (ottla.cli)"), file=sys.stderr, flush=True)
 
 
 def _lines() -> Iterator[bytes]:
@@ -154,7 +163,10 @@ def _lines() -> Iterator[bytes]:
 
 
 def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATION_SECONDS) -> None:
-    """Let the broker create the topic if it does so on its own, with the warning that Kafka's clients give."""
+    """Let the broker create the topic if it does so on its own, with the warning that Kafka's clients give.
+
+    One whose partitions have no leader is there all the same: who produces or consumes waits for them.
+    """
     deadline = time.monotonic() + patience
     warned = False
     attempt = 0
@@ -162,8 +174,6 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
         attempt += 1
         [found] = client.cluster.metadata([topic], create=True).topics
         error = ErrorCode(found.error_code)
-        if error == ErrorCode.NONE and all(partition.leader_id >= 0 for partition in found.partitions):
-            return
         if error == ErrorCode.INVALID_TOPIC_EXCEPTION:
             raise JobError(f"'{topic}' is not a valid name for a topic.")
         if error not in (
@@ -172,7 +182,8 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
             ErrorCode.LEADER_NOT_AVAILABLE,
         ):
             raise JobError(f"Topic '{topic}': {error.name}.")
-        if not warned:
+        is_led = all(partition.leader_id >= 0 for partition in found.partitions)
+        if not warned and (error != ErrorCode.NONE or not is_led):
             warned = True
             name = "LEADER_NOT_AVAILABLE" if error == ErrorCode.NONE else error.name
             print(
@@ -182,7 +193,10 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
                     "(org.apache.kafka.clients.NetworkClient)",
                 ),
                 file=sys.stderr,
+                flush=True,
             )
+        if error == ErrorCode.NONE:
+            return
         if time.monotonic() > deadline:
             raise TopicNotFound(topic)
         time.sleep(0.1)
