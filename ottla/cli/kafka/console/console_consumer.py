@@ -13,6 +13,7 @@ from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage
+from ottla.cli.jobs.obstacles import named
 from ottla.cli.jobs.share_consume import Fate, ShareMember
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client, read_file
@@ -20,6 +21,7 @@ from ottla.cli.kafka.console.console_producer import ensure_topic
 from ottla.cli.kafka.console.formatters import Formatter, formatter
 from ottla.client.admin.topics import topic_names
 
+_WHO = "Consumer clientId=console-consumer"
 _RENAMED = (("--property", "--formatter-property"), ("--consumer-property", "--command-property"))
 _TOGETHER = "Options {old} and {new} cannot be specified together."
 _DEPRECATED = "Option {old} is deprecated and will be removed in a future version. Use {new} instead."
@@ -58,7 +60,8 @@ def main(argv: list[str]) -> int:
     if not topics:
         print("Processed a total of 0 messages", file=sys.stderr)
         return 0
-    return printer.run(Consumption(client, topics, _options(args, properties)), printer.print_batch)
+    consumption = Consumption(client, topics, _options(args, properties), _warn)
+    return printer.run(consumption, printer.print_batch)
 
 
 @tool.entry_point()
@@ -121,6 +124,10 @@ def _share_parser() -> tool.Parser:
     return parser
 
 
+def _warn(reason: JobError) -> None:
+    print(tool.log_line("WARN", f"[{_WHO}] {named(reason)} (ottla.cli)"), file=sys.stderr, flush=True)
+
+
 def _open(args: argparse.Namespace, client_id: str) -> tuple[_Printer, Client, dict[str, str]]:
     printer = _Printer(args)
     return printer, *open_client(args, [*args.consumer_property, *args.command_property], client_id)
@@ -150,7 +157,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _topics(client: Client, args: argparse.Namespace) -> list[str]:
     if args.topic is not None:
-        ensure_topic(client, args.topic, "Consumer clientId=console-consumer")
+        ensure_topic(client, args.topic, _WHO)
         return [args.topic]
     try:
         pattern = re.compile(args.include.replace(",", "|"))
