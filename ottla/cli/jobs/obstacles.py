@@ -92,6 +92,7 @@ class Watch:
     def __init__(self, reason: Callable[[], JobError | None], say: Callable[[JobError], None]) -> None:
         self._reason = reason
         self._say = say
+        self.last: JobError | None = None  # the last reason that was found
         self._said: set[str] = set()
         self._state: object = None
         self._wait = _PATIENCE
@@ -106,6 +107,7 @@ class Watch:
         else:
             reason = self._reason()
             self._wait = min(self._wait * 2, _MOST_PATIENCE)
+            self.last = reason or self.last
             if reason is not None and reason.message not in self._said:
                 self._said.add(reason.message)
                 self._say(reason)

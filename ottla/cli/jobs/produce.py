@@ -85,17 +85,25 @@ _GAVE_UP = frozenset(
 )
 
 
-def not_delivered(client: Client, error: KafkaError, message: Message[Any, Any], *, acks: bool) -> JobError:
+def not_delivered(
+    client: Client,
+    error: KafkaError,
+    message: Message[Any, Any],
+    *,
+    acks: bool,
+    before: JobError | None = None,
+) -> JobError:
     """Why a message was not delivered; the cluster is asked where librdkafka only knows how long it has tried.
 
-    `acks`: all in-sync replicas had to acknowledge it.
+    `acks`: all in-sync replicas had to acknowledge it. `before` is what kept messages waiting, for the case that it has
+    ended right now.
     """
     topic = message.topic() or ""
     failure = from_kafka(error, f"Topic '{topic}'")
     if error.name() in _GAVE_UP:
         number = message.partition()
         partitions = None if number is None or number < 0 else [number]
-        reason = undeliverable(client, topic, partitions=partitions, acks_all=acks)
+        reason = undeliverable(client, topic, partitions=partitions, acks_all=acks) or before
         if reason is not None:
             return JobError(named(reason), reason.code)
     return failure
@@ -156,7 +164,8 @@ class Production:
         if error is not None:
             self.summary.failed += 1
             if self.summary.first_error is None:
-                failure = not_delivered(self._client, error, message, acks=self._acks_all)
+                before = None if self._watch is None else self._watch.last
+                failure = not_delivered(self._client, error, message, acks=self._acks_all, before=before)
                 self.summary.first_error = failure.message
             self.summary.bytes -= len(message.value() or b"") + len(message.key() or b"")
 
@@ -200,6 +209,12 @@ class Production:
             self._producer.poll(0)
         if self._fatal is not None:
             raise from_kafka(self._fatal, f"Topic '{self.topic}'")
+
+    def idle(self) -> None:
+        """To be called now and then while there is nothing to send."""
+        self._producer.poll(0)
+        if len(self._producer):
+            self._look()
 
     def flush(self) -> None:
         """Wait until every message is acknowledged or has failed."""

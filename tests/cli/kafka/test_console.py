@@ -276,3 +276,11 @@ def test_compress_is_gzip_unless_a_codec_is_named(tools, alone, kafka_broker, un
         tools("console-producer", "--topic", name, *given, stdin="x" * 1000 + "\n")
         log = kafka_broker.data / f"{name}-0" / "00000000000000000000.log"
         assert f" compresscodec: {codec.lower()} " in alone("dump-log", "--files", log).out
+
+
+def test_lines_of_any_length_and_a_last_one_without_end(tools, kafka_broker, unique):
+    name = unique("t")
+    kafka_broker.create_topic(name, config={"max.message.bytes": "10000000"})
+    lines = ["", "a" * 2_500_000, "b", "", "c" * 1_048_576, "last"]
+    tools("console-producer", "--topic", name, stdin="\r\n".join(lines))
+    assert [record.value.decode() for record in kafka_broker.records(name)] == lines

@@ -142,6 +142,31 @@ def test_too_few_replicas_in_sync_are_named(halved: Cluster) -> None:
     assert said[-1] == f"2 messages were not delivered: {TOO_FEW}"
 
 
+def test_they_are_named_while_somebody_types(halved: Cluster) -> None:
+    """Not only when the input ends."""
+    typing = subprocess.Popen(
+        [
+            kafka_tool("console-producer"),
+            "--bootstrap-server",
+            halved.bootstrap_servers,
+            "--topic",
+            "guarded",
+        ],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert typing.stdin is not None
+        assert typing.stderr is not None
+        typing.stdin.write("x\n")
+        typing.stdin.flush()
+        assert TOO_FEW in typing.stderr.readline()
+    finally:
+        typing.kill()
+        typing.communicate()
+
+
 def test_measuring_tools_name_them_as_well(halved: Cluster) -> None:
     measured = ("--num-records", 2, "--record-size", 9, "--throughput", -1, *SOON)
     said = kafka(halved, "producer_perf_test", "--topic", "guarded", *measured, code=1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, TopicNotFound
@@ -19,6 +21,8 @@ from ottla.protocol.errors import ErrorCode
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _ACKS = ("all", "-1", "0", "1")
 _CREATION_SECONDS = 5.0
+_IDLE_SECONDS = 0.5
+_CHUNK = 1 << 20
 _READER = "org.apache.kafka.tools.LineMessageReader"
 _RENAMED = (
     ("--property", "--reader-property"),
@@ -65,7 +69,7 @@ def main(argv: list[str]) -> int:
     production = Production(client, args.topic, options, _warn)
     interrupted = False
     try:
-        for message in reader.messages(_lines()):
+        for message in reader.messages(_lines(production.idle)):
             production.send(message)
             if args.sync:
                 production.flush()
@@ -150,16 +154,28 @@ def _warn(reason: JobError) -> None:
     print(tool.log_line("WARN", f"[{_WHO}] {named(reason)} (ottla.cli)"), file=sys.stderr, flush=True)
 
 
-def _lines() -> Iterator[bytes]:
-    stdin = sys.stdin.buffer
+def _lines(idle: Callable[[], None]) -> Iterator[bytes]:
+    """The lines of the standard input, without their ends; `idle` is called while somebody thinks about the next."""
+    source = sys.stdin.fileno()
     prompt = sys.stdin.isatty()
+    begun: list[bytes] = []  # of a line whose end has not been read
     while True:
-        if prompt:
+        if prompt and not begun:
             print(">", end="", flush=True)
-        line = stdin.readline()
-        if not line:
-            return
-        yield line
+        while not select.select([source], [], [], _IDLE_SECONDS)[0]:
+            idle()
+        data = os.read(source, _CHUNK)
+        if not data:
+            break
+        first, *others = data.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun)
+            *complete, last = others
+            yield from complete
+            begun = [last] if last else []
+    if begun:
+        yield b"".join(begun)
 
 
 def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATION_SECONDS) -> None:
