@@ -64,11 +64,14 @@ class Client:
         return self._cluster
 
     def ensure_reachable(self) -> None:
-        """Fail early and clearly, before librdkafka waits for a broker without end."""
+        """Fail early and clearly, before librdkafka waits for a broker without end.
+
+        Where brokers are is what they advertise, which need not be the address that was named.
+        """
         from ottla.client.errors import Unsupported
 
         with suppress(Unsupported):  # librdkafka may know how
-            self.cluster.any_connection()
+            self.cluster.check_advertised()
 
     # -- clients ---------------------------------------------------------------------------------------
 

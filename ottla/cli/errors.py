@@ -7,14 +7,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.client.errors import (
+    AdvertisedUnreachable,
+    GroupNotEmpty,
+    GroupNotFound,
+    TopicNotFound,
+    error_code,
+    refusal,
+)
 from ottla.client.errors import ClientError as JobError
-from ottla.client.errors import GroupNotEmpty, GroupNotFound, TopicNotFound, error_code, refusal
 from ottla.client.errors import Unreachable as BrokerUnreachable
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-__all__ = ["BrokerUnreachable", "GroupNotEmpty", "GroupNotFound", "JobError", "TopicNotFound", "from_kafka"]
+__all__ = [
+    "AdvertisedUnreachable",
+    "BrokerUnreachable",
+    "GroupNotEmpty",
+    "GroupNotFound",
+    "JobError",
+    "TopicNotFound",
+    "from_kafka",
+]
 
 # Of the library's own errors, which no broker sends, and of those whose explanation by the broker it does not pass on.
 _UNEXPLAINED = {

@@ -8,11 +8,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
 from ottla.client.connection import Connection
-from ottla.client.errors import BadAddress, ClientError, Unreachable, check_accepted, error_code
+from ottla.client.coordinators import CoordinatorType, no_coordinator
+from ottla.client.errors import (
+    AdvertisedUnreachable,
+    BadAddress,
+    ClientError,
+    Unreachable,
+    check_accepted,
+    error_code,
+)
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.internal_topics import is_internal
@@ -25,15 +32,12 @@ from ottla.protocol.messages.cluster import (
     MetadataResponse,
 )
 
+__all__ = ["Cluster", "CoordinatorType", "Node", "Topic", "TopicPartition", "shared_cluster"]
+
 T = TypeVar("T")
 
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _FIRST_WITH_MANY_KEYS = 4  # of FindCoordinator
-
-
-class CoordinatorType(IntEnum):
-    GROUP = 0
-    TRANSACTION = 1
 
 
 class Node(NamedTuple):
@@ -82,6 +86,7 @@ class Cluster:
         self._nodes_are_current = False
         self._controller = -1
         self._connections: dict[tuple[str, int], Connection] = {}
+        self._answered = ""  # the address by which we came to know the cluster
         self._topics: dict[str, Topic] = {}
 
     def close(self) -> None:
@@ -94,8 +99,35 @@ class Cluster:
     def connection(self, address: tuple[str, int]) -> Connection:
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
-            connection = self._connections[address] = Connection(self.settings, *address)
+            try:
+                connection = self._connections[address] = Connection(self.settings, *address)
+            except Unreachable as error:
+                if address in self.settings.bootstrap:
+                    raise
+                # Only another broker can have told us of it.
+                raise AdvertisedUnreachable(
+                    address, self._broker_at(address), self._answered, error
+                ) from None
         return connection
+
+    def _broker_at(self, address: tuple[str, int]) -> int | None:
+        return next((node.id for node in self._nodes.values() if node.address == address), None)
+
+    def check_advertised(self) -> None:
+        """AdvertisedUnreachable if no broker can be reached where the cluster says that its brokers are.
+
+        A client that produces or consumes connects there, and not to the bootstrap servers.
+        """
+        self.metadata(())
+        failure: Unreachable | None = None
+        for node in self._nodes.values():
+            try:
+                self.connection(node.address)
+                return
+            except Unreachable as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     def any_connection(self) -> Connection:
         """To any broker that answers; those that are connected come first."""
@@ -106,6 +138,7 @@ class Cluster:
             try:
                 connection = self.connection(address)
                 connection.versions  # noqa: B018  whether it speaks Kafka at all
+                self._answered = connection.where
                 return connection
             except Unreachable as error:
                 failure = error
@@ -146,8 +179,14 @@ class Cluster:
         return self.connection(self._nodes[leader].address)
 
     def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, Node]:
-        """Of groups or of transactional ids; ClientError if one of them has none."""
-        wanted = list(keys)
+        """Of groups or of transactional ids; ClientError if one of them has none, with the reason if it shows."""
+        try:
+            return self._find_coordinators(kind, list(keys))
+        except _NoCoordinator as error:
+            topics = self.metadata([kind.topic]).topics
+            raise no_coordinator(kind, error.key, topics) or error from None
+
+    def _find_coordinators(self, kind: CoordinatorType, wanted: list[str]) -> dict[str, Node]:
         connection = self.any_connection()
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=wanted)
         if connection.version(request) >= _FIRST_WITH_MANY_KEYS:
@@ -234,9 +273,19 @@ class Cluster:
             time.sleep(self.settings.retry_backoff)
 
 
+class _NoCoordinator(ClientError):
+    def __init__(self, key: str, error: ClientError) -> None:
+        super().__init__(error.message, error.code, error.broker_message)
+        self.key = key
+
+
 def _coordinator(kind: CoordinatorType, key: str, found: Coordinator | FindCoordinatorResponse) -> Node:
-    what = "group" if kind == CoordinatorType.GROUP else "transactional id"
-    check_accepted(f"The coordinator of {what} '{key}'", found)
+    try:
+        check_accepted(f"The coordinator of {kind.of_what} '{key}'", found)
+    except ClientError as error:
+        if error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            raise _NoCoordinator(key, error) from None
+        raise
     return Node(found.node_id, found.host, found.port)
 
 

@@ -45,6 +45,7 @@ class Connection:
         self.where = f"{host}:{port}"
         self.is_open = False
         self._client_id = settings.client_id.encode()
+        self._patience = settings.request_timeout
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
         try:
@@ -185,6 +186,8 @@ class Connection:
 
     def _lost(self, error: OSError) -> Unreachable:
         self.close()
+        if isinstance(error, TimeoutError):
+            return Unreachable(f"The broker at {self.where} did not answer within {self._patience:g} s.")
         return Unreachable(f"Lost the connection to the broker at {self.where}: {error}.")
 
 

@@ -38,6 +38,22 @@ class BadAddress(Unreachable):
     """The host name is unknown, or TLS cannot be negotiated: the message says which."""
 
 
+class AdvertisedUnreachable(Unreachable):
+    """A broker cannot be reached where the cluster says that it is, although another address has answered."""
+
+    def __init__(
+        self, address: tuple[str, int], broker: int | None, answered: str, reason: Unreachable
+    ) -> None:
+        who = "a broker" if broker is None else f"broker {broker}"
+        through = f"{answered} answered, but " if answered else ""
+        why = reason.message.rstrip(".").partition(f"{address[1]}: ")[2] or reason.message.rstrip(".")
+        sentence = (
+            f"{through}{who} advertises {address[0]}:{address[1]}, which cannot be reached from here: {why}. "
+            "If it is running, its advertised.listeners is wrong."
+        )
+        super().__init__(sentence[0].upper() + sentence[1:])
+
+
 class Unsupported(ClientError):
     """What this client cannot do though another may: Kerberos, Java's key stores."""
 

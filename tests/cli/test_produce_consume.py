@@ -7,6 +7,10 @@ import time
 
 import pytest
 
+from ottla.cli.errors import JobError
+from ottla.cli.jobs.producer_properties import idempotence
+from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, StickyPartitioner
+
 
 def test_lines_come_back_as_they_went_in(ottla, topic):
     sent = ottla("produce", topic, "--partition", 0, stdin=b"one\ntwo\r\n\nlast without end")
@@ -222,3 +226,59 @@ def test_options_that_contradict_each_other_are_refused(alone):
         ("produce", "t", "--idempotent", "--acks", "1"),
     ):
         assert alone(*args, check=False).code == 2, args
+
+
+def test_messages_without_a_key_are_spread_evenly(ottla, topic):
+    ottla("produce", topic, stdin=b"".join(b"%030d\n" % number for number in range(6000)))
+    [described] = ottla("topics", "describe", topic, "--json").json
+    counts = [part["end_offset"] for part in described["partitions"]]
+    assert sum(counts) == 6000
+    assert max(counts) - min(counts) < 900  # one turn of 16,384 bytes
+
+
+def test_a_turn_ends_after_so_many_bytes_and_each_partition_has_one():
+    partitioner = StickyPartitioner(lambda: [0, 1, 2], batch_size=100)
+    chosen = [partitioner.choose(17) for _ in range(12)]  # 25 bytes each, with what a record adds
+    turns = [chosen[start : start + 4] for start in range(0, 12, 4)]
+    assert all(len(set(turn)) == 1 for turn in turns)
+    assert {turn[0] for turn in turns} == {0, 1, 2}
+
+
+def test_records_without_a_value_take_turns_too():
+    partitioner = StickyPartitioner(lambda: [0, 1], batch_size=16)
+    assert sorted(partitioner.choose(0) for _ in range(4)) == [0, 0, 1, 1]
+
+
+def test_partitions_without_a_leader_have_no_turn():
+    led = [0, 1, 2]
+    partitioner = StickyPartitioner(lambda: list(led), batch_size=1)
+    assert {partitioner.choose(1) for _ in range(3)} == {0, 1, 2}
+    led.remove(1)
+    partitioner.look_again()
+    assert {partitioner.choose(1) for _ in range(20)} == {0, 2}
+
+
+def test_as_long_as_no_partition_is_known_the_library_chooses():
+    assert StickyPartitioner(list).choose(1) == UNASSIGNED
+
+
+def test_idempotence_is_what_kafkas_producer_makes_of_its_settings():
+    assert idempotence({})
+    assert idempotence({"acks": "-1", "retries": "3", "max.in.flight.requests.per.connection": "5"})
+    assert not idempotence({}, default=False)
+    for given in ({"acks": "1"}, {"acks": "0"}, {"retries": "0"}, {"enable.idempotence": "false"}):
+        assert not idempotence(given)
+    with pytest.raises(
+        JobError, match=r"^Cannot set a transactional\.id without also enabling idempotence\.$"
+    ):
+        idempotence({"transactional.id": "t", "acks": "1"})
+    with pytest.raises(JobError, match=r"must be set to at most 5\. Current value is 6\.$"):
+        idempotence({"acks": "1", "max.in.flight.requests.per.connection": "6"})
+
+
+def test_a_file_without_retries_is_sent_without_idempotence(ottla, topic, tmp_path):
+    file = tmp_path / "lines"
+    file.write_text("a\n")
+    ottla("produce", topic, "--file", file, "-X", "retries=0")
+    refused = ottla("produce", topic, "--file", file, "-X", "retries=0", "--idempotent", check=False)
+    assert "Must set retries to non-zero when using the idempotent producer." in refused.err

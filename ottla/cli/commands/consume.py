@@ -12,6 +12,7 @@ import click
 from ottla.cli import output
 from ottla.cli.client import Client
 from ottla.cli.commands.completion import complete_groups, complete_topics
+from ottla.cli.errors import AdvertisedUnreachable, BrokerUnreachable, JobError
 from ottla.cli.options import MOST_OFFSETS, client_options, count_option, json_option, raw_property_option
 from ottla.cli.signals import stop_requested
 
@@ -108,7 +109,7 @@ def consume(
     start = _start(from_beginning, offset, from_timestamp, since)
     render = _renderer(as_json, template, details, print_key, key_separator)
     options = ConsumeOptions(start, partitions, group, max_messages, until_end, isolation, raw_properties)
-    consumption = Consumption(client, topics, options)
+    consumption = Consumption(client, topics, options, _warn)
     connection = _ConnectionWatch()
     total = 0
     try:
@@ -127,6 +128,12 @@ def consume(
         consumption.close()
     if not quiet:
         output.note(f"Processed a total of {total} messages")
+
+
+def _warn(reason: JobError) -> None:
+    """What keeps messages from coming, but not that nobody answers: that is watched on its own."""
+    if not isinstance(reason, BrokerUnreachable) or isinstance(reason, AdvertisedUnreachable):
+        output.warn(reason.message)
 
 
 def _check_reader() -> None:

@@ -104,12 +104,15 @@ def produce(
     all_acks = acks in ("all", "-1")
     if idempotent and not all_acks:
         raise click.UsageError("--idempotent needs --acks all.")
-    if idempotent is None:
-        idempotent = all_acks and file is not None
-    options = ProduceOptions(acks, compression, idempotent, delivery_timeout, raw_properties)
+    if idempotent is not None:
+        # Asked for: properties that exclude it are refused instead of turning it off.
+        raw_properties = {"enable.idempotence": str(idempotent).lower(), **raw_properties}
+    options = ProduceOptions(
+        acks, compression, all_acks and file is not None, delivery_timeout, raw_properties
+    )
     with contextlib.ExitStack() as stack:
         lines = _lines(messages, file, quiet, stack)
-        production = Production(client, topic, options)
+        production = Production(client, topic, options, lambda reason: output.warn(reason.message))
         interrupted, failure = _send_all(production, lines, line_format)
         summary = production.finish()
     if as_json:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.jobs.messages import ConsumedMessage
+from ottla.cli.jobs.obstacles import Watch, undeliverable, without_coordinator
 from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets, offsets_at
 from ottla.client.admin.topics import describe_topics, partitions_of
+from ottla.client.coordinators import CoordinatorType
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
     from ottla.cli.client import Client
+
+# librdkafka's words for places in a partition.
+OFFSET_BEGINNING = -2
+OFFSET_END = -1
+OFFSET_TAIL_BASE = -2000
 
 _BATCH = 500
 # How long one call may block: the pace at which Ctrl-C and the end of partitions are noticed.
@@ -46,7 +53,14 @@ class ConsumeOptions:
 class Consumption:
     """One run of consuming. Iterate over `batches`; a group's offsets are committed up to what was taken."""
 
-    def __init__(self, client: Client, topics: Sequence[str], options: ConsumeOptions) -> None:
+    def __init__(
+        self,
+        client: Client,
+        topics: Sequence[str],
+        options: ConsumeOptions,
+        warn: Callable[[JobError], None] | None = None,
+    ) -> None:
+        """`warn` is called with what keeps messages from coming, once for each reason."""
         self.options = options
         self.connected = True
         self._client = client
@@ -56,8 +70,10 @@ class Consumption:
         self._stopped = False
         self._suspect = False
         self._fatal: KafkaError | None = None
+        client.ensure_reachable()
         describe_topics(client.cluster, topics)
         self._topics = list(dict.fromkeys(topics))
+        self._watch = None if warn is None else Watch(self._obstacle, warn)
         self._consumer: Consumer = client.consumer(self._config())
         if options.group is None:
             self._assign()
@@ -67,13 +83,13 @@ class Consumption:
             )
 
     def _config(self) -> dict[str, Any]:
-        options = self.options
+        options, start = self.options, self.options.start
         return {
             # librdkafka requires a group id; nothing is committed to this one.
             "group.id": options.group or "ottla-consume",
             "enable.auto.commit": options.group is not None,
             "enable.auto.offset.store": False,
-            "auto.offset.reset": "earliest" if options.start.kind == "earliest" else "latest",
+            "auto.offset.reset": "earliest" if "earliest" in (start.kind, start.otherwise) else "latest",
             "enable.partition.eof": options.until_end,
             "isolation.level": options.isolation,
             "fetch.wait.max.ms": 100,
@@ -104,6 +120,30 @@ class Consumption:
         self._assigned = True
 
     def _start_offsets(self, chosen: list[Partition]) -> dict[Partition, int]:
+        waiting = {} if self.options.until_end else self._without_leader(chosen)
+        return self._known_offsets([key for key in chosen if key not in waiting]) | waiting
+
+    def _without_leader(self, chosen: list[Partition]) -> dict[Partition, int]:
+        """Where to begin in partitions that nobody leads: librdkafka finds out when somebody does."""
+        start = self.options.start
+        logical = {
+            "earliest": OFFSET_BEGINNING,
+            "latest": OFFSET_END,
+            "offset": start.value,
+            "tail": OFFSET_TAIL_BASE - start.value,
+        }.get(start.kind)
+        if logical is None:
+            return {}
+        topics = self._client.cluster.topics(self._topics)
+        led = {
+            (name, number)
+            for name, topic in topics.items()
+            for number, leader in topic.leaders.items()
+            if leader >= 0
+        }
+        return {key: logical for key in chosen if key not in led}
+
+    def _known_offsets(self, chosen: list[Partition]) -> dict[Partition, int]:
         start = self.options.start
         if start.kind == "timestamp":
             return offsets_at(self._client.cluster, chosen, start.value)
@@ -180,6 +220,8 @@ class Consumption:
                 if self._suspect:
                     self.connected = self._probe()
                     self._suspect = not self.connected
+                if self._watch is not None:
+                    self._watch.look(taken)
                 yield []
                 continue
             polled = [first, *self._consumer.consume(_BATCH, 0)]
@@ -200,6 +242,14 @@ class Consumption:
         except KafkaException:
             return False
         return True
+
+    def _obstacle(self) -> JobError | None:
+        group = self.options.group
+        if group is not None and (reason := without_coordinator(self._client, CoordinatorType.GROUP, group)):
+            return reason
+        chosen = self.options.partitions or None
+        reasons = (undeliverable(self._client, topic, partitions=chosen) for topic in self._topics)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _accept(self, message: Message[Any, Any]) -> ConsumedMessage | None:
         """None for what is not a message, or came after the end as it was when we began."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.errors import JobError, from_kafka
 from ottla.cli.jobs.messages import Headers, OutgoingMessage, message_from_json
+from ottla.cli.jobs.obstacles import Watch, named, undeliverable
+from ottla.cli.jobs.producer_properties import acks_all, idempotence
+from ottla.cli.jobs.sticky_partitioner import sticky_partitioner
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -41,7 +44,8 @@ class ProduceSummary:
 class ProduceOptions:
     acks: str = "all"
     compression: str = "none"
-    idempotent: bool = False  # never twice; librdkafka needs half a second or more to get ready for it
+    # Never twice, unless the properties exclude it; librdkafka needs half a second or more to get ready for it.
+    idempotent: bool = False
     timeout: float = 30.0  # until a message counts as failed
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,24 +79,71 @@ def read_messages(lines: Iterable[bytes], line_format: LineFormat) -> Iterator[O
         yield OutgoingMessage(value, key, line_format.headers, line_format.partition)
 
 
-class Production:
-    """One run of producing to a topic; `summary` is complete after `finish`."""
+# What librdkafka reports when it has given up, of which the cluster may know the reason.
+_GAVE_UP = frozenset(
+    {"_MSG_TIMED_OUT", "_TRANSPORT", "_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "LEADER_NOT_AVAILABLE"}
+)
 
-    def __init__(self, client: Client, topic: str, options: ProduceOptions) -> None:
+
+def not_delivered(
+    client: Client,
+    error: KafkaError,
+    message: Message[Any, Any],
+    *,
+    acks: bool,
+    before: JobError | None = None,
+) -> JobError:
+    """Why a message was not delivered; the cluster is asked where librdkafka only knows how long it has tried.
+
+    `acks`: all in-sync replicas had to acknowledge it. `before` is what kept messages waiting, for the case that it has
+    ended right now.
+    """
+    topic = message.topic() or ""
+    failure = from_kafka(error, f"Topic '{topic}'")
+    if error.name() in _GAVE_UP:
+        number = message.partition()
+        partitions = None if number is None or number < 0 else [number]
+        reason = undeliverable(client, topic, partitions=partitions, acks_all=acks) or before
+        if reason is not None:
+            return JobError(named(reason), reason.code)
+    return failure
+
+
+class Production:
+    """One run of producing to a topic; `summary` is complete after `finish`.
+
+    `warn` is called with what keeps messages waiting, once for each reason.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        topic: str,
+        options: ProduceOptions,
+        warn: Callable[[JobError], None] | None = None,
+    ) -> None:
         client.ensure_reachable()
         self.topic = topic
         self.summary = ProduceSummary()
+        self._client = client
         self._fatal: KafkaError | None = None
         self._started = time.perf_counter()
         self._sent = 0
-        self._producer: Producer = client.producer(self._config(options))
+        properties = {"acks": options.acks, **options.properties}
+        self._acks_all = acks_all(properties)
+        self._producer: Producer = client.producer(
+            self._config(options, idempotence(properties, default=options.idempotent))
+        )
+        self._partitioner = sticky_partitioner(self._producer, topic, options.properties)
+        self._watch = None
+        if warn is not None:
+            self._watch = Watch(lambda: undeliverable(client, topic, acks_all=self._acks_all), warn)
 
-    def _config(self, options: ProduceOptions) -> dict[str, Any]:
+    def _config(self, options: ProduceOptions, idempotent: bool) -> dict[str, Any]:
         return {
             "acks": options.acks,
-            "enable.idempotence": options.idempotent,
             # Without idempotence only this keeps the order when a request has to be sent again.
-            "max.in.flight.requests.per.connection": 5 if options.idempotent else 1,
+            "max.in.flight.requests.per.connection": 5 if idempotent else 1,
             "compression.type": options.compression,
             # Java's partitioner, so that a key goes to the same partition as from a Java producer.
             "partitioner": "murmur2_random",
@@ -104,44 +155,52 @@ class Production:
             "message.max.bytes": 1_000_000_000,  # the broker decides what is too large
             "queue.buffering.max.messages": 500_000,
             **options.properties,
+            "enable.idempotence": idempotent,
             "on_delivery": self._on_delivery,
             "error_cb": self._on_error,
         }
 
     def _on_delivery(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
         if error is not None:
-            self._fail(error)
+            self.summary.failed += 1
+            if self.summary.first_error is None:
+                before = None if self._watch is None else self._watch.last
+                failure = not_delivered(self._client, error, message, acks=self._acks_all, before=before)
+                self.summary.first_error = failure.message
             self.summary.bytes -= len(message.value() or b"") + len(message.key() or b"")
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
             self._fatal = error
-
-    def _fail(self, error: KafkaError) -> None:
-        self.summary.failed += 1
-        if self.summary.first_error is None:
-            self.summary.first_error = from_kafka(error, f"Topic '{self.topic}'").message
+        elif self._partitioner is not None:
+            self._partitioner.look_again()
 
     def send(self, message: OutgoingMessage) -> None:
         """Hand a message to the client, waiting while its queue is full."""
         from confluent_kafka import KafkaException
 
         arguments: dict[str, Any] = {}
+        size = len(message.value or b"") + len(message.key or b"")
         if message.headers:
             arguments["headers"] = list(message.headers)
         if message.partition is not None:
             arguments["partition"] = message.partition
+        elif message.key is None and self._partitioner is not None:
+            arguments["partition"] = self._partitioner.choose(size)
         if message.timestamp is not None:
             arguments["timestamp"] = message.timestamp
         self._sent += 1
-        size = len(message.value or b"") + len(message.key or b"")
         while True:
             try:
                 self._producer.produce(self.topic, message.value, message.key, **arguments)
             except BufferError:
                 self._producer.poll(0.1)
+                self._look()
             except KafkaException as failure:
-                self._fail(failure.args[0])
+                self.summary.failed += 1
+                if self.summary.first_error is None:
+                    error = from_kafka(failure.args[0], f"Topic '{self.topic}'")
+                    self.summary.first_error = error.message
                 return
             else:
                 break
@@ -151,12 +210,22 @@ class Production:
         if self._fatal is not None:
             raise from_kafka(self._fatal, f"Topic '{self.topic}'")
 
+    def idle(self) -> None:
+        """To be called now and then while there is nothing to send."""
+        self._producer.poll(0)
+        if len(self._producer):
+            self._look()
+
     def flush(self) -> None:
         """Wait until every message is acknowledged or has failed."""
         # In short slices: successes are not reported, so nothing would wake a longer wait. Each message has
         # an end by message.timeout.ms.
         while self._producer.flush(0.01):
-            pass
+            self._look()
+
+    def _look(self) -> None:
+        if self._watch is not None:
+            self._watch.look(len(self._producer))
 
     def finish(self) -> ProduceSummary:
         self.flush()

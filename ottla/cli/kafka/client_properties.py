@@ -37,5 +37,5 @@ def open_client(
     args.command_config = None  # read here
     connection = {key: value for key, value in properties.items() if key.startswith(_CONNECTION)}
     client = tool.connect(args, client_id=properties.pop("client.id", client_id), extra=connection)
-    client.cluster.any_connection()  # fail early and clearly
+    client.cluster.check_advertised()  # fail early and clearly
     return client, properties

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-
-def string_hash(text: str) -> int:
-    value = 0
-    units = text.encode("utf-16-be")
-    for position in range(0, len(units), 2):
-        value = (value * 31 + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
-    return value
+from ottla.protocol.java_hash import string_hash
 
 
 def hash_map_order(names: Iterable[str], least: int = 16) -> list[str]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.routing import ask_coordinator, ask_group_coordinator
 from ottla.client.cluster import Cluster, CoordinatorType, Node
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, check_in_kafkas_words, in_kafkas_words
+from ottla.client.coordinators import lost_share_state, share_key
+from ottla.client.errors import ClientError, Unreachable, check_in_kafkas_words, in_kafkas_words
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import share_groups as messages
 from ottla.protocol.messages.groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+_STATE_IS_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,10 @@ def share_positions(cluster: Cluster, group: str) -> list[SharePosition]:
             key=lambda position: (position.topic, position.partition),
         )
 
-    return ask_group_coordinator(cluster, group, request, messages.DescribeShareGroupOffsetsResponse, check)
+    with _explained(cluster, group):
+        return ask_group_coordinator(
+            cluster, group, request, messages.DescribeShareGroupOffsetsResponse, check
+        )
 
 
 def _position(topic: str, found: messages.DescribeShareGroupOffsetsResponsePartition) -> SharePosition:
@@ -112,7 +120,8 @@ def move_share_group(cluster: Cluster, group: str, offsets: Mapping[Partition, i
     def check(answer: messages.AlterShareGroupOffsetsResponse) -> None:
         check_in_kafkas_words(answer, *(each for topic in answer.responses for each in topic.partitions))
 
-    ask_group_coordinator(cluster, group, request, messages.AlterShareGroupOffsetsResponse, check)
+    with _explained(cluster, group, list(offsets)):
+        ask_group_coordinator(cluster, group, request, messages.AlterShareGroupOffsetsResponse, check)
 
 
 def forget_topics(cluster: Cluster, group: str, topics: Collection[str]) -> dict[str, ClientError | None]:
@@ -131,11 +140,42 @@ def forget_topics(cluster: Cluster, group: str, topics: Collection[str]) -> dict
             for each in answer.responses
         }
 
-    return ask_group_coordinator(cluster, group, request, messages.DeleteShareGroupOffsetsResponse, check)
+    with _explained(cluster, group):
+        return ask_group_coordinator(cluster, group, request, messages.DeleteShareGroupOffsetsResponse, check)
 
 
 def delete_share_group(cluster: Cluster, group: str) -> None:
     request = DeleteGroupsRequest(groups_names=[group])
-    ask_group_coordinator(
-        cluster, group, request, DeleteGroupsResponse, lambda answer: check_in_kafkas_words(*answer.results)
-    )
+    with _explained(cluster, group):
+        ask_group_coordinator(
+            cluster,
+            group,
+            request,
+            DeleteGroupsResponse,
+            lambda answer: check_in_kafkas_words(*answer.results),
+        )
+
+
+@contextmanager
+def _explained(
+    cluster: Cluster, group: str, partitions: Collection[Partition] | None = None
+) -> Iterator[None]:
+    """What only the share coordinator can do: if nobody leads the partition that it keeps, that is the reason."""
+    try:
+        yield
+    except ClientError as error:
+        if not isinstance(error, Unreachable) and error.code not in _STATE_IS_LOST:
+            raise
+        raise _lost_state(cluster, group, partitions) or error from None
+
+
+def _lost_state(cluster: Cluster, group: str, partitions: Collection[Partition] | None) -> ClientError | None:
+    try:
+        topics = cluster.metadata([CoordinatorType.SHARE.topic]).topics
+        keys = None
+        if partitions is not None:
+            cluster.look_up({topic for topic, _ in partitions})
+            keys = [share_key(group, cluster.topic_id(topic), number) for topic, number in partitions]
+    except (ClientError, KeyError):
+        return None
+    return lost_share_state(group, topics, keys)

@@ -208,3 +208,79 @@ def test_events_and_messages_that_cannot_be_printed(tools, topic):
 def test_a_property_that_the_client_does_not_have_is_told_and_left_out(tools, topic):
     sent = tools("console-producer", "--topic", topic, "--command-property", "nope=1", stdin="a\n")
     assert "These configurations '[nope]' were supplied but are not used yet." in sent.err
+
+
+def _counts(tools, topic):
+    return [int(line.rpartition(":")[2]) for line in tools("get-offsets", "--topic", topic).lines]
+
+
+def test_lines_without_a_key_are_spread_evenly(tools, topic):
+    """Kafka's producer changes the partition after batch.size bytes, however fast they are read."""
+    rows = "".join(f"{number},customer {number},{number % 97}\n" for number in range(CUSTOMERS))
+    tools("console-producer", "--topic", topic, stdin=rows)
+    counts = _counts(tools, topic)
+    assert sum(counts) == CUSTOMERS
+    # About 22 bytes a line and 16,384 a turn: each partition has its turn before any has another.
+    assert max(counts) - min(counts) < 1_200
+
+
+def test_the_size_of_a_batch_is_the_size_of_a_turn(tools, topic):
+    tools("console-producer", "--topic", topic, "--batch-size", "1", stdin="a\nb\nc\nd\ne\nf\n")
+    assert _counts(tools, topic) == [2, 2, 2]
+
+
+def test_settings_that_exclude_idempotence_turn_it_off(tools, topic):
+    """Nobody asked for it: it is only the default."""
+    for given in ("retries=0", "acks=1", "acks=0", "message.send.max.retries=0"):
+        tools("console-producer", "--topic", topic, "--producer-property", given, stdin="x\n")
+    tools("console-producer", "--topic", topic, "--message-send-max-retries", 0, stdin="x\n")
+    tools("console-producer", "--topic", topic, "--request-required-acks", 1, stdin="x\n")
+    assert sum(_counts(tools, topic)) >= 5  # with acks=0 nobody knows
+
+
+def test_settings_that_exclude_an_idempotence_that_was_asked_for_are_refused(tools, topic):
+    many = "To use the idempotent producer, max.in.flight.requests.per.connection must be set to at most 5. "
+    for given, sentence in (
+        (["retries=0"], "Must set retries to non-zero when using the idempotent producer."),
+        (
+            ["acks=1"],
+            "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee idempotence.",
+        ),
+        (["max.in.flight.requests.per.connection=10"], f"{many}Current value is 10."),
+    ):
+        options = [
+            part for one in ("enable.idempotence=true", *given) for part in ("--producer-property", one)
+        ]
+        refused = tools("console-producer", "--topic", topic, *options, stdin="x\n", code=1)
+        assert refused.err.splitlines()[-1] == sentence
+    assert _counts(tools, topic) == [0, 0, 0]
+
+
+def test_more_requests_in_flight_need_idempotence_off(tools, topic):
+    many = ("--producer-property", "max.in.flight.requests.per.connection=10")
+    refused = tools("console-producer", "--topic", topic, *many, stdin="x\n", code=1)
+    assert refused.err.splitlines()[-1].endswith("must be set to at most 5. Current value is 10.")
+    off = ("--producer-property", "enable.idempotence=false")
+    tools("console-producer", "--topic", topic, *many, *off, stdin="x\n")
+    assert sum(_counts(tools, topic)) == 1
+
+
+def test_compress_is_gzip_unless_a_codec_is_named(tools, alone, kafka_broker, unique):
+    for given, codec in (
+        (["--compress"], "GZIP"),
+        (["--compress", "--compression-codec", "lz4"], "LZ4"),
+        ([], "NONE"),
+    ):
+        name = unique("t")
+        kafka_broker.create_topic(name)
+        tools("console-producer", "--topic", name, *given, stdin="x" * 1000 + "\n")
+        log = kafka_broker.data / f"{name}-0" / "00000000000000000000.log"
+        assert f" compresscodec: {codec.lower()} " in alone("dump-log", "--files", log).out
+
+
+def test_lines_of_any_length_and_a_last_one_without_end(tools, kafka_broker, unique):
+    name = unique("t")
+    kafka_broker.create_topic(name, config={"max.message.bytes": "10000000"})
+    lines = ["", "a" * 2_500_000, "b", "", "c" * 1_048_576, "last"]
+    tools("console-producer", "--topic", name, stdin="\r\n".join(lines))
+    assert [record.value.decode() for record in kafka_broker.records(name)] == lines

@@ -13,6 +13,7 @@ import pytest
 from ottla import __version__
 from ottla.cli.kafka.tool import KAFKA_VERSION
 from ottla.cli.main import KAFKA_TOOLS
+from ottla.testing import Broker
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]["scripts"]
 NOT_YET = "ottla.cli.kafka.not_yet:"
@@ -191,6 +192,34 @@ def test_an_unreachable_broker_is_said_at_once(alone, tool, tmp_path):
     failed = alone(tool, *((*actions, *servers) if tool == "cluster" else (*servers, *actions)), code=1)
     assert time.monotonic() - began < 10
     assert f"Cannot reach a broker at {address}" in failed.out + failed.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
+def test_a_wrong_advertised_address_is_named_instead_of_the_one_that_answered(alone, host):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        advertised = f"{host}:{server.getsockname()[1]}"
+    # These ask whom they reach; every other tool needs a leader, a coordinator or each broker.
+    content = {"topics", "configs", "cluster", "features", "client-metrics"}
+    with Broker(config={"advertised.listeners": f"PLAINTEXT://{advertised}"}) as broker:
+        broker.create_topic("t")
+        at = broker.bootstrap_servers
+
+        def run(tool):
+            servers = ("--bootstrap-server", at)
+            words = (*ACTIONS[tool], *servers) if tool == "cluster" else (*servers, *ACTIONS[tool])
+            return alone(tool, *words, stdin="x\n", code=None)
+
+        with ThreadPoolExecutor(4) as threads:
+            runs = dict(zip(ACTIONS, threads.map(run, ACTIONS), strict=True))
+    for tool, result in runs.items():
+        said = result.out + result.err
+        if tool in content:
+            assert result.code == 0, said
+            continue
+        assert result.code == 1, said
+        assert f"{at} answered, but " in said
+        assert f" advertises {advertised}, which cannot be reached from here: " in said
+        assert "advertised.listeners" in said
 
 
 def test_an_unreachable_zookeeper_is_said_in_one_sentence(alone):

@@ -8,18 +8,22 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.jobs.consume import ConsumeOptions, Consumption, Start
 from ottla.cli.jobs.messages import ConsumedMessage
+from ottla.cli.jobs.obstacles import Watch, named, undeliverable, without_coordinator
 from ottla.cli.jobs.share_consume import Fate, ShareMember
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client, read_file
 from ottla.cli.kafka.console.console_producer import ensure_topic
 from ottla.cli.kafka.console.formatters import Formatter, formatter
 from ottla.client.admin.topics import topic_names
+from ottla.client.coordinators import CoordinatorType
 
+_WHO = "Consumer clientId=console-consumer"
 _RENAMED = (("--property", "--formatter-property"), ("--consumer-property", "--command-property"))
 _TOGETHER = "Options {old} and {new} cannot be specified together."
 _DEPRECATED = "Option {old} is deprecated and will be removed in a future version. Use {new} instead."
@@ -28,6 +32,7 @@ _EARLIEST = ("earliest", "smallest")
 _RESETS = (*_EARLIEST, "latest", "largest", "none")
 _ISOLATIONS = ("read_committed", "read_uncommitted")
 _SHARE_GROUP = "console-share-consumer"
+_SHARE_WHO = f"ShareConsumer clientId={_SHARE_GROUP}"
 _DEFAULTS = {"max_messages": -1, "timeout_ms": -1, "formatter": "DefaultMessageFormatter"}
 # When to end, and how messages are printed.
 _PRINTING = """
@@ -58,7 +63,8 @@ def main(argv: list[str]) -> int:
     if not topics:
         print("Processed a total of 0 messages", file=sys.stderr)
         return 0
-    return printer.run(Consumption(client, topics, _options(args, properties)), printer.print_batch)
+    consumption = Consumption(client, topics, _options(args, properties), partial(_warn, _WHO))
+    return printer.run(consumption, printer.print_batch)
 
 
 @tool.entry_point()
@@ -72,10 +78,15 @@ def main_share(argv: list[str]) -> int:
     tool.renamed(args, *_RENAMED, config, said=_DEPRECATED, both=_TOGETHER)
     printer, client, properties = _open(args, _SHARE_GROUP)
     group = _group(args, properties, "--consumer-config") or _SHARE_GROUP
-    ensure_topic(client, args.topic, f"ShareConsumer clientId={_SHARE_GROUP}")
+    ensure_topic(client, args.topic, _SHARE_WHO)
     member = ShareMember(client, group, args.topic, properties)
+
+    def obstacle() -> JobError | None:
+        return without_coordinator(client, CoordinatorType.GROUP, group) or undeliverable(client, args.topic)
+
     return printer.run(
-        _ShareConsumption(member, args.max_messages), lambda batch: printer.print_shared(batch, member)
+        _ShareConsumption(member, args.max_messages, Watch(obstacle, partial(_warn, _SHARE_WHO))),
+        lambda batch: printer.print_shared(batch, member),
     )
 
 
@@ -121,6 +132,10 @@ def _share_parser() -> tool.Parser:
     return parser
 
 
+def _warn(who: str, reason: JobError) -> None:
+    print(tool.log_line("WARN", f"[{who}] {named(reason)} (ottla.cli)"), file=sys.stderr, flush=True)
+
+
 def _open(args: argparse.Namespace, client_id: str) -> tuple[_Printer, Client, dict[str, str]]:
     printer = _Printer(args)
     return printer, *open_client(args, [*args.consumer_property, *args.command_property], client_id)
@@ -150,7 +165,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _topics(client: Client, args: argparse.Namespace) -> list[str]:
     if args.topic is not None:
-        ensure_topic(client, args.topic, "Consumer clientId=console-consumer")
+        ensure_topic(client, args.topic, _WHO)
         return [args.topic]
     try:
         pattern = re.compile(args.include.replace(",", "|"))
@@ -213,8 +228,9 @@ def _start(args: argparse.Namespace, properties: dict[str, str]) -> Start:
 class _ShareConsumption:
     """A member of a share group, used as `Consumption` is."""
 
-    def __init__(self, member: ShareMember, limit: int) -> None:
+    def __init__(self, member: ShareMember, limit: int, watch: Watch) -> None:
         self._member = member
+        self._watch = watch
         self._limit = limit
         self._stopped = False
         self.close = member.close
@@ -226,6 +242,7 @@ class _ShareConsumption:
             if self._limit >= 0:
                 batch = batch[: self._limit - taken]
             taken += len(batch)
+            self._watch.look(taken)
             yield batch
 
     def stop(self) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, TopicNotFound
+from ottla.cli.jobs.obstacles import named
 from ottla.cli.jobs.produce import ProduceOptions, Production
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client, read_file
@@ -18,12 +21,15 @@ from ottla.protocol.errors import ErrorCode
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _ACKS = ("all", "-1", "0", "1")
 _CREATION_SECONDS = 5.0
+_IDLE_SECONDS = 0.5
+_CHUNK = 1 << 20
 _READER = "org.apache.kafka.tools.LineMessageReader"
 _RENAMED = (
     ("--property", "--reader-property"),
     ("--producer-property", "--command-property"),
     ("--producer.config", "--command-config"),
 )
+_WHO = "Producer clientId=console-producer"
 _TOGETHER = "Options {new} and {old} cannot be specified together."
 _DEPRECATED = "Warning: {old} is deprecated and will be removed in a future version. Use {new} instead."
 
@@ -39,6 +45,9 @@ def main(argv: list[str]) -> int:
             "--batch-size instead.",
             file=sys.stderr,
         )
+    if args.compress and args.compression_codec is None:
+        args.compression_codec = "gzip"  # the flag of the first console producers
+    args.compression_codec = args.compression_codec or "none"
     if args.compression_codec not in _CODECS:
         raise tool.UsageError(
             f"Invalid value {args.compression_codec} for configuration compression.type: String must be one of: "
@@ -55,11 +64,12 @@ def main(argv: list[str]) -> int:
         args, [*args.producer_property, *args.command_property], "console-producer"
     )
     patience = _CREATION_SECONDS if args.max_block_ms is None else args.max_block_ms / 1000
-    ensure_topic(client, args.topic, "Producer clientId=console-producer", patience)
-    production = Production(client, args.topic, _options(args, properties))
+    options = _options(args, properties)
+    ensure_topic(client, args.topic, _WHO, patience)
+    production = Production(client, args.topic, options, _warn)
     interrupted = False
     try:
-        for message in reader.messages(_lines()):
+        for message in reader.messages(_lines(production.idle)):
             production.send(message)
             if args.sync:
                 production.flush()
@@ -80,11 +90,10 @@ def _parser() -> tool.Parser:
         """,
         without_any="This tool helps to read data from standard input and publish it to Kafka.",
     )  # fmt: skip
-    parser.add_argument(
-        "--compression-codec", nargs="?", const="gzip", default="none", help=f"one of {', '.join(_CODECS)}"
-    )
+    parser.add_argument("--compression-codec", nargs="?", const="gzip", help=f"one of {', '.join(_CODECS)}")
     parser.add_options(
         """
+        --compress                          (hidden)
         --request-required-acks ACKS        0, 1 or all
         --timeout MS                        how long messages wait for others
         --batch-size BYTES                  the size of a batch
@@ -136,25 +145,44 @@ def _options(args: argparse.Namespace, properties: dict[str, str]) -> ProduceOpt
         acks="all" if acks == "-1" else acks,
         compression=extra.pop("compression.type", args.compression_codec),
         # As Kafka's producer does by default: every line once, even if an answer is lost.
-        idempotent=acks in ("-1", "all") and extra.pop("enable.idempotence", "true").lower() == "true",
+        idempotent=True,
         properties=extra,
     )
 
 
-def _lines() -> Iterator[bytes]:
-    stdin = sys.stdin.buffer
+def _warn(reason: JobError) -> None:
+    print(tool.log_line("WARN", f"[{_WHO}] {named(reason)} (ottla.cli)"), file=sys.stderr, flush=True)
+
+
+def _lines(idle: Callable[[], None]) -> Iterator[bytes]:
+    """The lines of the standard input, without their ends; `idle` is called while somebody thinks about the next."""
+    source = sys.stdin.fileno()
     prompt = sys.stdin.isatty()
+    begun: list[bytes] = []  # of a line whose end has not been read
     while True:
-        if prompt:
+        if prompt and not begun:
             print(">", end="", flush=True)
-        line = stdin.readline()
-        if not line:
-            return
-        yield line
+        while not select.select([source], [], [], _IDLE_SECONDS)[0]:
+            idle()
+        data = os.read(source, _CHUNK)
+        if not data:
+            break
+        first, *others = data.split(b"\n")
+        begun.append(first)
+        if others:
+            yield b"".join(begun)
+            *complete, last = others
+            yield from complete
+            begun = [last] if last else []
+    if begun:
+        yield b"".join(begun)
 
 
 def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATION_SECONDS) -> None:
-    """Let the broker create the topic if it does so on its own, with the warning that Kafka's clients give."""
+    """Let the broker create the topic if it does so on its own, with the warning that Kafka's clients give.
+
+    One whose partitions have no leader is there all the same: who produces or consumes waits for them.
+    """
     deadline = time.monotonic() + patience
     warned = False
     attempt = 0
@@ -162,8 +190,6 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
         attempt += 1
         [found] = client.cluster.metadata([topic], create=True).topics
         error = ErrorCode(found.error_code)
-        if error == ErrorCode.NONE and all(partition.leader_id >= 0 for partition in found.partitions):
-            return
         if error == ErrorCode.INVALID_TOPIC_EXCEPTION:
             raise JobError(f"'{topic}' is not a valid name for a topic.")
         if error not in (
@@ -172,7 +198,8 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
             ErrorCode.LEADER_NOT_AVAILABLE,
         ):
             raise JobError(f"Topic '{topic}': {error.name}.")
-        if not warned:
+        is_led = all(partition.leader_id >= 0 for partition in found.partitions)
+        if not warned and (error != ErrorCode.NONE or not is_led):
             warned = True
             name = "LEADER_NOT_AVAILABLE" if error == ErrorCode.NONE else error.name
             print(
@@ -182,7 +209,10 @@ def ensure_topic(client: Client, topic: str, who: str, patience: float = _CREATI
                     "(org.apache.kafka.clients.NetworkClient)",
                 ),
                 file=sys.stderr,
+                flush=True,
             )
+        if error == ErrorCode.NONE:
+            return
         if time.monotonic() > deadline:
             raise TopicNotFound(topic)
         time.sleep(0.1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
 from collections.abc import Callable, Iterable
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
-from ottla.client.admin.offsets import offsets_by_time
+from ottla.client.admin.offsets import Partition, offsets_by_time
 from ottla.client.admin.topics import list_topics
 
 _TIMES = {
@@ -19,6 +21,8 @@ _TIMES = {
     "latest-tiered": -5,
     "earliest-pending-upload": -6,
 }
+
+_ELECTION_SECONDS = 2.0
 
 Filter = Callable[[str, int], bool]
 
@@ -63,10 +67,33 @@ def _show(client: Client, wanted: Filter, moment: int, *, with_internal: bool) -
     ]
     if not partitions:
         raise JobError("Could not match any topic-partitions with the specified filters")
-    found = offsets_by_time(client.cluster, partitions, moment)
+    led = _led(client, partitions)
     for topic, number in partitions:
+        if (topic, number) not in led:
+            reason = f"Partition {topic}-{number} has no leader."
+            print(
+                f"Skip getting offsets for topic-partition {topic}-{number} due to error: {reason}",
+                file=sys.stderr,
+            )
+    found = offsets_by_time(client.cluster, led, moment)
+    for topic, number in led:
         if found[topic, number] >= 0:  # an empty partition has no offset at a moment
             print(f"{topic}:{number}:{found[topic, number]}")
+
+
+def _led(client: Client, partitions: list[Partition]) -> list[Partition]:
+    """Those that have a leader to ask, after a moment in which one may be elected."""
+    deadline = time.monotonic() + _ELECTION_SECONDS
+    while True:
+        topics = client.cluster.topics(sorted({topic for topic, _ in partitions}))
+        led = [
+            (topic, number)
+            for topic, number in partitions
+            if topic in topics and topics[topic].leaders.get(number, -1) >= 0
+        ]
+        if len(led) == len(partitions) or time.monotonic() > deadline:
+            return led
+        time.sleep(client.cluster.settings.retry_backoff)
 
 
 def _filter(pattern: str | None, partitions: str | None) -> Filter:

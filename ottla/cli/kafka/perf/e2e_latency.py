@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.jobs.produce import not_delivered
+from ottla.cli.jobs.producer_properties import idempotence
+from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, Lookup, StickyPartitioner
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.measurement import letters
@@ -46,10 +49,18 @@ def main(argv: list[str]) -> None:
             "Value for --record-header-size must be a non-negative integer or -1 for null header value."
         )
     client, properties = open_client(args, (), "e2e-latency")
+    of_producer = {**properties, "acks": args.producer_acks}
+    is_idempotent = idempotence(of_producer, default=False)
     consumer = _consumer(client, args.topic, properties)
     producer = client.producer(
-        {**properties, "partitioner": "murmur2_random", "linger.ms": 0, "acks": args.producer_acks}
+        {
+            **of_producer,
+            "enable.idempotence": is_idempotent,
+            "partitioner": "murmur2_random",
+            "linger.ms": 0,
+        }
     )
+    partitioner = StickyPartitioner(Lookup(producer, args.topic))
     latencies = []
     for number in range(args.num_records):
         key = letters(args.record_key_size) if args.record_key_size else None
@@ -62,11 +73,12 @@ def main(argv: list[str]) -> None:
             for _ in range(args.num_headers)
         ]
         delivery = _Delivery()
+        partition = partitioner.choose(len(value)) if key is None else UNASSIGNED
         began = time.perf_counter_ns()
-        producer.produce(args.topic, value, key, headers=headers, on_delivery=delivery)
+        producer.produce(args.topic, value, key, partition=partition, headers=headers, on_delivery=delivery)
         producer.flush()
-        if delivery.error is not None:
-            raise from_kafka(delivery.error, f"Topic '{args.topic}'")
+        if delivery.failed is not None:
+            raise not_delivered(client, *delivery.failed, acks=args.producer_acks == "all")
         _check(consumer, key, value, headers)
         elapsed = time.perf_counter_ns() - began
         if number % _PROGRESS == 0:
@@ -110,10 +122,11 @@ def _with_names(argv: list[str]) -> list[str]:
 
 
 class _Delivery:
-    error: KafkaError | None = None
+    failed: tuple[KafkaError, Message[Any, Any]] | None = None
 
-    def __call__(self, error: KafkaError | None, _message: Message[Any, Any]) -> None:
-        self.error = error
+    def __call__(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
+        if error is not None:
+            self.failed = error, message
 
 
 def _consumer(client: Client, topic: str, properties: dict[str, str]) -> Consumer:

@@ -6,13 +6,20 @@ import argparse
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from ottla.cli.client import Client
 from ottla.cli.errors import JobError, from_kafka
+from ottla.cli.jobs.obstacles import without_coordinator
+from ottla.cli.jobs.produce import not_delivered
+from ottla.cli.jobs.producer_properties import acks_all, idempotence
+from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, sticky_partitioner
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.perf.measurement import MB, letters, print_metrics
+from ottla.client.coordinators import CoordinatorType
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -46,34 +53,42 @@ def main(argv: list[str]) -> None:
         properties["transactional.id"] = args.transactional_id or properties.get(
             "transactional.id", f"performance-producer-{uuid4()}"
         )
+    is_idempotent = idempotence(properties, default="transactional.id" in properties)
     producer = client.producer(
         {
             "partitioner": "murmur2_random",
             "queue.buffering.max.messages": 200_000,
             "queue.buffering.max.kbytes": 256 * 1024,
             **properties,
+            "enable.idempotence": is_idempotent,
         }
     )
+    partitioner = sticky_partitioner(producer, args.topic, properties)
     transactions = None
     if "transactional.id" in properties:
         duration = args.transaction_duration_ms or _DEFAULT_TRANSACTION_MS
-        transactions = _Transactions(producer, duration / 1000, client.timeout)
+        transactions = _Transactions(client, producer, properties["transactional.id"], duration / 1000)
     if args.warmup_records > 0:
         print(
             f"Warmup first {args.warmup_records} records. Steady state results will print after the complete test "
             "summary.",
             flush=True,
         )
-    stats = Stats(args.reporting_interval / 1000, args.warmup_records)
+    stats = Stats(
+        args.reporting_interval / 1000,
+        args.warmup_records,
+        partial(not_delivered, client, acks=acks_all(properties)),
+    )
     began = time.perf_counter()
     throughput = args.throughput
     for number in range(args.num_records):
         value = payload(number)
         if transactions is not None:
             transactions.before_record()
+        partition = UNASSIGNED if partitioner is None else partitioner.choose(len(value))
         while True:
             try:
-                producer.produce(args.topic, value, on_delivery=stats.delivered)
+                producer.produce(args.topic, value, partition=partition, on_delivery=stats.delivered)
                 break
             except BufferError:
                 producer.poll(0.05)
@@ -127,11 +142,13 @@ def _parser() -> tool.Parser:
 class _Transactions:
     """Commits each transaction when it has lasted long enough; the next record begins a new one."""
 
-    def __init__(self, producer: Producer, seconds: float, timeout: float) -> None:
+    def __init__(self, client: Client, producer: Producer, transactional_id: str, seconds: float) -> None:
+        self._client = client
         self._producer = producer
+        self._id = transactional_id
         self._seconds = seconds
         self._open_since: float | None = None
-        self._call(producer.init_transactions, timeout)
+        self._call(producer.init_transactions, client.timeout)
 
     def before_record(self) -> None:
         if self._open_since is not None and time.perf_counter() - self._open_since >= self._seconds:
@@ -151,7 +168,8 @@ class _Transactions:
         try:
             step(*args)
         except KafkaException as failure:
-            raise from_kafka(failure.args[0], "The transaction") from None
+            reason = without_coordinator(self._client, CoordinatorType.TRANSACTION, self._id)
+            raise reason or from_kafka(failure.args[0], "The transaction") from None
 
 
 def _payload(args: argparse.Namespace) -> Callable[[int], bytes]:
@@ -170,7 +188,10 @@ def _payload(args: argparse.Namespace) -> Callable[[int], bytes]:
 class Stats:
     """Latencies of delivered records, in windows and in total; those after the first `warmup` have a second total."""
 
-    def __init__(self, window_seconds: float, warmup: int) -> None:
+    def __init__(
+        self, window_seconds: float, warmup: int, explain: Callable[[KafkaError, Message[Any, Any]], JobError]
+    ) -> None:
+        self._explain = explain
         self._window_seconds = window_seconds
         self._warmup = warmup
         self._warmup_bytes = 0
@@ -186,7 +207,7 @@ class Stats:
     def delivered(self, error: KafkaError | None, message: Message[Any, Any]) -> None:
         if error is not None:
             self.failed += 1
-            self.error = self.error or from_kafka(error, f"Topic '{message.topic()}'").message
+            self.error = self.error or self._explain(error, message).message
             return
         self.latencies.append((message.latency() or 0.0) * 1000)
         self.bytes += len(message.value() or b"")

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ottla.cli.errors import JobError
+from ottla.cli.jobs.produce import not_delivered
+from ottla.cli.jobs.producer_properties import acks_all, idempotence
+from ottla.cli.jobs.sticky_partitioner import UNASSIGNED, StickyPartitioner, sticky_partitioner
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client
 from ottla.cli.kafka.verifiable.verifiable_consumer import say, stop_on_signals, text
@@ -39,15 +45,29 @@ def main(argv: list[str]) -> None:
     if not args.topic:
         raise tool.UsageError("The option --topic is required.")
     client, properties = open_client(args, args.command_property, "verifiable-producer")
+    # Kafka's tool never sends twice, so that each value is reported once: without retries no idempotence.
+    chosen = {"acks": str(args.acks), "retries": "0", **properties}
+    is_idempotent = idempotence(chosen)
     producer = client.producer(
-        {"acks": str(args.acks), "retries": 0, "partitioner": "murmur2_random", "linger.ms": 0, **properties}
+        {"partitioner": "murmur2_random", "linger.ms": 0, **chosen, "enable.idempotence": is_idempotent}
     )
-    _Run(producer, args).run()
+    partitioner = sticky_partitioner(producer, args.topic, properties)
+    explain = partial(not_delivered, client, acks=acks_all(chosen))
+    _Run(producer, partitioner, explain, args).run()
 
 
 class _Run:
-    def __init__(self, producer: Producer, args: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        partitioner: StickyPartitioner | None,
+        explain: Callable[[KafkaError, Message[Any, Any]], JobError],
+        args: argparse.Namespace,
+    ) -> None:
         self._producer = producer
+        self._partitioner = partitioner
+        self._explain = explain
+        self._reasons: dict[tuple[str, int | None], str] = {}
         self._args = args
         self._stopped = False
         self._acked = 0
@@ -65,8 +85,13 @@ class _Run:
             stamp = (
                 {} if created < 0 else {"timestamp": created + round((time.perf_counter() - began) * 1000)}
             )
+            partition = UNASSIGNED
+            if key is None and self._partitioner is not None:
+                partition = self._partitioner.choose(len(value))
             try:
-                self._producer.produce(args.topic, value, key, on_delivery=self._on_delivery, **stamp)
+                self._producer.produce(
+                    args.topic, value, key, partition=partition, on_delivery=self._on_delivery, **stamp
+                )
             except BufferError:
                 self._producer.poll(0.05)
                 continue
@@ -95,5 +120,12 @@ class _Run:
             where = {"offset": message.offset(), "topic": message.topic(), "partition": message.partition()}
             say("producer_send_success", **texts, **where)
         else:
-            what = {"exception": error.name(), "message": error.str()}
+            what = {"exception": error.name(), "message": self._why(error, message)}
             say("producer_send_error", **texts, topic=message.topic(), **what)
+
+    def _why(self, error: KafkaError, message: Message[Any, Any]) -> str:
+        """The cluster is asked once for each partition, and not for each of many messages."""
+        key = (error.name(), message.partition())
+        if key not in self._reasons:
+            self._reasons[key] = self._explain(error, message).message
+        return self._reasons[key]

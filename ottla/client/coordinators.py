@@ -1,0 +1,109 @@
+"""Coordinators: the leaders of the partitions of Kafka's internal topics, and why a key has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.java_hash import string_hash
+from ottla.protocol.messages.cluster import MetadataResponsePartition, MetadataResponseTopic
+
+
+class CoordinatorType(IntEnum):
+    """The values of FindCoordinator's key type."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+    @property
+    def topic(self) -> str:
+        """Whose leaders are the coordinators."""
+        return _TOPICS[self]
+
+    @property
+    def of_what(self) -> str:
+        return _OF_WHAT[self]
+
+
+_TOPICS = {
+    CoordinatorType.GROUP: "__consumer_offsets",
+    CoordinatorType.TRANSACTION: "__transaction_state",
+    CoordinatorType.SHARE: "__share_group_state",
+}
+_OF_WHAT = {
+    CoordinatorType.GROUP: "group",
+    CoordinatorType.TRANSACTION: "transactional id",
+    CoordinatorType.SHARE: "share-partition",
+}
+_SMALLEST = 1 << 31  # of 32 bits with sign: it has no absolute value
+
+
+def coordinator_partition(key: str, partitions: int) -> int:
+    """The partition of the internal topic that keeps a group, a transactional id or a share-partition."""
+    value = string_hash(key)
+    if value == _SMALLEST:
+        return 0
+    return (value if value < _SMALLEST else (1 << 32) - value) % partitions
+
+
+def share_key(group: str, topic_id: bytes, partition: int) -> str:
+    """By which the state of a share group in one partition is kept."""
+    import base64
+
+    return f"{group}:{base64.urlsafe_b64encode(topic_id).decode().rstrip('=')}:{partition}"
+
+
+def without_leader(topic: str, partition: MetadataResponsePartition) -> str:
+    """A clause about a partition that nobody leads, with the brokers that would have to come back."""
+    clause = f"partition {partition.partition_index} of topic {topic} has no leader"
+    offline = partition.offline_replicas or partition.replica_nodes
+    if not offline:
+        return clause
+    brokers = (
+        f"broker {offline[0]} is" if len(offline) == 1 else f"brokers {', '.join(map(str, offline))} are"
+    )
+    return f"{clause} ({brokers} offline)"
+
+
+def no_coordinator(
+    kind: CoordinatorType, key: str, topics: Iterable[MetadataResponseTopic]
+) -> ClientError | None:
+    """Why nobody coordinates `key`, by the metadata of the internal topic; None if that does not say it."""
+    for topic in topics:
+        if topic.name != kind.topic or not topic.partitions:
+            continue
+        number = coordinator_partition(key, len(topic.partitions))
+        for partition in topic.partitions:
+            if partition.partition_index == number and partition.leader_id < 0:
+                reason = without_leader(kind.topic, partition)
+                return ClientError(
+                    f"The coordinator of {kind.of_what} '{key}' is not available: {reason}.",
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                )
+    return None
+
+
+def lost_share_state(
+    group: str, topics: Iterable[MetadataResponseTopic], keys: Iterable[str] | None = None
+) -> ClientError | None:
+    """Why the positions of a share group are unknown; None if each partition of the state topic has a leader.
+
+    The coordinator of the group asks the leaders there, and answers late or never if there is none. `keys` are the
+    share-partitions that matter; without them it may be any.
+    """
+    for topic in topics:
+        if topic.name != CoordinatorType.SHARE.topic or not topic.partitions:
+            continue
+        count = len(topic.partitions)
+        wanted = None if keys is None else {coordinator_partition(key, count) for key in keys}
+        for partition in sorted(topic.partitions, key=lambda each: each.partition_index):
+            if partition.leader_id < 0 and (wanted is None or partition.partition_index in wanted):
+                reason = without_leader(topic.name, partition)
+                return ClientError(
+                    f"The state of share group '{group}' is not available: {reason}.",
+                    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                )
+    return None
