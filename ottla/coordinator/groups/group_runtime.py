@@ -16,11 +16,11 @@ from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
 from ottla.coordinator.groups.group import Group
-from ottla.coordinator.groups.modern_group import ModernGroup, ModernGroupDescription
 from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.records import group_key, group_value
 from ottla.coordinator.groups.replay import Replay
 from ottla.coordinator.groups.share.group import ShareGroup
+from ottla.coordinator.groups.subscribing_group import ModernGroupDescription, SubscribingGroup
 from ottla.coordinator.groups.topics import Topics
 from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, CoordinatorShard
 from ottla.coordinator.runtime.state_log import KeyValue, StateLog
@@ -110,7 +110,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
         return shard, group
 
     def describe(
-        self, group_ids: Iterable[str], group_class: type[ModernGroup[Any]]
+        self, group_ids: Iterable[str], group_class: type[SubscribingGroup[Any]]
     ) -> Iterator[ModernGroupDescription]:
         for group_id in group_ids:
             try:
