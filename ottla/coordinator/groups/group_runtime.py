@@ -20,6 +20,7 @@ from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.records import group_key, group_value
 from ottla.coordinator.groups.replay import Replay
 from ottla.coordinator.groups.share.group import ShareGroup
+from ottla.coordinator.groups.streams.group import StreamsGroup
 from ottla.coordinator.groups.subscribing_group import ModernGroupDescription, SubscribingGroup
 from ottla.coordinator.groups.topics import Topics
 from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, CoordinatorShard
@@ -47,7 +48,12 @@ class GroupShard(CoordinatorShard):
         self.groups: dict[str, Group] = {}
         self.pending_offsets = PendingOffsets()
         self._runtime = runtime
-        self._replay = Replay(runtime.new_classic_group, runtime.new_consumer_group, runtime.new_share_group)
+        self._replay = Replay(
+            runtime.new_classic_group,
+            runtime.new_consumer_group,
+            runtime.new_share_group,
+            runtime.new_streams_group,
+        )
 
     def replay(self, header: BatchHeader, record: Record) -> None:
         self._replay.apply(header, record)
@@ -99,6 +105,9 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
 
     def new_share_group(self, group_id: str) -> ShareGroup:
         return ShareGroup(group_id, self.config, self.topics)
+
+    def new_streams_group(self, group_id: str) -> StreamsGroup:
+        return StreamsGroup(group_id, self.config, self.topics)
 
     def get(self, group_id: str, group_class: type[G]) -> tuple[GroupShard, G]:
         """A group of that type, and where it is kept. Raises KafkaError(GROUP_ID_NOT_FOUND) where there is none."""
