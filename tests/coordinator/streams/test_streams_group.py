@@ -169,9 +169,7 @@ def test_the_order_of_subtopologies_does_not_matter() -> None:
 def test_everybody_is_told_that_one_asked_for_the_end() -> None:
     machine, _, _ = two_members()
     machine.heartbeat("m2", 3, shutdown_application=True)
-    detail = (
-        "Streams group member m2 encountered a fatal error and requested a shutdown for the entire application."
-    )
+    detail = "Streams group member m2 encountered a fatal error and requested a shutdown for the entire application."
     assert machine.heartbeat("m1", 2).statuses == [Status(StatusCode.SHUTDOWN_APPLICATION, detail)]
     machine.heartbeat("m2", -1)
     machine.heartbeat("m1", -1)

@@ -156,7 +156,9 @@ class StreamsGroupMachine(RuleBasedStateMachine):
         standbys = [task for client in self.clients for role, task in client.tasks() if role is Role.STANDBY]
         processes = {client.process_id for client in self.clients}
         wanted = min(self.machine.settings.num_standby_replicas, len(processes) - 1)
-        assert sorted(standbys) == sorted(Task("1", p) for p in range(lines.partitions) for _ in range(wanted))
+        assert sorted(standbys) == sorted(
+            Task("1", p) for p in range(lines.partitions) for _ in range(wanted)
+        )
 
 
 StreamsGroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -134,9 +134,7 @@ def test_of_copartitioned_repartition_topics_the_fixed_one_counts() -> None:
             "never used as a sink topic.",
         ),
         (
-            Subtopology(
-                "0", repartition_source_topics=(InternalTopic("r"),), repartition_sink_topics=("r",)
-            ),
+            Subtopology("0", repartition_source_topics=(InternalTopic("r"),), repartition_sink_topics=("r",)),
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
             "Failed to compute number of partitions for all repartition topics. There may be loops in the topology "
             "that cannot be resolved.",
