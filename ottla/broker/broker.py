@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.broker.coordinators.leadership import CoordinatorLeadership
 from ottla.broker.coordinators.settings import ImageTopics, group_config, transaction_config
 from ottla.broker.coordinators.state_log import PartitionStateLog
+from ottla.broker.coordinators.streams_topics import StreamsTopics
 from ottla.broker.coordinators.transaction_markers import PartitionMarkers
 from ottla.broker.faults import Faults
 from ottla.broker.network.dispatch import Dispatcher
@@ -148,6 +149,7 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
+        self.streams_topics = StreamsTopics(topic_admin)
         # The groups first: transactions that are ended at the start may have committed offsets.
         self._leadership = {
             runtime.topic: CoordinatorLeadership(runtime, replicas, image)
@@ -172,6 +174,7 @@ class Broker:
         self.transactions.close()
         self.groups.close()
         self.sharing.close()
+        self.streams_topics.close()
         for task in self._creating.values():
             task.cancel()
 

@@ -15,6 +15,7 @@ from ottla.protocol.codec import (
     int64,
     string,
     struct,
+    uint16,
     uuid,
 )
 
@@ -171,6 +172,94 @@ class StatePartitionsValue(Data, versions="0", flexible="0+"):
     deleting_topics: list[TopicInfo] = array(TopicInfo)
 
 
+class StreamsKeyValue(Struct):
+    key: str = string()
+    value: str = string()
+
+
+class StreamsGroupMetadataValue(Data, versions="0", flexible="0+"):
+    epoch: int = int32()
+    metadata_hash: int = int64()
+    validated_topology_epoch: int = int32(tag=0, default=-1)
+    last_assignment_configs: list[StreamsKeyValue] | None = array(
+        StreamsKeyValue, nullable="0+", default=None, tag=1
+    )
+
+
+class StreamsEndpoint(Struct):
+    host: str = string()
+    port: int = uint16()
+
+
+class StreamsMemberMetadataValue(Data, versions="0", flexible="0+"):
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    client_id: str = string()
+    client_host: str = string()
+    rebalance_timeout_ms: int = int32(default=-1)
+    topology_epoch: int = int32()
+    process_id: str = string()
+    user_endpoint: StreamsEndpoint | None = struct(StreamsEndpoint, nullable="0+")
+    client_tags: list[StreamsKeyValue] = array(StreamsKeyValue)
+
+
+class TargetTasks(Struct):
+    subtopology_id: str = string()
+    partitions: list[int] = array(int32)
+
+
+class StreamsTargetMemberValue(Data, versions="0", flexible="0+"):
+    active_tasks: list[TargetTasks] = array(TargetTasks)
+    standby_tasks: list[TargetTasks] = array(TargetTasks)
+    warmup_tasks: list[TargetTasks] = array(TargetTasks)
+
+
+class HeldTasks(Struct):
+    subtopology_id: str = string()
+    partitions: list[int] = array(int32)
+    assignment_epochs: list[int] | None = array(int32, nullable="0+", default=None, tag=0)
+
+
+class StreamsCurrentMemberValue(Data, versions="0", flexible="0+"):
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    active_tasks: list[HeldTasks] = array(HeldTasks)
+    standby_tasks: list[HeldTasks] = array(HeldTasks)
+    warmup_tasks: list[HeldTasks] = array(HeldTasks)
+    active_tasks_pending_revocation: list[HeldTasks] = array(HeldTasks)
+    standby_tasks_pending_revocation: list[HeldTasks] = array(HeldTasks)
+    warmup_tasks_pending_revocation: list[HeldTasks] = array(HeldTasks)
+
+
+class StreamsTopicInfo(Struct):
+    name: str = string()
+    partitions: int = int32()
+    replication_factor: int = int16()
+    topic_configs: list[StreamsKeyValue] = array(StreamsKeyValue)
+
+
+class StreamsCopartitionGroup(Struct):
+    source_topics: list[int] = array(int16)
+    source_topic_regex: list[int] = array(int16)
+    repartition_source_topics: list[int] = array(int16)
+
+
+class StreamsSubtopology(Struct):
+    subtopology_id: str = string()
+    source_topics: list[str] = array(string)
+    source_topic_regex: list[str] = array(string)
+    state_changelog_topics: list[StreamsTopicInfo] = array(StreamsTopicInfo)
+    repartition_sink_topics: list[str] = array(string)
+    repartition_source_topics: list[StreamsTopicInfo] = array(StreamsTopicInfo)
+    copartition_groups: list[StreamsCopartitionGroup] = array(StreamsCopartitionGroup)
+
+
+class StreamsTopologyValue(Data, versions="0", flexible="0+"):
+    epoch: int = int32()
+    subtopologies: list[StreamsSubtopology] = array(StreamsSubtopology)
+
+
 class SharePartitionKey(Data, versions="0"):
     group_id: str = string()
     topic_id: bytes = uuid()
@@ -243,6 +332,12 @@ GROUPS: dict[int, tuple[type[Data], type[Data]]] = {
     14: (MemberKey, ShareCurrentMemberValue),
     15: (GroupKey, StatePartitionsValue),
     16: (RegularExpressionKey, RegularExpressionValue),
+    17: (GroupKey, StreamsGroupMetadataValue),
+    19: (MemberKey, StreamsMemberMetadataValue),
+    20: (GroupKey, TargetMetadataValue),
+    21: (MemberKey, StreamsTargetMemberValue),
+    22: (MemberKey, StreamsCurrentMemberValue),
+    23: (GroupKey, StreamsTopologyValue),
 }
 SHARE_STATES: dict[int, tuple[type[Data], type[Data]]] = {
     0: (SharePartitionKey, ShareSnapshotValue),

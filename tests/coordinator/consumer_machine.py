@@ -10,7 +10,7 @@ from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.consumer.records import apply
 from ottla.coordinator.groups.consumer.state import Assignment, ConsumerState
 from ottla.coordinator.groups.effects import CancelTimer, Effect, SetTimer, TimerKey, TimerKind
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.topics import Topic
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError

@@ -250,7 +250,7 @@ def test_what_could_not_be_written_has_not_happened() -> None:
     machine = ConsumerMachine()
     machine.join("a")
     before = machine.group.state_now.copy()
-    from ottla.coordinator.groups.modern_group import HeartbeatRequest
+    from ottla.coordinator.groups.subscribing_group import HeartbeatRequest
 
     machine.group.consumer_heartbeat(
         HeartbeatRequest("b", 0, rebalance_timeout_ms=1, topics=("t",), owned={}), machine.now

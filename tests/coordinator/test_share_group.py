@@ -8,9 +8,9 @@ from ottla.coordinator.groups.config import GroupConfig, Pace
 from ottla.coordinator.groups.consumer.assignors import Subscriber, assign_simple
 from ottla.coordinator.groups.consumer.state import ConsumerGroupState
 from ottla.coordinator.groups.effects import TimerKey, TimerKind
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.groups.share.group import ShareGroup
 from ottla.coordinator.groups.share.records import ShareGroupState, apply_share
+from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import KafkaError
 from tests.coordinator.consumer_machine import FakeTopics, partitions

@@ -68,8 +68,7 @@ def test_a_setting_has_an_effect_if_something_reads_it():
     }
     defaults = {synonym.name for synonyms in TOPIC_SYNONYMS.values() for synonym in synonyms}
     for name in GROUP_SYNONYMS:
-        if not name.startswith("streams."):  # such groups are not there yet
-            defaults |= {GROUP_SYNONYMS[name], *filter(None, GROUP_BOUNDS[name])}
+        defaults |= {GROUP_SYNONYMS[name], *filter(None, GROUP_BOUNDS[name])}
     for name in BROKER_CONFIGS:
         assert has_effect(name) == (name in written or name in defaults), name
 

@@ -1,4 +1,5 @@
-"""Promise: Kafka Streams counts and joins exactly once, also when it is killed and has to fetch its state again."""
+"""Promise: Kafka Streams counts and joins exactly once, with the classic protocol and as a streams group (KIP-1071),
+also when instances and brokers are killed and state has to be fetched again."""
 
 from __future__ import annotations
 
@@ -11,16 +12,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.apache_kafka import Unavailable, application_classpath, java
-from ottla.testing import Broker
+from ottla.testing import Broker, Cluster
+from tests.broker_process import BrokerProcess
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
 APP = Path(__file__).parent / "java" / "StreamsApp.java"
 WORDS = ("one", "two", "three")
 ORDERS = 20
+TOPICS = ("lines", "customers", "orders", "counts", "enriched")
+# Brokers say how often the members of streams groups heartbeat and when they are dead. What is killed is missed soon.
+GROUP_SETTINGS = {
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "500",
+    "group.streams.min.session.timeout.ms": "6000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,8 +45,8 @@ def streams_is_there() -> None:
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker() as broker:
-        for topic in ("lines", "customers", "orders", "counts", "enriched"):
+    with Broker(config=GROUP_SETTINGS) as broker:
+        for topic in TOPICS:
             broker.create_topic(topic, partitions=2)
         yield broker
 
@@ -42,11 +54,11 @@ def broker() -> Iterator[Broker]:
 class App:
     """One instance, with a state directory of its own: it has nothing but the changelog to begin with."""
 
-    def __init__(self, broker: Broker, state: Path) -> None:
+    def __init__(self, bootstrap_servers: str, state: Path, protocol: str) -> None:
         command = [java(), "-Xmx256m", "-XX:+UseSerialGC", "-cp", application_classpath(), str(APP)]
         self.said: list[str] = []
         self.process = subprocess.Popen(
-            [*command, broker.bootstrap_servers, str(state)],
+            [*command, bootstrap_servers, str(state), "exactly_once_v2", protocol],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -78,8 +90,8 @@ class App:
 
 
 @contextmanager
-def running(broker: Broker, state: Path) -> Iterator[App]:
-    app = App(broker, state)
+def running(bootstrap_servers: str, state: Path, protocol: str) -> Iterator[App]:
+    app = App(bootstrap_servers, state, protocol)
     try:
         yield app
     finally:
@@ -96,11 +108,11 @@ def until(condition: Callable[[], object], what: str, seconds: float = 90) -> No
 class Committed:
     """What readers of committed records see of a topic, by key."""
 
-    def __init__(self, broker: Broker, topic: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.values: dict[str, list[bytes]] = defaultdict(list)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": broker.bootstrap_servers,
+                "bootstrap.servers": bootstrap_servers,
                 "group.id": topic,
                 "isolation.level": "read_committed",
             }
@@ -109,7 +121,8 @@ class Committed:
 
     def count(self) -> int:
         for message in self._consumer.consume(500, 0.1):
-            assert message.error() is None
+            if message.error() is not None:
+                continue  # a broker is away for a moment
             self.values[message.key().decode()].append(message.value())
         return sum(map(len, self.values.values()))
 
@@ -117,7 +130,11 @@ class Committed:
         self._consumer.close()
 
 
-def test_a_killed_application_goes_on_as_if_nothing_had_been(broker: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_a_killed_application_goes_on_as_if_nothing_had_been(
+    broker: Broker, tmp_path: Path, protocol: str
+) -> None:
+    servers = broker.bootstrap_servers
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     def write(lines: int) -> None:
@@ -128,11 +145,11 @@ def test_a_killed_application_goes_on_as_if_nothing_had_been(broker: Broker, tmp
     for number in range(ORDERS):
         producer.produce("customers", f"customer {number}", key=str(number))
     write(200)
-    counts, enriched = Committed(broker, "counts"), Committed(broker, "enriched")
-    with running(broker, tmp_path / "first"):
+    counts, enriched = Committed(servers, "counts"), Committed(servers, "enriched")
+    with running(servers, tmp_path / "first", protocol):
         until(lambda: counts.count() > 50, "counts")
         write(100)
-    with running(broker, tmp_path / "second") as app:
+    with running(servers, tmp_path / "second", protocol) as app:
         write(100)
         for number in range(ORDERS):
             producer.produce("orders", f"order {number}", key=str(number))
@@ -147,3 +164,117 @@ def test_a_killed_application_goes_on_as_if_nothing_had_been(broker: Broker, tmp
     assert enriched.values == expected
     counts.close()
     enriched.close()
+
+
+class Lines:
+    """Writes lines, each of them once, as fast as half a dozen a second, until it is stopped."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.written = 0
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 0}
+        )
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        while not self._stopped.wait(0.15):
+            self._producer.produce("lines", " ".join(WORDS), on_delivery=self._delivered)
+            self._producer.poll(0)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        assert error is None
+        self.written += 1
+
+    def stop(self) -> int:
+        self._stopped.set()
+        self._thread.join()
+        assert self._producer.flush(120) == 0
+        return self.written
+
+
+@contextmanager
+def lines_to(bootstrap_servers: str) -> Iterator[Lines]:
+    lines = Lines(bootstrap_servers)
+    try:
+        yield lines
+    finally:
+        lines.stop()
+
+
+def create_topics(bootstrap_servers: str, replication_factor: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    wanted = [NewTopic(topic, 2, replication_factor) for topic in TOPICS]
+    for created in admin.create_topics(wanted).values():
+        created.result()
+
+
+def check_every_count(counts: Committed, lines: int) -> None:
+    until(lambda: counts.count() >= lines * len(WORDS), "rest of the counts", 180)
+    seen = {word: [int.from_bytes(value) for value in counts.values[word]] for word in WORDS}
+    assert seen == {word: list(range(1, lines + 1)) for word in WORDS}, "each count once, in order"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_streams_group_counts_exactly_once_while_instances_and_the_broker_are_killed(
+    tmp_path: Path,
+) -> None:
+    """Two instances with standbys of each other; SIGKILL for one, then for the broker, then for the other."""
+    settings = {**GROUP_SETTINGS, "group.streams.num.standby.replicas": "1"}
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    with BrokerProcess(tmp_path / "broker", options) as broker:
+        servers = broker.bootstrap_servers
+        create_topics(servers, 1)
+        counts = Committed(servers, "counts")
+
+        def more() -> None:
+            before = counts.count()
+            until(lambda: counts.count() > before + 30, "more counts", 120)
+
+        with lines_to(servers) as lines:
+            with running(servers, tmp_path / "second", "streams"):
+                with running(servers, tmp_path / "first", "streams"):
+                    more()
+                more()  # the first was killed
+                broker.kill()
+                broker.start()
+                more()
+            with running(servers, tmp_path / "third", "streams"):  # nobody is left of those before
+                more()
+                check_every_count(counts, lines.stop())
+        counts.close()
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_a_streams_group_counts_exactly_once_while_each_of_three_brokers_is_killed(tmp_path: Path) -> None:
+    """Two instances on three brokers: each broker is killed in turn, and an instance in between."""
+    pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
+    config = {**GROUP_SETTINGS, "default.replication.factor": "3", "min.insync.replicas": "2"}
+    with Cluster(3, config=config) as cluster:
+        servers = cluster.bootstrap_servers
+        create_topics(servers, 3)
+        counts = Committed(servers, "counts")
+
+        def more() -> None:
+            before = counts.count()
+            until(lambda: counts.count() > before + 30, "more counts", 180)
+
+        with lines_to(servers) as lines, running(servers, tmp_path / "first", "streams"):
+            with running(servers, tmp_path / "second", "streams"):
+                more()
+                for broker_id in (0, 1):
+                    cluster.kill(broker_id)
+                    more()
+                    cluster.restart(broker_id)
+                    for topic in TOPICS:
+                        for partition in (0, 1):
+                            cluster.wait_for_isr(topic, {0, 1, 2}, partition)
+            cluster.kill(2)  # and the second instance was killed as well
+            more()
+            cluster.restart(2)
+            check_every_count(counts, lines.stop())
+        counts.close()

@@ -22,7 +22,7 @@ from collections.abc import Awaitable
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.consumer_groups import (
     Assignment,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.groups.modern_group import ModernGroupDescription
+from ottla.coordinator.groups.subscribing_group import ModernGroupDescription
 from ottla.coordinator.groups.topics import NamedPartitions
 from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupDescribeRequest,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult
+from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.share_groups import (
     Assignment,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from ottla.coordinator.groups.config import GroupConfig, Pace
+from ottla.coordinator.groups.config import GroupConfig, Pace, StreamsSettings
 from ottla.coordinator.groups.consumer.assignors import ASSIGNORS
 from ottla.coordinator.groups.topics import Topic
 from ottla.coordinator.transactions.coordinator import TransactionConfig
@@ -30,6 +30,8 @@ def group_config(config: BrokerConfig, image: ClusterImage) -> GroupConfig:
         share_max_size=config.get_int("group.share.max.size"),
         consumer_upgrade=migration in ("upgrade", "bidirectional"),
         consumer_downgrade=migration in ("downgrade", "bidirectional"),
+        streams_max_size=config.get_int("group.streams.max.size"),
+        streams_settings_of=partial(streams_settings_of, config, image),
         pace_of=partial(pace_of, config, image),
     )
 
@@ -54,6 +56,14 @@ def pace_of(config: BrokerConfig, image: ClusterImage, group_type: str, group_id
         heartbeat_interval_ms=group_int(config, own, f"{group_type}.heartbeat.interval.ms"),
         session_timeout_ms=group_int(config, own, f"{group_type}.session.timeout.ms"),
         assignment_interval_ms=group_int(config, own, f"{group_type}.assignment.interval.ms"),
+    )
+
+
+def streams_settings_of(config: BrokerConfig, image: ClusterImage, group_id: str) -> StreamsSettings:
+    own = image.group_configs.get(group_id, {})
+    return StreamsSettings(
+        num_standby_replicas=group_int(config, own, "streams.num.standby.replicas"),
+        initial_rebalance_delay_ms=group_int(config, own, "streams.initial.rebalance.delay.ms"),
     )
 
 

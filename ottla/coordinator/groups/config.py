@@ -15,6 +15,17 @@ class Pace(NamedTuple):
     assignment_interval_ms: int = 1_000
 
 
+class StreamsSettings(NamedTuple):
+    """What a streams group may set for itself beyond its pace."""
+
+    num_standby_replicas: int = 0
+    initial_rebalance_delay_ms: int = 3_000
+
+
+def _usual_streams_settings(group_id: str) -> StreamsSettings:
+    return StreamsSettings()
+
+
 def _usual_pace(group_type: str, group_id: str) -> Pace:
     return Pace()
 
@@ -40,5 +51,8 @@ class GroupConfig:
     consumer_downgrade: bool = True
     # Share groups of KIP-932
     share_max_size: int = 200
-    # Of a group, by its type ("consumer" or "share") and its id. It is asked each time: settings change.
+    # Streams groups of KIP-1071
+    streams_max_size: int = 2**31 - 1
+    streams_settings_of: Callable[[str], StreamsSettings] = _usual_streams_settings
+    # Of a group, by its type ("consumer", "share" or "streams") and its id. It is asked each time: settings change.
     pace_of: Callable[[str, str], Pace] = _usual_pace

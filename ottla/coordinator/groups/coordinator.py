@@ -15,6 +15,7 @@ from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
 from ottla.coordinator.groups.offsets.offsets import Offsets
 from ottla.coordinator.groups.records import offset_key
 from ottla.coordinator.groups.share.share_groups import ShareGroups
+from ottla.coordinator.groups.streams.streams_groups import StreamsGroups
 from ottla.coordinator.groups.topics import NoTopics, Topics
 from ottla.coordinator.runtime.state_log import StateLog
 from ottla.coordinator.runtime.timers import Timers
@@ -46,6 +47,7 @@ class GroupCoordinator:
         self.classic = ClassicGroups(self.runtime)
         self.consumer = ConsumerGroups(self.runtime)
         self.share = ShareGroups(self.runtime)
+        self.streams = StreamsGroups(self.runtime)
         self.offsets = Offsets(self.runtime)
 
     def start(self) -> None:

@@ -16,11 +16,12 @@ from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.consumer.group import ConsumerGroup
 from ottla.coordinator.groups.effects import Answer, CancelTimer, Effect, Persist, SetTimer, TimerKey
 from ottla.coordinator.groups.group import Group
-from ottla.coordinator.groups.modern_group import ModernGroup, ModernGroupDescription
 from ottla.coordinator.groups.offsets.pending_offsets import PendingOffsets
 from ottla.coordinator.groups.records import group_key, group_value
 from ottla.coordinator.groups.replay import Replay
 from ottla.coordinator.groups.share.group import ShareGroup
+from ottla.coordinator.groups.streams.group import StreamsGroup
+from ottla.coordinator.groups.subscribing_group import ModernGroupDescription, SubscribingGroup
 from ottla.coordinator.groups.topics import Topics
 from ottla.coordinator.runtime.coordinator_runtime import CoordinatorRuntime, CoordinatorShard
 from ottla.coordinator.runtime.state_log import KeyValue, StateLog
@@ -47,7 +48,12 @@ class GroupShard(CoordinatorShard):
         self.groups: dict[str, Group] = {}
         self.pending_offsets = PendingOffsets()
         self._runtime = runtime
-        self._replay = Replay(runtime.new_classic_group, runtime.new_consumer_group, runtime.new_share_group)
+        self._replay = Replay(
+            runtime.new_classic_group,
+            runtime.new_consumer_group,
+            runtime.new_share_group,
+            runtime.new_streams_group,
+        )
 
     def replay(self, header: BatchHeader, record: Record) -> None:
         self._replay.apply(header, record)
@@ -100,6 +106,9 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
     def new_share_group(self, group_id: str) -> ShareGroup:
         return ShareGroup(group_id, self.config, self.topics)
 
+    def new_streams_group(self, group_id: str) -> StreamsGroup:
+        return StreamsGroup(group_id, self.config, self.topics)
+
     def get(self, group_id: str, group_class: type[G]) -> tuple[GroupShard, G]:
         """A group of that type, and where it is kept. Raises KafkaError(GROUP_ID_NOT_FOUND) where there is none."""
         shard = self.shard_of(group_id)
@@ -110,7 +119,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard]):
         return shard, group
 
     def describe(
-        self, group_ids: Iterable[str], group_class: type[ModernGroup[Any]]
+        self, group_ids: Iterable[str], group_class: type[SubscribingGroup[Any]]
     ) -> Iterator[ModernGroupDescription]:
         for group_id in group_ids:
             try:

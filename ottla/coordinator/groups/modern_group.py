@@ -1,6 +1,7 @@
-"""What consumer groups (KIP-848) and share groups (KIP-932) have in common: the broker assigns, members heartbeat.
+"""What consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071) have in common: the broker
+assigns, members heartbeat.
 
-    group epoch      grows when members, subscriptions or the subscribed topics change
+    group epoch      grows when members, or what they ask for, or the topics change
     target epoch     follows with a new target assignment for all members
     member epoch     follows when a member has come to its target
 
@@ -12,20 +13,10 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Generic, NoReturn, TypeVar
+from enum import StrEnum
+from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from ottla.coordinator.groups.config import GroupConfig, Pace
-from ottla.coordinator.groups.consumer.assignors import Subscriber
-from ottla.coordinator.groups.consumer.metadata_hash import metadata_hash
-from ottla.coordinator.groups.consumer.state import (
-    NOTHING,
-    Assignment,
-    ConsumerGroupState,
-    ConsumerMember,
-    ConsumerState,
-)
 from ottla.coordinator.groups.effects import (
     CancelTimer,
     Effect,
@@ -35,64 +26,38 @@ from ottla.coordinator.groups.effects import (
     session_timer,
 )
 from ottla.coordinator.groups.group import Decision, Group
-from ottla.coordinator.groups.topics import NamedPartitions, Topics, named_partitions
+from ottla.coordinator.groups.topics import Topics
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-State = TypeVar("State", bound=ConsumerState)
 
-
-@dataclass(slots=True)
-class HeartbeatRequest:
-    """None is a field that the member omitted because it has not changed."""
-
-    member_id: str
-    member_epoch: int
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    topics: tuple[str, ...] | None = None
-    regex: str | None = None
-    server_assignor: str | None = None
-    owned: Assignment | None = None
-    client_id: str = ""
-    client_host: str = ""
+class ModernMember(Protocol):
+    @property
+    def member_id(self) -> str: ...
 
     @property
-    def is_full(self) -> bool:
-        """Members say everything when they join and when they have missed an answer."""
-        return (
-            self.rebalance_timeout_ms != -1
-            and (self.topics is not None or self.regex is not None)
-            and self.owned is not None
-        )
+    def epoch(self) -> int: ...
 
 
-@dataclass(slots=True)
-class HeartbeatResult:
-    member_id: str
-    member_epoch: int
-    heartbeat_interval_ms: int = 0
-    assignment: Assignment | None = None
+class ModernState(Protocol):
+    """Everything that the records of a group say. What is in the dicts is replaced, never changed in place."""
+
+    epoch: int
+    members: dict[str, Any]
+    targets: dict[str, Any]
+    target_epoch: int
+    target_timestamp_ms: int
+
+    def copy(self) -> Self: ...
 
 
-@dataclass(slots=True)
-class ModernGroupDescription:
-    """Members with what each holds or still has to give up, and with what it is meant to hold."""
-
-    group_id: str
-    error: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    state: str = ""
-    epoch: int = 0
-    assignment_epoch: int = 0
-    assignor: str = ""
-    members: list[tuple[ConsumerMember, NamedPartitions, NamedPartitions]] = field(default_factory=list)
+State = TypeVar("State", bound=ModernState)
+M = TypeVar("M", bound=ModernMember)
 
 
-class ModernGroup(Group, Generic[State]):
+class ModernGroup(Group, Generic[State, M]):
     """Invariant: the target epoch never passes the group epoch, a member epoch never passes the target epoch."""
 
     def __init__(
@@ -113,8 +78,9 @@ class ModernGroup(Group, Generic[State]):
     # What the group is
 
     @property
-    def members(self) -> dict[str, ConsumerMember]:
-        return self.state_now.members
+    def members(self) -> dict[str, M]:
+        members: dict[str, M] = self.state_now.members
+        return members
 
     @property
     def epoch(self) -> int:
@@ -122,11 +88,7 @@ class ModernGroup(Group, Generic[State]):
 
     @property
     @abstractmethod
-    def state(self) -> ConsumerGroupState: ...
-
-    @property
-    @abstractmethod
-    def assignor(self) -> str: ...
+    def state(self) -> StrEnum: ...
 
     @property
     def protocol_type(self) -> str:
@@ -136,34 +98,9 @@ class ModernGroup(Group, Generic[State]):
     def is_empty(self) -> bool:
         return not self.members
 
-    def subscribed_topics(self, member: ConsumerMember) -> set[str]:
-        return set(member.topics)
-
-    def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in self.subscribed_topics(member) for member in self.members.values())
-
     @property
     def pace(self) -> Pace:
         return self.config.pace_of(self.group_type, self.group_id)
-
-    def describe(self) -> ModernGroupDescription:
-        now = self.state_now
-        members = [
-            (
-                member,
-                named_partitions(self.topics, member.assigned, member.revoking),
-                named_partitions(self.topics, now.targets.get(member.member_id, NOTHING)),
-            )
-            for member in self.members.values()
-        ]
-        return ModernGroupDescription(
-            self.group_id,
-            state=self.state.value,
-            epoch=now.epoch,
-            assignment_epoch=now.target_epoch,
-            assignor=self.assignor,
-            members=members,
-        )
 
     # Changing it
 
@@ -203,17 +140,17 @@ class ModernGroup(Group, Generic[State]):
             self._before = self.state_now.copy()
         return self.state_now
 
-    def put(self, member: ConsumerMember) -> None:
+    def put(self, member: M) -> None:
         self.change().members[member.member_id] = member
 
-    def drop(self, member: ConsumerMember) -> None:
+    def drop(self, member: M) -> None:
         state = self.change()
         del state.members[member.member_id]
         state.targets.pop(member.member_id, None)
         for kind in TimerKind:
             self.effects.append(CancelTimer(TimerKey(kind, member.member_id)))
 
-    def remove(self, member: ConsumerMember) -> None:
+    def remove(self, member: M) -> None:
         """The member is gone for good: others get what it had."""
         self.drop(member)
         self._topics_version = None  # what is subscribed to may have become less
@@ -245,7 +182,7 @@ class ModernGroup(Group, Generic[State]):
             self.remove(member)
         return self.drain()
 
-    def is_overdue(self, member: ConsumerMember, kind: TimerKind) -> bool:
+    def is_overdue(self, member: M, kind: TimerKind) -> bool:
         return kind is TimerKind.SESSION
 
     def start_sessions(self, now_ms: int) -> list[Effect]:
@@ -257,58 +194,15 @@ class ModernGroup(Group, Generic[State]):
         self.dead = True
         return [CancelTimer(TimerKey(kind, member_id)) for member_id in self.members for kind in TimerKind]
 
-    def keep_session(self, member: ConsumerMember) -> None:
-        timeout = self.pace.session_timeout_ms
-        if member.classic is not None:
-            timeout = member.classic.session_timeout_ms
-        self.effects.append(SetTimer(session_timer(member.member_id), timeout))
+    def keep_session(self, member: M) -> None:
+        self.effects.append(SetTimer(session_timer(member.member_id), self.session_timeout_ms(member)))
 
-    # Towards a new target
+    def session_timeout_ms(self, member: M) -> int:
+        return self.pace.session_timeout_ms
 
-    def topics_changed(self, now_ms: int) -> None:
-        """Subscriptions or topics have changed, in `refresh`."""
-
-    def refresh(self, now_ms: int, *, changed: bool) -> None:
-        """Start a new epoch if the subscriptions have changed, or the topics that they name."""
-        if changed or self._topics_version != self.topics.version:
-            self._topics_version = self.topics.version
-            self.topics_changed(now_ms)
-            names = set[str]().union(*(self.subscribed_topics(m) for m in self.members.values()))
-            found = metadata_hash(t for t in map(self.topics.by_name, names) if t is not None)
-            if found != self.state_now.metadata_hash:
-                self.change().metadata_hash = found
-                changed = True
-        if changed:
-            self.bump_epoch()
-        state = self.state_now
-        since = now_ms - state.target_timestamp_ms
-        if state.target_epoch < state.epoch and not 0 <= since < self.pace.assignment_interval_ms:
-            self._assign(now_ms)
-
-    def _assign(self, now_ms: int) -> None:
-        state = self.change()
-        counts: dict[bytes, int] = {}
-        subscribers: dict[str, Subscriber] = {}
-        for member_id, member in state.members.items():
-            ids = set()
-            for name in self.subscribed_topics(member):
-                topic = self.topics.by_name(name)
-                if topic is not None:
-                    ids.add(topic.topic_id)
-                    counts[topic.topic_id] = topic.partitions
-            target = state.targets.get(member_id, NOTHING)
-            subscribers[member_id] = Subscriber(frozenset(ids), target, member.instance_id)
-        for member_id, target in self.assign(subscribers, counts).items():
-            if state.targets.get(member_id) != target:
-                state.targets[member_id] = target
-        state.target_epoch = state.epoch
-        state.target_timestamp_ms = now_ms
-
-    @abstractmethod
-    def assign(
-        self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
-    ) -> dict[str, Assignment]:
-        """A target for every member."""
+    def is_assignment_due(self, now_ms: int) -> bool:
+        """Targets are not computed more often than `assignment.interval.ms`."""
+        return not 0 <= now_ms - self.state_now.target_timestamp_ms < self.pace.assignment_interval_ms
 
     # Errors in Kafka's words
 
@@ -317,7 +211,7 @@ class ModernGroup(Group, Generic[State]):
             ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
         )
 
-    def wrong_epoch(self, member: ConsumerMember, epoch: int) -> NoReturn:
+    def wrong_epoch(self, member: M, epoch: int) -> NoReturn:
         word = "greater" if epoch > member.epoch else "smaller"
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,

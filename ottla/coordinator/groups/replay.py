@@ -24,11 +24,16 @@ from ottla.coordinator.groups.records import (
 from ottla.coordinator.groups.share.group import ShareGroup
 from ottla.coordinator.groups.share.records import GROUP_METADATA as SHARE_GROUP_METADATA
 from ottla.coordinator.groups.share.records import SHARE_KINDS, ShareGroupState, apply_share
+from ottla.coordinator.groups.streams.group import StreamsGroup
+from ottla.coordinator.groups.streams.records import GROUP_METADATA as STREAMS_GROUP_METADATA
+from ottla.coordinator.groups.streams.records import STREAMS_KINDS
+from ottla.coordinator.groups.streams.records import apply as apply_streams
+from ottla.coordinator.groups.streams.state import StreamsState
 from ottla.coordinator.runtime.record_codec import decode_key
 from ottla.protocol.internal_records import GroupKey as AnyGroupKey
 from ottla.protocol.records import BatchHeader, Record
 
-S = TypeVar("S", bound=ConsumerState)
+S = TypeVar("S", bound=ConsumerState | StreamsState)
 
 
 class Replay:
@@ -39,14 +44,17 @@ class Replay:
         new_group: Callable[[str], ClassicGroup],
         new_consumer_group: Callable[[str], ConsumerGroup],
         new_share_group: Callable[[str], ShareGroup],
+        new_streams_group: Callable[[str], StreamsGroup],
     ) -> None:
         self._new_group = new_group
         self._new_consumer_group = new_consumer_group
         self._new_share_group = new_share_group
+        self._new_streams_group = new_streams_group
         self.groups: dict[str, ClassicGroup] = {}
-        # Consumer groups, while their records come in; their offsets are with the classic group of that name.
+        # Other groups, while their records come in; their offsets are with the classic group of that name.
         self._states: dict[str, ConsumerState] = {}
         self._share_states: dict[str, ShareGroupState] = {}
+        self._streams_states: dict[str, StreamsState] = {}
         # Offsets of transactions that have not ended, by producer id, with their position in the log.
         self._open: dict[int, dict[OffsetKey, tuple[int, CommittedOffset | None]]] = {}
         # Where the latest plain commit of an offset stands, to decide between it and a transaction's.
@@ -74,6 +82,10 @@ class Replay:
         for group_id, share_state in self._share_states.items():
             share_group = groups[group_id] = self._new_share_group(group_id)
             share_group.load(share_state)
+        for group_id, streams_state in self._streams_states.items():
+            streams_group = groups[group_id] = self._new_streams_group(group_id)
+            streams_group.offsets = self._offsets_of(group_id)
+            streams_group.load(streams_state)
         return groups
 
     def apply(self, header: BatchHeader, record: Record) -> None:
@@ -88,6 +100,10 @@ class Replay:
         if kind in SHARE_KINDS:
             is_metadata = kind == SHARE_GROUP_METADATA
             _replay(self._share_states, record, kind, is_metadata, ShareGroupState, apply_share)
+            return
+        if kind in STREAMS_KINDS:
+            is_metadata = kind == STREAMS_GROUP_METADATA
+            _replay(self._streams_states, record, kind, is_metadata, StreamsState, apply_streams)
             return
         if record.key in self._keys:
             key = self._keys[record.key]

@@ -1,7 +1,4 @@
-"""Configurations of single groups: what a consumer group or a share group may set for itself.
-
-Those of streams groups are kept and shown as well; there are no such groups yet.
-"""
+"""Configurations of single groups: what a consumer group, a share group or a streams group may set for itself."""
 
 from __future__ import annotations
 

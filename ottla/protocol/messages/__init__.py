@@ -62,6 +62,7 @@ _FAMILIES: dict[str, dict[int, str]] = {
         86: "DeleteShareGroupState",
         87: "ReadShareGroupStateSummary",
     },
+    "streams_groups": {88: "StreamsGroupHeartbeat", 89: "StreamsGroupDescribe"},
     "acls": {29: "DescribeAcls", 30: "CreateAcls", 31: "DeleteAcls"},
     "sasl": {17: "SaslHandshake", 36: "SaslAuthenticate"},
     "scram": {50: "DescribeUserScramCredentials", 51: "AlterUserScramCredentials"},

@@ -1,6 +1,6 @@
 // Counts words and joins orders with customers, exactly once, until it is killed.
 //
-//     java -cp JARS StreamsApp.java HOST:PORT STATE_DIRECTORY [GUARANTEE]
+//     java -cp JARS StreamsApp.java HOST:PORT STATE_DIRECTORY [GUARANTEE [GROUP_PROTOCOL]]
 //
 // Every word that comes in on standard input is answered with its count in the local store, or none.
 
@@ -33,7 +33,12 @@ public final class StreamsApp {
         settings.put("statestore.cache.max.bytes", "0"); // every count is written
         settings.put("default.key.serde", Serdes.StringSerde.class);
         settings.put("default.value.serde", Serdes.StringSerde.class);
-        settings.put("consumer.session.timeout.ms", "6000");
+        boolean classic = arguments.length < 4 || arguments[3].equals("classic");
+        if (classic) {
+            settings.put("consumer.session.timeout.ms", "6000"); // brokers set it for streams groups
+        } else {
+            settings.put("group.protocol", arguments[3]);
+        }
         settings.put("consumer.auto.offset.reset", "earliest");
         settings.put("producer.transaction.timeout.ms", "10000");
 

@@ -10,7 +10,11 @@ from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.groups.group import Group
 from ottla.coordinator.groups.group_runtime import GroupRuntime, GroupShard
 from ottla.coordinator.groups.migration import to_consumer
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroupDescription
+from ottla.coordinator.groups.subscribing_group import (
+    HeartbeatRequest,
+    HeartbeatResult,
+    ModernGroupDescription,
+)
 from ottla.coordinator.runtime.coordinator_runtime import when_stored
 from ottla.protocol.errors import ErrorCode, KafkaError
 

@@ -43,13 +43,13 @@ from ottla.coordinator.groups.effects import (
 )
 from ottla.coordinator.groups.group import Decision
 from ottla.coordinator.groups.migration import to_classic
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroup
+from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult, SubscribingGroup
 from ottla.coordinator.groups.topics import Topics
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
-class ConsumerGroup(ModernGroup[ConsumerState]):
+class ConsumerGroup(SubscribingGroup[ConsumerState]):
     """Invariants: those of `ModernGroup`; no partition is held by two members."""
 
     group_type = "consumer"

@@ -25,8 +25,8 @@ from ottla.coordinator.groups.consumer.state import (
 )
 from ottla.coordinator.groups.effects import Effect
 from ottla.coordinator.groups.group import Decision
-from ottla.coordinator.groups.modern_group import HeartbeatRequest, HeartbeatResult, ModernGroup
 from ottla.coordinator.groups.share.records import ShareGroupState, share_difference, share_tombstones
+from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult, SubscribingGroup
 from ottla.coordinator.groups.topics import Topic, Topics
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.coordinator.share.state_records import ShareKey
@@ -35,7 +35,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 _SHORTEST_INTERVAL_MS = 500
 
 
-class ShareGroup(ModernGroup[ShareGroupState]):
+class ShareGroup(SubscribingGroup[ShareGroupState]):
     """Invariant: that of `ModernGroup`."""
 
     group_type = "share"

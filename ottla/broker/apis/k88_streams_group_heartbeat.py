@@ -1,0 +1,209 @@
+"""StreamsGroupHeartbeat, key 88: be a member of a streams group (KIP-1071).
+
+Behaviour
+- Joins with epoch 0 and the topology of the application, stays with its epoch, leaves with -1. Static members (instance
+  ids, -2), regular expressions for source topics, new versions of a topology and task offsets are refused, as by
+  Kafka 4.3.
+- The broker creates the internal topics and assigns the tasks. What is in the way is said in `status`: source topics
+  are missing, partitions do not match, internal topics are not there yet, the assignment is delayed.
+- A member first gives up what it shall not keep, says so with its next heartbeat, and gets what is new once nobody else
+  has it. The tasks are answered only when they have changed or the member sent all fields.
+- An empty classic group becomes a streams group when the first member joins it this way; its offsets stay.
+- Where interactive queries can be sent is answered when it has changed since the endpoint epoch of the request.
+
+Version notes
+- 0 is the only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from ottla.coordinator.groups.streams.group import StreamsHeartbeatRequest, StreamsHeartbeatResult
+from ottla.coordinator.groups.streams.state import Endpoint, Role, TaskIds, Tasks
+from ottla.coordinator.groups.streams.topology import (
+    CopartitionGroup,
+    InternalTopic,
+    Status,
+    StatusCode,
+    Subtopology,
+    Topology,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages import streams_groups as messages
+from ottla.protocol.messages.streams_groups import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+
+
+def handle(
+    broker: Broker, request: StreamsGroupHeartbeatRequest, context: RequestContext
+) -> StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]:
+    _check(request)
+    endpoint = request.user_endpoint
+    result = broker.groups.streams.heartbeat(
+        request.group_id,
+        StreamsHeartbeatRequest(
+            request.member_id,
+            request.member_epoch,
+            request.endpoint_information_epoch,
+            request.rack_id,
+            request.rebalance_timeout_ms,
+            None if request.topology is None else _read_topology(request.topology),
+            _read_owned(request),
+            request.process_id,
+            None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+            None if request.client_tags is None else _read_pairs(request.client_tags),
+            request.shutdown_application,
+            context.client_id,
+            context.client_host,
+        ),
+    )
+    if isinstance(result, StreamsHeartbeatResult):
+        return _response(broker, result)
+    return _when_stored(broker, result)
+
+
+async def _when_stored(
+    broker: Broker, result: Awaitable[StreamsHeartbeatResult]
+) -> StreamsGroupHeartbeatResponse:
+    return _response(broker, await result)
+
+
+def _response(broker: Broker, result: StreamsHeartbeatResult) -> StreamsGroupHeartbeatResponse:
+    response = StreamsGroupHeartbeatResponse(
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        status=[_status(broker, status, result.to_create) for status in result.statuses],
+        endpoint_information_epoch=result.endpoint_epoch,
+    )
+    if result.tasks is not None:
+        response.active_tasks = _tasks(result.tasks.active)
+        response.standby_tasks = _tasks(result.tasks.standby)
+        response.warmup_tasks = _tasks(result.tasks.warmup)
+    if result.endpoints is not None:
+        response.partitions_by_user_endpoint = [
+            messages.EndpointToPartitions(
+                user_endpoint=messages.Endpoint(host=one.endpoint.host, port=one.endpoint.port),
+                active_partitions=_partitions(one.active),
+                standby_partitions=_partitions(one.standby),
+            )
+            for one in result.endpoints
+        ]
+    if result.to_create:
+        broker.streams_topics.create(result.to_create)
+    return response
+
+
+def _status(broker: Broker, status: Status, to_create: tuple[InternalTopic, ...]) -> messages.Status:
+    code, detail = status
+    if code is StatusCode.MISSING_INTERNAL_TOPICS:
+        failures = broker.streams_topics.failures(to_create)
+        detail = f"{detail}; {failures}" if failures else detail
+    return messages.Status(status_code=code, status_detail=detail)
+
+
+def _tasks(tasks: TaskIds) -> list[messages.TaskIds]:
+    return [
+        messages.TaskIds(subtopology_id=subtopology, partitions=sorted(partitions))
+        for subtopology, partitions in sorted(tasks.items())
+    ]
+
+
+def _partitions(by_topic: Mapping[str, list[int]]) -> list[messages.TopicPartition]:
+    return [messages.TopicPartition(topic=topic, partitions=found) for topic, found in by_topic.items()]
+
+
+def _read_owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    active, standby, warmup = request.active_tasks, request.standby_tasks, request.warmup_tasks
+    if active is None or standby is None or warmup is None:
+        return None
+    return Tasks(
+        *(
+            {part.subtopology_id: frozenset(part.partitions) for part in parts}
+            for parts in (active, standby, warmup)
+        )
+    )
+
+
+def _read_pairs(pairs: list[messages.KeyValue]) -> tuple[tuple[str, str], ...]:
+    return tuple((pair.key, pair.value) for pair in pairs)
+
+
+def _read_topology(topology: messages.Topology) -> Topology:
+    return Topology(
+        topology.epoch,
+        tuple(
+            Subtopology(
+                sub.subtopology_id,
+                tuple(sub.source_topics),
+                tuple(sub.source_topic_regex),
+                _read_topics(sub.state_changelog_topics),
+                tuple(sub.repartition_sink_topics),
+                _read_topics(sub.repartition_source_topics),
+                tuple(
+                    CopartitionGroup(
+                        tuple(group.source_topics),
+                        tuple(group.source_topic_regex),
+                        tuple(group.repartition_source_topics),
+                    )
+                    for group in sub.copartition_groups
+                ),
+            )
+            for sub in topology.subtopologies
+        ),
+    )
+
+
+def _read_topics(topics: list[messages.TopicInfo]) -> tuple[InternalTopic, ...]:
+    return tuple(
+        InternalTopic(
+            topic.name, topic.partitions, topic.replication_factor, _read_pairs(topic.topic_configs)
+        )
+        for topic in topics
+    )
+
+
+def _check(request: StreamsGroupHeartbeatRequest) -> None:
+    """What can be wrong with a request by itself, in Kafka's words."""
+    problem = None
+    is_joining = request.member_epoch == JOIN_EPOCH
+    if not request.member_id:
+        problem = "MemberId can't be empty."
+    elif not request.group_id:
+        problem = "GroupId can't be empty."
+    elif request.instance_id is not None:
+        problem = "Static membership is not yet supported."
+    elif request.rack_id == "":
+        problem = "RackId can't be empty."
+    elif request.task_offsets is not None:
+        problem = "TaskOffsets are not supported yet."
+    elif request.task_end_offsets is not None:
+        problem = "TaskEndOffsets are not supported yet."
+    elif is_joining:
+        problem = _problem_of_join(request)
+    elif request.member_epoch == STATIC_LEAVE_EPOCH:
+        problem = "InstanceId can't be null."
+    elif request.member_epoch < STATIC_LEAVE_EPOCH:
+        problem = f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2."
+    elif request.topology is not None:
+        problem = "Topology can only be provided when (re-)joining."
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
+
+
+def _problem_of_join(request: StreamsGroupHeartbeatRequest) -> str | None:
+    if request.rebalance_timeout_ms == -1:
+        return "RebalanceTimeoutMs must be provided in first request."
+    for role in Role:
+        tasks = getattr(request, f"{role.value}_tasks")
+        if tasks is None or tasks:
+            return f"{role.value.capitalize()}Tasks must be empty when (re-)joining."
+    if request.topology is None:
+        return "Topology must be non-null when (re-)joining."
+    return None

@@ -1,0 +1,123 @@
+"""StreamsGroupDescribe, key 89: the state, the topology and the members of streams groups (KIP-1071).
+
+Behaviour
+- Every group that is asked for is answered.
+- The topology is shown with the partitions that its internal topics have, or as the application sent it while topics
+  are missing.
+- What a member still has to give up is not shown as its own, as by Kafka.
+
+Version notes
+- 0 is the only one.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ottla.coordinator.groups.streams.group import StreamsGroupDescription
+from ottla.coordinator.groups.streams.state import StreamsMember, TaskIds, Tasks
+from ottla.coordinator.groups.streams.topology import ConfiguredTopology, InternalTopic
+from ottla.protocol.messages.streams_groups import (
+    Assignment,
+    DescribedGroup,
+    DescribedSubtopology,
+    DescribedTopology,
+    Endpoint,
+    KeyValue,
+    Member,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    TopicInfo,
+)
+from ottla.protocol.messages.streams_groups import TaskIds as DescribedTasks
+
+
+def handle(
+    broker: Broker, request: StreamsGroupDescribeRequest, context: RequestContext
+) -> StreamsGroupDescribeResponse:
+    groups = []
+    for description in broker.groups.streams.describe(request.group_ids):
+        described = _describe(description)
+        if request.include_authorized_operations and not description.error:
+            described.authorized_operations = GROUP_OPERATIONS
+        groups.append(described)
+    return StreamsGroupDescribeResponse(groups=groups)
+
+
+def _describe(group: StreamsGroupDescription) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=group.error,
+        error_message=group.error_message,
+        group_id=group.group_id,
+        group_state=group.state,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=None if group.topology is None else _topology(group.topology),
+        members=[_member(member, target) for member, target in group.members],
+    )
+
+
+def _topology(configured: ConfiguredTopology) -> DescribedTopology:
+    topology = configured.topology
+    return DescribedTopology(
+        epoch=topology.epoch,
+        subtopologies=[
+            DescribedSubtopology(
+                subtopology_id=sub.subtopology_id,
+                source_topics=sorted(sub.source_topics),
+                repartition_sink_topics=sorted(sub.repartition_sink_topics),
+                state_changelog_topics=_topics(configured, sub.changelog_topics),
+                repartition_source_topics=_topics(configured, sub.repartition_source_topics),
+            )
+            for sub in sorted(topology.subtopologies, key=lambda sub: sub.subtopology_id)
+        ],
+    )
+
+
+def _topics(configured: ConfiguredTopology, topics: tuple[InternalTopic, ...]) -> list[TopicInfo]:
+    # While something is missing, Kafka shows what was asked for.
+    known = configured.internal_topics if configured.is_ready else {}
+    return [
+        TopicInfo(
+            name=topic.name,
+            partitions=known.get(topic.name, topic).partitions,
+            replication_factor=topic.replication_factor,
+            topic_configs=[KeyValue(key=key, value=value) for key, value in topic.configs],
+        )
+        for topic in sorted(topics, key=lambda topic: topic.name)
+    ]
+
+
+def _member(member: StreamsMember, target: Tasks) -> Member:
+    described = Member(
+        member_id=member.member_id,
+        member_epoch=member.epoch,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        client_tags=[KeyValue(key=key, value=value) for key, value in member.client_tags],
+        assignment=_assignment(member.assigned.ids()),
+        target_assignment=_assignment(target),
+    )
+    if member.user_endpoint is not None:
+        host, port = member.user_endpoint
+        described.user_endpoint = Endpoint(host=host, port=port)
+    return described
+
+
+def _assignment(tasks: Tasks) -> Assignment:
+    return Assignment(
+        active_tasks=_tasks(tasks.active),
+        standby_tasks=_tasks(tasks.standby),
+        warmup_tasks=_tasks(tasks.warmup),
+    )
+
+
+def _tasks(tasks: TaskIds) -> list[DescribedTasks]:
+    return [
+        DescribedTasks(subtopology_id=subtopology, partitions=sorted(partitions))
+        for subtopology, partitions in sorted(tasks.items())
+    ]

@@ -1,0 +1,184 @@
+"""What a streams group (KIP-1071) is at one moment: plain data that is replaced, never changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum, StrEnum
+from typing import NamedTuple, Self
+
+from ottla.coordinator.groups.consumer.state import FIRST_EPOCH
+from ottla.coordinator.groups.streams.topology import Topology
+
+# Partitions by subtopology.
+TaskIds = Mapping[str, frozenset[int]]
+# Partitions by subtopology, each with the epoch in which the member got it.
+HeldTasks = Mapping[str, Mapping[int, int]]
+
+
+class Task(NamedTuple):
+    subtopology_id: str
+    partition: int
+
+
+class Role(StrEnum):
+    """What a member does for a task. A warm-up catches up before it becomes active; Kafka 4.3 assigns none."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
+    WARMUP = "warmup"
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of one member: as it is meant to have them, or as it says that it has them."""
+
+    active: TaskIds = field(default_factory=dict)
+    standby: TaskIds = field(default_factory=dict)
+    warmup: TaskIds = field(default_factory=dict)
+
+    def of(self, role: Role) -> TaskIds:
+        found: TaskIds = getattr(self, role.value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The tasks that one member has. Only active ones know since when; the others have the epoch 0."""
+
+    active: HeldTasks = field(default_factory=dict)
+    standby: HeldTasks = field(default_factory=dict)
+    warmup: HeldTasks = field(default_factory=dict)
+
+    def of(self, role: Role) -> HeldTasks:
+        found: HeldTasks = getattr(self, role.value)
+        return found
+
+    def ids(self) -> Tasks:
+        return Tasks(*(_ids(self.of(role)) for role in Role))
+
+    def tasks(self, role: Role) -> Iterator[Task]:
+        return (Task(subtopology, p) for subtopology, held in self.of(role).items() for p in held)
+
+    def __bool__(self) -> bool:
+        return any(self.of(role) for role in Role)
+
+    def overlaps(self, others: Tasks) -> bool:
+        return any(
+            not others.of(role).get(subtopology, frozenset()).isdisjoint(held)
+            for role in Role
+            for subtopology, held in self.of(role).items()
+        )
+
+    def contains(self, others: Tasks) -> bool:
+        return all(
+            partitions <= self.of(role).get(subtopology, {}).keys()
+            for role in Role
+            for subtopology, partitions in others.of(role).items()
+        )
+
+
+NO_TASKS = Tasks()
+HOLDS_NOTHING = Held()
+
+
+def task_ids(tasks: Iterable[Task]) -> dict[str, frozenset[int]]:
+    found: dict[str, set[int]] = {}
+    for subtopology, partition in tasks:
+        found.setdefault(subtopology, set()).add(partition)
+    return {subtopology: frozenset(partitions) for subtopology, partitions in sorted(found.items())}
+
+
+def _ids(held: HeldTasks) -> dict[str, frozenset[int]]:
+    return {subtopology: frozenset(partitions) for subtopology, partitions in held.items()}
+
+
+class StreamsGroupState(StrEnum):
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class MemberState(IntEnum):
+    """As in the records: where a member stands on its way to the target assignment."""
+
+    STABLE = 1
+    UNREVOKED_TASKS = 2
+    UNRELEASED_TASKS = 3
+    UNKNOWN = 127
+
+
+class Endpoint(NamedTuple):
+    """Where an instance answers interactive queries."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember:
+    """One thread of an application. The threads of one process share its `process_id`."""
+
+    member_id: str
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = -1
+    process_id: str = ""
+    user_endpoint: Endpoint | None = None
+    client_tags: tuple[tuple[str, str], ...] = ()
+    # The current assignment, towards which the target is reconciled.
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Held = HOLDS_NOTHING
+    revoking: Held = HOLDS_NOTHING
+
+    def metadata(self) -> tuple[object, ...]:
+        """What its metadata record carries."""
+        return (
+            self.rack_id,
+            self.client_id,
+            self.client_host,
+            self.rebalance_timeout_ms,
+            self.topology_epoch,
+            self.process_id,
+            self.user_endpoint,
+            self.client_tags,
+        )
+
+    def current(self) -> tuple[object, ...]:
+        """What its assignment record carries."""
+        return (self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking)
+
+    def at(
+        self, epoch: int, state: MemberState, assigned: Held, revoking: Held = HOLDS_NOTHING
+    ) -> StreamsMember:
+        """The member in its next epoch; the one before is kept for a member that missed the answer."""
+        return replace(
+            self, epoch=epoch, previous_epoch=self.epoch, state=state, assigned=assigned, revoking=revoking
+        )
+
+
+@dataclass(slots=True)
+class StreamsState:
+    """Everything that the records of a streams group say."""
+
+    epoch: int = 0
+    metadata_hash: int = 0
+    validated_topology_epoch: int = -1
+    assignment_configs: tuple[tuple[str, str], ...] = ()
+    topology: Topology | None = None
+    members: dict[str, StreamsMember] = field(default_factory=dict)
+    targets: dict[str, Tasks] = field(default_factory=dict)
+    # Members may join before there is a target: then they are in the epoch in which the group was created.
+    target_epoch: int = FIRST_EPOCH
+    target_timestamp_ms: int = 0
+
+    def copy(self) -> Self:
+        """What is in the dicts is immutable, so copying them is enough."""
+        return replace(self, members=dict(self.members), targets=dict(self.targets))

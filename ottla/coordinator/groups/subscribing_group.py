@@ -1,0 +1,151 @@
+"""What consumer groups (KIP-848) and share groups (KIP-932) have in common: members subscribe to topics, and the
+broker gives them partitions of these.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ottla.coordinator.groups.consumer.assignors import Subscriber
+from ottla.coordinator.groups.consumer.metadata_hash import metadata_hash
+from ottla.coordinator.groups.consumer.state import NOTHING, Assignment, ConsumerMember, ConsumerState
+from ottla.coordinator.groups.modern_group import ModernGroup
+from ottla.coordinator.groups.topics import NamedPartitions, named_partitions
+from ottla.protocol.errors import ErrorCode
+
+State = TypeVar("State", bound=ConsumerState)
+
+
+@dataclass(slots=True)
+class HeartbeatRequest:
+    """None is a field that the member omitted because it has not changed."""
+
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: tuple[str, ...] | None = None
+    regex: str | None = None
+    server_assignor: str | None = None
+    owned: Assignment | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Members say everything when they join and when they have missed an answer."""
+        return (
+            self.rebalance_timeout_ms != -1
+            and (self.topics is not None or self.regex is not None)
+            and self.owned is not None
+        )
+
+
+@dataclass(slots=True)
+class HeartbeatResult:
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Assignment | None = None
+
+
+@dataclass(slots=True)
+class ModernGroupDescription:
+    """Members with what each holds or still has to give up, and with what it is meant to hold."""
+
+    group_id: str
+    error: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    state: str = ""
+    epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: list[tuple[ConsumerMember, NamedPartitions, NamedPartitions]] = field(default_factory=list)
+
+
+class SubscribingGroup(ModernGroup[State, ConsumerMember]):
+    """Invariants: those of `ModernGroup`."""
+
+    @property
+    @abstractmethod
+    def assignor(self) -> str: ...
+
+    def subscribed_topics(self, member: ConsumerMember) -> set[str]:
+        return set(member.topics)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return any(topic in self.subscribed_topics(member) for member in self.members.values())
+
+    def describe(self) -> ModernGroupDescription:
+        now = self.state_now
+        members = [
+            (
+                member,
+                named_partitions(self.topics, member.assigned, member.revoking),
+                named_partitions(self.topics, now.targets.get(member.member_id, NOTHING)),
+            )
+            for member in self.members.values()
+        ]
+        return ModernGroupDescription(
+            self.group_id,
+            state=self.state.value,
+            epoch=now.epoch,
+            assignment_epoch=now.target_epoch,
+            assignor=self.assignor,
+            members=members,
+        )
+
+    def session_timeout_ms(self, member: ConsumerMember) -> int:
+        if member.classic is not None:
+            return member.classic.session_timeout_ms
+        return super().session_timeout_ms(member)
+
+    # Towards a new target
+
+    def topics_changed(self, now_ms: int) -> None:
+        """Subscriptions or topics have changed, in `refresh`."""
+
+    def refresh(self, now_ms: int, *, changed: bool) -> None:
+        """Start a new epoch if the subscriptions have changed, or the topics that they name."""
+        if changed or self._topics_version != self.topics.version:
+            self._topics_version = self.topics.version
+            self.topics_changed(now_ms)
+            names = set[str]().union(*(self.subscribed_topics(m) for m in self.members.values()))
+            found = metadata_hash(t for t in map(self.topics.by_name, names) if t is not None)
+            if found != self.state_now.metadata_hash:
+                self.change().metadata_hash = found
+                changed = True
+        if changed:
+            self.bump_epoch()
+        state = self.state_now
+        if state.target_epoch < state.epoch and self.is_assignment_due(now_ms):
+            self._assign(now_ms)
+
+    def _assign(self, now_ms: int) -> None:
+        state = self.change()
+        counts: dict[bytes, int] = {}
+        subscribers: dict[str, Subscriber] = {}
+        for member_id, member in state.members.items():
+            ids = set()
+            for name in self.subscribed_topics(member):
+                topic = self.topics.by_name(name)
+                if topic is not None:
+                    ids.add(topic.topic_id)
+                    counts[topic.topic_id] = topic.partitions
+            target = state.targets.get(member_id, NOTHING)
+            subscribers[member_id] = Subscriber(frozenset(ids), target, member.instance_id)
+        for member_id, target in self.assign(subscribers, counts).items():
+            if state.targets.get(member_id) != target:
+                state.targets[member_id] = target
+        state.target_epoch = state.epoch
+        state.target_timestamp_ms = now_ms
+
+    @abstractmethod
+    def assign(
+        self, subscribers: Mapping[str, Subscriber], partition_counts: Mapping[bytes, int]
+    ) -> dict[str, Assignment]:
+        """A target for every member."""
