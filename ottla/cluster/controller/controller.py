@@ -318,7 +318,7 @@ class Controller:
             logger.info("Changed the leader or the ISR of %d partitions", len(led))
         if offline:
             more = f" and {len(offline) - 10} more" if len(offline) > 10 else ""
-            logger.warning(
+            logger.info(
                 "No in-sync replica of %s%s is live: nobody leads them", ", ".join(offline[:10]), more
             )
 
