@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import Entity, load_client_quotas
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
+from ottla.metadata.scram_credentials import load_scram_credentials
 from ottla.metadata.stores.store import NodeStore, children_if_any
 from ottla.metadata.topic_names import collision_key
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -78,6 +79,8 @@ class ClusterImage:
         self._offline_on: dict[tuple[bytes, int], set[int]] = {}
         self._names_by_key: dict[str, set[str]] = {}
         self.client_quotas: dict[Entity, dict[str, float]] = {}
+        # User → mechanism → what `ottla.security.sasl.scram` makes of a password.
+        self.scram_credentials: dict[str, dict[str, str]] = {}
 
     # Brokers
 
@@ -211,6 +214,7 @@ class ClusterImage:
             image.set_client_metrics(name, configs)
         image.deleting = set(await children_if_any(store, nodes.DELETE_TOPICS))
         image.client_quotas = await load_client_quotas(store)
+        image.scram_credentials = await load_scram_credentials(store)
         return image
 
     async def _load_brokers(self, store: NodeStore) -> None:

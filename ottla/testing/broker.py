@@ -41,8 +41,9 @@ DEFAULTS = {
 class Broker:
     """A broker for tests: start it with `with`, reach it at `bootstrap_servers`.
 
-    `config` takes the keys of server.properties. `data` keeps the data in a directory of yours, so that a second broker
-    can be started on it; without it the data is removed when the broker stops.
+    `config` takes the keys of server.properties; the first of its `listeners` is the one to reach it at. `data` keeps
+    the data in a directory of yours, so that a second broker can be started on it; without it the data is removed when
+    the broker stops.
     """
 
     def __init__(
@@ -70,8 +71,8 @@ class Broker:
         overrides = {
             **DEFAULTS,
             "log.dirs": str(self._data),
-            **self._config,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            **self._config,
         }
         started: list[BaseException | None] = []
         ready = threading.Event()

@@ -1,7 +1,9 @@
-"""SaslAuthenticate, key 36: refused on a listener without SASL.
+"""SaslAuthenticate, key 36: one token of a login, and the broker's answer to it.
 
 Behaviour
-- ILLEGAL_SASL_STATE, as on Kafka's PLAINTEXT listeners.
+- A login that fails is answered with SASL_AUTHENTICATION_FAILED after `connection.failed.authentication.delay.ms`, in
+  words that do not tell whether the user exists, and then the connection is closed.
+- ILLEGAL_SASL_STATE after a login, and on listeners without SASL.
 
 Version notes
 - 1 lifetime of the session; 2 flexible.
@@ -15,9 +17,12 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
-def handle(
+async def handle(
     broker: Broker, request: SaslAuthenticateRequest, context: RequestContext
 ) -> SaslAuthenticateResponse:
-    raise KafkaError(
-        ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
-    )
+    login = context.connection.login
+    if login is None:
+        raise KafkaError(
+            ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
+        )
+    return await login.authenticate(request)

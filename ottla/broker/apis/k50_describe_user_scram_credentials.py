@@ -1,35 +1,56 @@
 """DescribeUserScramCredentials, key 50: which users can log in with SCRAM.
 
 Behaviour
-- Nobody can: there is no SASL yet, and AlterUserScramCredentials is not served. Kafka's tools ask this whenever they
-  show the quotas of users, so it has an answer.
+- Mechanisms and iterations, never the credentials. No list of users means all; a user without credentials is
+  RESOURCE_NOT_FOUND, one that is named twice DUPLICATE_RESOURCE.
+- The store is asked, so that what another broker has just answered is seen.
 
 Version notes
-- 0 the only one (KIP-554), flexible. No list of users means all; a user without credentials is RESOURCE_NOT_FOUND.
+- 0 the only one (KIP-554), flexible.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.security.scram_users import NUMBERS
+from ottla.metadata.scram_credentials import load_scram_credentials
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.scram import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from ottla.security.sasl.scram import parse_credential
 
 
-def handle(
-    _broker: Broker, request: DescribeUserScramCredentialsRequest, _context: RequestContext
+async def handle(
+    broker: Broker, request: DescribeUserScramCredentialsRequest, _context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
+    known = await load_scram_credentials(broker.store)
+    asked = sorted(known) if not request.users else [user.name for user in request.users]
+    times = Counter(asked)
     return DescribeUserScramCredentialsResponse(
-        results=[
-            DescribeUserScramCredentialsResult(
-                user=user.name,
-                error_code=ErrorCode.RESOURCE_NOT_FOUND,
-                error_message=f"Attempt to describe a user credential that does not exist: {user.name}",
-            )
-            for user in request.users or []
-        ]
+        results=[_result(name, known.get(name, {}), times[name]) for name in dict.fromkeys(asked)]
     )
+
+
+def _result(name: str, credentials: dict[str, str], times: int) -> DescribeUserScramCredentialsResult:
+    result = DescribeUserScramCredentialsResult(user=name)
+    if times > 1:
+        result.error_code = ErrorCode.DUPLICATE_RESOURCE
+        result.error_message = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        )
+    elif not credentials:
+        result.error_code = ErrorCode.RESOURCE_NOT_FOUND
+        result.error_message = f"Attempt to describe a user credential that does not exist: {name}"
+    else:
+        result.credential_infos = [
+            CredentialInfo(mechanism=NUMBERS[mechanism], iterations=parse_credential(text).iterations)
+            for mechanism, text in sorted(credentials.items())
+        ]
+    return result

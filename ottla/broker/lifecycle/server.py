@@ -19,6 +19,7 @@ from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
+from ottla.broker.security.sasl_settings import sasl_settings
 from ottla.cluster.image.change_notifications import remove_old_notifications
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
@@ -135,7 +136,10 @@ class Server:
         broker.cleaner = log_cleaner(broker)
         broker.replicas.log_dir_moves.is_busy = broker.cleaner.status.running.__contains__
         broker.cleaner.start()
+        protocols = {listener.name: listener.security_protocol for listener in config.listeners}
         for listener in self._listeners:
+            if protocols[listener.name].startswith("SASL_"):
+                listener.sasl = sasl_settings(config, listener.name, broker.image)
             listener.open(broker.dispatcher)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)

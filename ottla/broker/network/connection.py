@@ -24,6 +24,7 @@ from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from ottla.broker.network.dispatch import Dispatcher
+    from ottla.broker.security.sasl_login import SaslLogin
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +50,10 @@ class Connection:
         "_blocked_by",
         "_busy",
         "_dispatcher",
+        "_ending",
         "_fd",
         "_filled",
         "_loop",
-        "_max_request_bytes",
         "_muted",
         "_on_close",
         "_paused",
@@ -68,8 +69,11 @@ class Connection:
         "client_id_raw",
         "closed",
         "closing",
+        "handle_frame",
         "idle_since",
         "listener",
+        "login",
+        "max_request_bytes",
         "principal",
     )
 
@@ -87,6 +91,8 @@ class Connection:
         self.client_host = client_host
         self.listener = listener
         self.principal = ANONYMOUS
+        self.login: SaslLogin | None = None  # on a listener that asks for one
+        self.handle_frame: Callable[[Connection, memoryview], None] = dispatcher.handle
         self.client_id: str | None = None
         self.client_id_raw = b""
         self.closed = False
@@ -94,7 +100,7 @@ class Connection:
         self._dispatcher = dispatcher
         self._turns = dispatcher.turns
         self._responses = SendQueue(self, wire, dispatcher.turns)
-        self._max_request_bytes = max_request_bytes
+        self.max_request_bytes: int = max_request_bytes
         self._on_close = on_close
         self._stash = _NOTHING  # a frame that is not complete, or what came while a request waits
         self._filled = 0
@@ -105,6 +111,7 @@ class Connection:
         # Responses that are pending, and those that have to follow them.
         self._pending: deque[PendingResponse | tuple[list[Part], int]] = deque()
         self._settling = False
+        self._ending = False  # no request is handled any more, and when the last response is out it is closed
         self.active = True  # since the listener last looked for idle connections
         self.idle_since = 0.0
         self._paused = False
@@ -185,10 +192,10 @@ class Connection:
     def _take_frames(self, view: memoryview, end: int) -> None:
         """Handle the complete frames in `view[:end]` and stash what is left."""
         position = 0
-        handle = self._dispatcher.handle
+        handle = self.handle_frame
         while end - position >= 4:
             size = _LENGTH(view, position)[0]
-            if not 0 <= size <= self._max_request_bytes:
+            if not 0 <= size <= self.max_request_bytes:
                 self._responses.send()
                 self._refuse_size(size)
                 return
@@ -229,7 +236,7 @@ class Connection:
             "Closing the connection from %s: a request of %d bytes is outside 0..%d (socket.request.max.bytes)",
             self.client_host,
             size,
-            self._max_request_bytes,
+            self.max_request_bytes,
         )
         self.close()
 
@@ -254,7 +261,8 @@ class Connection:
     def _go_on(self) -> None:
         """Handle what arrived meanwhile, unless something else still stands in the way."""
         if (
-            self._blocked_by is not None
+            self._ending
+            or self._blocked_by is not None
             or self._muted is not None
             or self._responses.size > _MAX_QUEUED
             or len(self._pending) >= _MAX_PENDING
@@ -307,6 +315,17 @@ class Connection:
             if self._busy:
                 self._go_on()
             self._responses.send()
+            self._close_at_the_end()
+
+    def end(self) -> None:
+        """Close it when the response to the current request is out."""
+        self._ending = True
+        self._busy = True
+        self._loop.call_soon(self._close_at_the_end)
+
+    def _close_at_the_end(self) -> None:
+        if self._ending and not self.closed and not self._pending and not self._responses.parts:
+            self.close()
 
     # Sending
 
@@ -325,6 +344,7 @@ class Connection:
         """The client has read some of its responses."""
         if self._busy and not self.closed:
             self._go_on()
+            self._close_at_the_end()
 
     def on_read_failed(self, path: str, error: OSError) -> None:
         self._dispatcher.read_failed(path, error)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
 from ottla.broker.network.wire import PlainWire
+from ottla.broker.security.sasl_login import SaslLogin
 from ottla.log.files import descriptors
 from ottla.log.segments.active_files import active_files
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection_limits import ConnectionLimits
     from ottla.broker.network.dispatch import Dispatcher
+    from ottla.broker.security.sasl_settings import SaslSettings
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class Listener:
         self._max_request_bytes = max_request_bytes
         self._limits = limits
         self._max_idle = max_idle_ms / 1000
+        self.sasl: SaslSettings | None = None  # set if clients have to log in
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepting = False
@@ -138,6 +141,9 @@ class Listener:
         connection = Connection(
             PlainWire(accepted), ip, self.name, self._dispatcher, self._max_request_bytes, self._forget
         )
+        if self.sasl is not None:
+            login = SaslLogin(connection, self._dispatcher, self.sasl, self._max_request_bytes)
+            connection.login, connection.handle_frame = login, login.handle
         self.connections.add(connection)
         self._limits.enter(self.name, ip)
         connection.open(loop)

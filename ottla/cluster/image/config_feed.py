@@ -12,6 +12,7 @@ from ottla.metadata import nodes
 from ottla.metadata.client_quotas import load_client_quotas
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.scram_credentials import load_scram_credentials
 from ottla.metadata.stores.store import NodeStore, NoNode, children_if_any
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,8 @@ class ConfigFeed:
         kind, _, name = entity.partition("/")
         if kind in ("clients", "users", "ips"):
             self._take_quotas(await load_client_quotas(self._store))
+            if kind == "users":
+                self._image.scram_credentials = await load_scram_credentials(self._store)
             return
         try:
             configs = nodes.decode_config((await self._store.get(f"/config/{entity}")).data)
@@ -91,6 +94,7 @@ class ConfigFeed:
             self._image.broker_configs = fresh.broker_configs
             self._broker_configs_changed()
         self._take_quotas(fresh.client_quotas)
+        self._image.scram_credentials = fresh.scram_credentials
 
     def _take_quotas(self, quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]]) -> None:
         if quotas != self._image.client_quotas:

@@ -72,7 +72,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     # Connections
     ("connections.max.idle.ms",                   LONG,   "600000",    None,     "Connections that are silent this long are closed."),
     ("connection.failed.authentication.delay.ms", INT,    "100",       Range(0),
-     "How long a connection that failed to authenticate is kept before it is closed.", NO_EFFECT),
+     "How long a connection that failed to authenticate is kept before it is closed."),
     ("max.connections",                           INT,    INT_MAX,     Range(0), "The most connections at a time.", CLUSTER_WIDE),
     ("max.connections.per.ip",                    INT,    INT_MAX,     Range(0), "The most connections of one address.", CLUSTER_WIDE),
     ("max.connections.per.ip.overrides",          STRING, "",          None,     "Other limits for some addresses, as host:number pairs.", CLUSTER_WIDE),
@@ -303,7 +303,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("allow.everyone.if.no.acl.found", BOOLEAN, "false",     None,      "Let everybody do what no ACL speaks about.", NO_EFFECT),
     ("security.inter.broker.protocol", STRING,  "PLAINTEXT", _SECURITY, "The security protocol among brokers."),
     ("principal.builder.class",        CLASS,   _PRINCIPALS, None,   "The Java class that makes a principal of a connection; not used.", PER_BROKER, NO_EFFECT),
-    ("connections.max.reauth.ms",      LONG,    "0",         None,      "SASL clients authenticate again after this; 0: never.", NO_EFFECT),
+    ("connections.max.reauth.ms",      LONG,    "0",         None,      "SASL clients authenticate again after this; 0: never."),
     ("security.providers",             STRING,  None,        None,      "Java security providers; not used.", NO_EFFECT),
     # Delegation tokens
     ("delegation.token.secret.key",               PASSWORD, None,        None,     "The secret that signs delegation tokens.", NO_EFFECT),
@@ -311,10 +311,10 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("delegation.token.max.lifetime.ms",          LONG,     "604800000", Range(1), "How long a delegation token can be renewed at all.", NO_EFFECT),
     ("delegation.token.expiry.check.interval.ms", LONG,     "3600000",   Range(1), "How often expired delegation tokens are removed.", NO_EFFECT),
     # SASL
-    ("sasl.enabled.mechanisms",                   LIST,     "GSSAPI",  None, "The SASL mechanisms clients may use.", PER_BROKER, NO_EFFECT),
+    ("sasl.enabled.mechanisms",                   LIST,     "GSSAPI",  None, "The SASL mechanisms clients may use.", PER_BROKER),
     ("sasl.mechanism.inter.broker.protocol",      STRING,   "GSSAPI",  None, "The SASL mechanism among brokers.", PER_BROKER, NO_EFFECT),
-    ("sasl.jaas.config",                          PASSWORD, None,      None, "The login module with user and password.", PER_BROKER, NO_EFFECT),
-    ("sasl.server.max.receive.size",              INT,      "524288",  None, "The largest message while authenticating.", NO_EFFECT),
+    ("sasl.jaas.config",                          PASSWORD, None,      None, "The login module with user and password.", PER_BROKER),
+    ("sasl.server.max.receive.size",              INT,      "524288",  None, "The largest message while authenticating."),
     ("sasl.server.callback.handler.class",        CLASS,    None,      None, "A Java callback handler; not used.", NO_EFFECT),
     ("sasl.login.callback.handler.class",         CLASS,    None,      None, "A Java callback handler; not used.", NO_EFFECT),
     ("sasl.login.class",                          CLASS,    None,      None, "A Java login class; not used.", NO_EFFECT),

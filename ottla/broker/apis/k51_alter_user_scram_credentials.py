@@ -1,0 +1,66 @@
+"""AlterUserScramCredentials, key 51: give users SCRAM credentials, or take them away.
+
+Behaviour
+- Clients send the salted password, from which the broker derives what it keeps; the password itself is never here.
+- One result per user, in order of their names. All changes of a user are made, or none: UNACCEPTABLE_CREDENTIAL for too
+  few or too many iterations and for an empty name, UNSUPPORTED_SASL_MECHANISM, RESOURCE_NOT_FOUND where there is
+  nothing to delete, DUPLICATE_RESOURCE for a credential that is changed twice.
+- Who is connected stays connected, as in Kafka.
+
+Version notes
+- 0 the only one (KIP-554), flexible.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.security.scram_users import alter_credentials, mechanism_name, upsertion
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+
+_Change = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+async def handle(
+    broker: Broker, request: AlterUserScramCredentialsRequest, _context: RequestContext
+) -> AlterUserScramCredentialsResponse:
+    wanted: dict[str, list[_Change]] = {}
+    changes: list[_Change] = [*request.deletions, *request.upsertions]
+    for change in changes:
+        wanted.setdefault(change.name, []).append(change)
+    results = []
+    for user in sorted(wanted):
+        result = AlterUserScramCredentialsResult(user=user)
+        try:
+            await alter_credentials(broker.store, user, _changes(user, wanted[user]))
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+        results.append(result)
+    return AlterUserScramCredentialsResponse(results=results)
+
+
+def _changes(user: str, wanted: list[_Change]) -> dict[str, str | None]:
+    if not user:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    changes: dict[str, str | None] = {}
+    for each in wanted:
+        if isinstance(each, ScramCredentialDeletion):
+            name, credential = mechanism_name(each.mechanism), None
+        else:
+            name, credential = upsertion(
+                each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password)
+            )
+        if name in changes:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_RESOURCE,
+                "A user credential cannot be altered twice in the same request",
+            )
+        changes[name] = credential
+    return changes

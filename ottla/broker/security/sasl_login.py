@@ -1,0 +1,197 @@
+"""The login of one connection on a SASL listener.
+
+    handshake ──▶ tokens ──▶ complete
+        ▲                       │
+        └── again (KIP-368), where a login lasts for a limited time
+
+Until it is complete nothing is served but ApiVersions, SaslHandshake and SaslAuthenticate, and everything else ends the
+connection before its body is looked at. With version 0 of the handshake tokens come as they are, without a header.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from enum import Enum
+from struct import Struct as Packer
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from ottla.security.principal import USER_TYPE, KafkaPrincipal
+from ottla.security.sasl import plain
+from ottla.security.sasl.exchange import AuthenticationFailed, Login, ServerExchange
+
+if TYPE_CHECKING:
+    from ottla.broker.network.connection import Connection
+    from ottla.broker.network.dispatch import Dispatcher
+    from ottla.broker.security.sasl_settings import SaslSettings
+
+logger = logging.getLogger(__name__)
+
+_KEY = Packer(">h").unpack_from
+_LENGTH = Packer(">i").pack
+_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = 18, 17, 36
+_MOST_API_VERSIONS = 2  # the first may be in a version that is not ours
+_BETWEEN_LOGINS = 1.0  # seconds
+
+
+class _Step(Enum):
+    HANDSHAKE = 1
+    TOKENS = 2
+    BARE_TOKENS = 3
+    COMPLETE = 4
+
+
+class SaslLogin:
+    """Invariant: the connection has a principal of its own once the login is complete, and not before.
+
+    Owner: the event loop.
+    """
+
+    def __init__(
+        self, connection: Connection, dispatcher: Dispatcher, settings: SaslSettings, max_request_bytes: int
+    ) -> None:
+        self._connection = connection
+        self._dispatcher = dispatcher
+        self._settings = settings
+        self._max_request_bytes = max_request_bytes
+        self._step = _Step.HANDSHAKE
+        self._asked_versions = 0
+        self._mechanism = ""
+        self._exchange: ServerExchange | None = None
+        self._logged_in_at = 0.0
+        self._ends_at: float | None = None  # when the login has to have been repeated
+        self._principal: KafkaPrincipal | None = None
+        connection.max_request_bytes = settings.max_receive_bytes
+
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        """A frame of the connection: for the login, or for the dispatcher if that allows it."""
+        if self._step is _Step.BARE_TOKENS:
+            self._take_bare_token(bytes(frame))
+            return
+        [key] = _KEY(frame, 0) if len(frame) >= 2 else (-1,)
+        if self._may_pass(key):
+            self._dispatcher.handle(connection, frame)
+        else:
+            self._hang_up("a request before the login is complete, or after it has expired")
+
+    def _may_pass(self, key: int) -> bool:
+        if self._step is _Step.COMPLETE:
+            is_login = key in (_HANDSHAKE, _AUTHENTICATE)
+            return is_login or self._ends_at is None or time.monotonic() < self._ends_at
+        if self._step is _Step.TOKENS:
+            return key == _AUTHENTICATE
+        if key == _API_VERSIONS and self._principal is None:
+            self._asked_versions += 1
+            return self._asked_versions <= _MOST_API_VERSIONS
+        return key == _HANDSHAKE
+
+    # The three requests
+
+    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
+        if self._step is _Step.COMPLETE and not self._may_repeat():
+            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+        known = self._settings.mechanisms
+        if request.mechanism not in known or (self._principal and request.mechanism != self._mechanism):
+            self._connection.end()
+            logger.info(
+                "%s wants to log in with %s on listener %s, which has %s",
+                self._connection.client_host, request.mechanism, self._connection.listener, ", ".join(known),
+            )  # fmt: skip
+            return SaslHandshakeResponse(
+                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=list(known)
+            )
+        self._mechanism = request.mechanism
+        self._exchange = self._settings.exchange(request.mechanism)
+        self._step = _Step.TOKENS if version else _Step.BARE_TOKENS
+        return SaslHandshakeResponse(mechanisms=list(known))
+
+    async def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+        if self._step is not _Step.TOKENS:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_SASL_STATE,
+                "SaslAuthenticate request received after successful authentication",
+            )
+        try:
+            token = self._answer(bytes(request.auth_bytes))
+        except AuthenticationFailed:
+            await asyncio.sleep(self._settings.failure_delay)
+            self._connection.end()
+            return SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self._refusal()
+            )
+        return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=self._lifetime_ms())
+
+    def _take_bare_token(self, token: bytes) -> None:
+        try:
+            answer = self._answer(token)
+        except AuthenticationFailed:
+            self._connection.mute(self._settings.failure_delay + 1)
+            asyncio.get_running_loop().call_later(self._settings.failure_delay, self._connection.close)
+            return
+        self._connection.write([_LENGTH(len(answer)), answer], 4 + len(answer))
+
+    # Steps
+
+    def _answer(self, token: bytes) -> bytes:
+        assert self._exchange is not None
+        try:
+            answer = self._exchange.answer(token)
+            if self._exchange.login is not None:
+                self._complete(self._exchange.login)
+        except AuthenticationFailed as failure:
+            logger.info(
+                "Failed authentication with %s from %s on listener %s: %s",
+                self._mechanism, self._connection.client_host, self._connection.listener, failure,
+            )  # fmt: skip
+            raise
+        return answer
+
+    def _complete(self, login: Login) -> None:
+        principal = KafkaPrincipal(USER_TYPE, login.name)
+        if self._principal not in (None, principal):
+            raise AuthenticationFailed("The client came back as somebody else.")
+        self._principal = self._connection.principal = principal
+        self._exchange = None
+        self._step = _Step.COMPLETE
+        now = time.monotonic()
+        self._logged_in_at = now
+        limits = [self._settings.reauth_ms[self._mechanism] / 1000 or None]
+        if login.expires_at_ms is not None:
+            limits.append(max(login.expires_at_ms / 1000 - time.time(), 0))
+        lifetime = min((each for each in limits if each is not None), default=None)
+        self._connection.max_request_bytes = self._max_request_bytes
+        if lifetime is None:
+            self._ends_at = None
+            # Nothing stands between the client and the dispatcher any more.
+            self._connection.handle_frame = self._dispatcher.handle
+        else:
+            self._ends_at = now + lifetime
+
+    def _may_repeat(self) -> bool:
+        return self._ends_at is not None and time.monotonic() - self._logged_in_at >= _BETWEEN_LOGINS
+
+    def _lifetime_ms(self) -> int:
+        if self._step is not _Step.COMPLETE or self._ends_at is None:
+            return 0
+        return max(int((self._ends_at - time.monotonic()) * 1000), 0)
+
+    def _refusal(self) -> str:
+        """In Kafka's words, which do not tell whether the user exists."""
+        if self._mechanism == plain.MECHANISM:
+            return plain.REFUSAL
+        return (
+            "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+            f"{self._mechanism}"
+        )
+
+    def _hang_up(self, reason: str) -> None:
+        logger.info("Closing the connection from %s: %s", self._connection.client_host, reason)
+        self._connection.end()

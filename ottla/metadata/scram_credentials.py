@@ -1,0 +1,38 @@
+"""The SCRAM credentials of users as the cluster keeps them: among the settings under /config/users, as in Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from ottla.metadata import nodes
+from ottla.metadata.client_quotas import USER, entity, entity_path
+from ottla.metadata.stores.store import NodeStore, children_if_any
+
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def user_path(name: str) -> str:
+    return entity_path(entity({USER: name}))
+
+
+def decode_credentials(data: bytes) -> dict[str, str]:
+    """What a user's node says of SCRAM; it has quotas as well."""
+    return {key: text for key, text in nodes.decode_config(data).items() if key in MECHANISMS}
+
+
+def replace_credentials(data: bytes, credentials: Mapping[str, str]) -> bytes:
+    """The data of a user's node with other credentials, and with what else it holds."""
+    kept = {key: text for key, text in nodes.decode_config(data).items() if key not in MECHANISMS}
+    return nodes.encode_config({**kept, **credentials})
+
+
+async def load_scram_credentials(store: NodeStore) -> dict[str, dict[str, str]]:
+    names = [
+        name for name in await children_if_any(store, nodes.CONFIG_USERS) if name != nodes.DEFAULT_ENTITY
+    ]
+    found = await store.get_many([f"{nodes.CONFIG_USERS}/{name}" for name in names])
+    credentials = {
+        unquote(name): decode_credentials(node.data) for name, node in zip(names, found, strict=True) if node
+    }
+    return {name: each for name, each in credentials.items() if each}
