@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import click
 
 from ottla import __version__
-from ottla.cli import output
+from ottla.cli import output, streams
 from ottla.cli.errors import JobError
 
 # name → module and attribute; imported when used, so that every command starts fast.
@@ -128,11 +128,14 @@ def run(args: Sequence[str] | None = None) -> int:
         click.echo(err=True)
         return 130
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is left to say. Keep the interpreter from
-        # complaining when it flushes stdout on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output went away (`| head`): nothing is left to say.
+        streams.discard_output()
         return 141
     except Exception as error:
+        if isinstance(error, OSError) and (sentence := streams.unwritable(error)) is not None:
+            output.fail(sentence)
+            streams.discard_output()
+            return 1
         if os.environ.get("OTTLA_DEBUG"):
             raise
         output.fail(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn, TypeVar
 
+from ottla.cli import streams
 from ottla.cli.client import DEFAULT_TIMEOUT, Client
 from ottla.cli.errors import JobError
 
@@ -334,14 +335,19 @@ def entry_point(
 
 
 def _run(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
+    streams.ensure_open()
     try:
         return _outcome(run, prefix, to_stdout)
     except BrokenPipeError:
-        # The reader of our output is gone: keep the interpreter from complaining when it flushes.
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        streams.discard_output()  # its reader is gone
         return 141
+    except OSError as error:
+        sentence = streams.unwritable(error)
+        if sentence is None:
+            raise
+        print(sentence, file=sys.stderr)
+        streams.discard_output()
+        return 1
 
 
 def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: bool) -> int:
@@ -359,10 +365,9 @@ def _outcome(run: Callable[[list[str]], int | None], prefix: str, to_stdout: boo
         return _say(prefix + said, sys.stdout if to_stdout else sys.stderr)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        raise
     except Exception as error:
-        if os.environ.get("OTTLA_DEBUG"):
+        of_the_output = isinstance(error, OSError) and streams.unwritable(error) is not None
+        if isinstance(error, BrokenPipeError) or of_the_output or os.environ.get("OTTLA_DEBUG"):
             raise
         where = "OTTLA_DEBUG=1 shows where it happened."
         return _say(f"This is a bug in ottla: {type(error).__name__}: {error}. {where}", sys.stderr, 70)

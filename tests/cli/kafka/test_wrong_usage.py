@@ -272,6 +272,17 @@ def test_a_zookeeper_that_cannot_be_started(alone, tmp_path, text, said):
     assert sentence(alone("zookeeper-server-start", properties, code=1)).endswith(said)
 
 
+@pytest.mark.parametrize("tool", ["topics", "storage"])
+def test_output_that_nobody_can_write(alone, tool):
+    words = {"topics": ("--list", "--bootstrap-server", "127.0.0.1:1"), "storage": ("random-uuid",)}[tool]
+    command = ["sh", "-c", '"$@" > /dev/full', "sh", *alone.command(tool, *words)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (1, "The output cannot be written: No space left on device.\n")
+    command[2] = '"$@" >&-'  # as if it were sent to /dev/null
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (1 if tool == "topics" else 0, "")
+
+
 def test_nothing_is_said_when_head_has_read_enough(alone, tmp_path):
     index = tmp_path / f"{0:020}.index"
     index.write_bytes(b"".join(struct.pack(">ii", n, n) for n in range(1, 20_000)))  # more than a pipe holds
