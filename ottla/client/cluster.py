@@ -119,10 +119,13 @@ class Cluster:
         A client that produces or consumes connects there, and not to the bootstrap servers.
         """
         self.metadata(())
+        addresses = [node.address for node in self._nodes.values()]
+        if any(address in self._connections and self._connections[address].is_open for address in addresses):
+            return
         failure: Unreachable | None = None
-        for node in self._nodes.values():
+        for address in addresses:
             try:
-                self.connection(node.address)
+                self.connection(address)
                 return
             except Unreachable as error:
                 failure = error

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
-from ottla.client.errors import ClientError, Unreachable
+from ottla.client.coordinators import coordinator_partition
+from ottla.client.errors import AdvertisedUnreachable, ClientError, Unreachable
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import EARLIEST, LATEST, commit_offsets, list_offsets
 from ottla.client.settings import Settings
+from ottla.coordinator.runtime.state_log import partition_for
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import read_records
 from ottla.testing import Broker
@@ -157,3 +159,26 @@ def test_a_restarted_broker_is_found_again(broker: Broker, cluster: Cluster) -> 
     started = time.monotonic()
     assert list_offsets(cluster, {FIRST: LATEST})[FIRST].offset == 1
     assert time.monotonic() - started < 10
+
+
+def test_a_broker_that_advertises_a_wrong_address_is_told_from_one_that_is_down() -> None:
+    """Whoever produces or consumes looks first; whoever asks any broker is content with the one that answered."""
+    with Broker(config={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}) as broker:
+        cluster = Cluster(settings_of(broker))
+        try:
+            assert cluster.topics() == {}
+            with pytest.raises(AdvertisedUnreachable) as caught:
+                cluster.check_advertised()
+        finally:
+            cluster.close()
+    assert caught.value.is_retriable
+    assert caught.value.message.startswith(
+        f"{broker.bootstrap_servers} answered, but broker 0 advertises 127.0.0.1:1, which cannot be reached from here: "
+    )
+    assert caught.value.message.endswith("If it is running, its advertised.listeners is wrong.")
+
+
+@pytest.mark.parametrize("key", ["", "g", "group-42", "polygenelubricants", "žluťoučký", "😀:x:0"])
+def test_the_partition_of_a_coordinator_is_the_one_that_the_broker_computes(key: str) -> None:
+    """One of them has the hash that has no absolute value."""
+    assert coordinator_partition(key, 50) == partition_for(key, 50)
