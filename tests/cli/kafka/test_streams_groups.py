@@ -105,6 +105,13 @@ def test_a_group_without_members_is_deleted(tools: Tools, wire: StreamsWire) -> 
     )
 
 
+def test_an_application_that_runs_as_a_streams_group_is_not_reset(tools: Tools, wire: StreamsWire) -> None:
+    reset = ("streams-application-reset", "--application-id", wire.group, "--force", "--internal-topics", "x")
+    refused = tools(*reset, code=1)
+    assert refused.err.startswith(f"ERROR: Streams group '{wire.group}' is still active and has following ")
+    assert f"{wire.group}-changelog" in tools("topics", "--list").lines
+
+
 def test_what_is_wrong_is_said(tools: Tools) -> None:
     assert tools("streams-groups", code=1).err.startswith(
         "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, or --delete-offsets."
