@@ -49,6 +49,7 @@ KAFKA_TOOLS = {
     "share-consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test:main_share",
     "share-groups": "ottla.cli.kafka.groups.group_commands:main_share",
     "streams-application-reset": "ottla.cli.kafka.groups.streams_application_reset",
+    "streams-groups": "ottla.cli.kafka.groups.streams_groups",
     "transactions": "ottla.cli.kafka.transactions",
     "verifiable-consumer": "ottla.cli.kafka.verifiable.verifiable_consumer",
     "verifiable-producer": "ottla.cli.kafka.verifiable.verifiable_producer",

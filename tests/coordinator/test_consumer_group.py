@@ -235,7 +235,8 @@ def test_commits_need_the_epoch_or_a_partition_held_since() -> None:
     assert commit("", -1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit("a", 3, 0, knows_epochs=False) is ErrorCode.UNSUPPORTED_VERSION
     assert group.check_transactional_commit("a", None, 3) is ErrorCode.NONE
-    assert group.check_transactional_commit("a", None, 2) is ErrorCode.ILLEGAL_GENERATION
+    assert group.check_transactional_commit("a", None, 2, lambda: owned(0)) is ErrorCode.NONE
+    assert group.check_transactional_commit("a", None, 2, lambda: owned(1)) is ErrorCode.ILLEGAL_GENERATION
     assert group.check_transactional_commit("", None, -1) is ErrorCode.NONE
     with pytest.raises(KafkaError, match="STALE_MEMBER_EPOCH"):
         group.check_fetch("a", 2)

@@ -30,6 +30,7 @@ CLASSES = {
     "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
     "features": "org.apache.kafka.tools.FeatureCommand",
     "client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "storage": "kafka.tools.StorageTool",

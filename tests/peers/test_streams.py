@@ -211,13 +211,13 @@ def create_topics(bootstrap_servers: str, replication_factor: int) -> None:
 
 
 def check_every_count(counts: Committed, lines: int) -> None:
-    until(lambda: counts.count() >= lines * len(WORDS), "rest of the counts", 180)
+    until(lambda: counts.count() >= lines * len(WORDS), "rest of the counts", 240)
     seen = {word: [int.from_bytes(value) for value in counts.values[word]] for word in WORDS}
     assert seen == {word: list(range(1, lines + 1)) for word in WORDS}, "each count once, in order"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_a_streams_group_counts_exactly_once_while_instances_and_the_broker_are_killed(
     tmp_path: Path,
 ) -> None:
@@ -231,7 +231,7 @@ def test_a_streams_group_counts_exactly_once_while_instances_and_the_broker_are_
 
         def more() -> None:
             before = counts.count()
-            until(lambda: counts.count() > before + 30, "more counts", 120)
+            until(lambda: counts.count() > before + 30, "more counts", 240)
 
         with lines_to(servers) as lines:
             with running(servers, tmp_path / "second", "streams"):
@@ -249,7 +249,7 @@ def test_a_streams_group_counts_exactly_once_while_instances_and_the_broker_are_
 
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_a_streams_group_counts_exactly_once_while_each_of_three_brokers_is_killed(tmp_path: Path) -> None:
     """Two instances on three brokers: each broker is killed in turn, and an instance in between."""
     pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
@@ -261,7 +261,7 @@ def test_a_streams_group_counts_exactly_once_while_each_of_three_brokers_is_kill
 
         def more() -> None:
             before = counts.count()
-            until(lambda: counts.count() > before + 30, "more counts", 180)
+            until(lambda: counts.count() > before + 30, "more counts", 240)
 
         with lines_to(servers) as lines, running(servers, tmp_path / "first", "streams"):
             with running(servers, tmp_path / "second", "streams"):

@@ -1,4 +1,5 @@
-"""Promise: what the tests of streams groups expect of Ottla is what Apache Kafka answers."""
+"""Promise: what the tests of streams groups expect of Ottla is what Apache Kafka answers, and both tools print the
+same."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ import pytest
 
 from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.protocol.messages.cluster import MetadataRequest
+from ottla.protocol.messages.streams_groups import TaskIds
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
+from ottla.testing import Broker
 from tests.broker.apis.streams_wire import WRONG_JOINS, StreamsWire, life_of_a_group, until
+from tests.peers.kafka_tools import ours, theirs, without_logging
 from tests.wire_client import WireClient
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
@@ -50,3 +54,62 @@ def test_kafka_refuses_the_same_requests(client: WireClient, change: dict[str, A
     wire = StreamsWire(client, "wrong", "in")
     change = dict(change)
     assert wire.join(change.pop("member_id", "m1"), **change) == ("INVALID_REQUEST", message)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """With a group that is at work, one whose topics are missing, and one without members."""
+    try:
+        kafka_jars()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    patient = {
+        "group.streams.max.session.timeout.ms": "3600000",
+        "group.streams.session.timeout.ms": "3600000",
+        "group.streams.num.standby.replicas": "1",
+    }
+    with Broker(config=patient) as broker, WireClient(broker.bootstrap_servers) as client:
+        wire = StreamsWire(client, "busy", "in")
+        for name in ("in", "busy-repartition", "busy-changelog"):
+            broker.create_topic(name, partitions=2)
+        for number in range(5):
+            broker.produce("in", str(number).encode(), partition=0)
+        wire.join("m1")
+        wire.join("m2")
+        wire.heartbeat("m1", 2)
+        standby = [TaskIds(subtopology_id="1", partitions=[0])]
+        wire.heartbeat("m1", 2, {"0": [0], "1": [0]})
+        wire.heartbeat("m2", 3, {}, standby_tasks=standby)
+        wire.heartbeat("m1", 3)
+        wire.commit("m1", 3)
+        StreamsWire(client, "waiting", "nowhere").join("m1")
+        left = StreamsWire(client, "left", "in")
+        left.join("m1")
+        left.heartbeat("m1", -1)
+        yield broker
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("--list",),
+        ("--list", "--state"),
+        ("--list", "--state", "NotReady"),
+        ("--describe", "--group", "busy"),
+        ("--describe", "--group", "busy", "--offsets", "--verbose"),
+        ("--describe", "--group", "busy", "--members"),
+        ("--describe", "--group", "busy", "--members", "--verbose"),
+        ("--describe", "--all-groups", "--state"),
+        ("--describe", "--group", "left"),
+        ("--describe", "--group", "waiting", "--members"),
+        ("--describe", "--group", "nobody"),
+        ("--delete", "--group", "busy"),
+        ("--delete", "--group", "nobody"),
+    ],
+)
+def test_both_tools_print_the_same(broker: Broker, args: tuple[str, ...]) -> None:
+    kafka, ottla = theirs(broker, "streams-groups", *args), ours(broker, "streams-groups", *args)
+    expected, said = without_logging(kafka.stdout), without_logging(ottla.stdout)
+    # Kafka's order of topics is that of a hash map.
+    assert (said[:1], sorted(said)) == (expected[:1], sorted(expected))
+    assert ottla.returncode == kafka.returncode

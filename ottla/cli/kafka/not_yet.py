@@ -21,10 +21,6 @@ def _not_yet(name: str, meanwhile: str) -> Callable[[], NoReturn]:
 
 acls = _not_yet("kafka-acls", "access control lists are not kept yet")
 delegation_tokens = _not_yet("kafka-delegation-tokens", "brokers do not give out delegation tokens yet")
-streams_groups = _not_yet(
-    "kafka-streams-groups",
-    "applications of Kafka Streams use the classic protocol, which kafka-consumer-groups shows",
-)
 connect_standalone = _not_yet("connect-standalone", _PIPELINES)
 connect_distributed = _not_yet("connect-distributed", _PIPELINES)
 connect_plugin_path = _not_yet("connect-plugin-path", _PIPELINES)

@@ -126,7 +126,11 @@ class Group(ABC):
 
     @abstractmethod
     def check_transactional_commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: Callable[[], Assignment] | None = None,
     ) -> ErrorCode:
         """May offsets be committed in a transaction? Old producers name no member, and are let through."""
 

@@ -29,6 +29,7 @@ from ottla.protocol.messages.streams_groups import (
     TopicInfo,
     Topology,
 )
+from tests.broker.transactions.wire_producer import WireProducer
 from tests.wire_client import WireClient
 
 Tasks = dict[str, list[int]]
@@ -152,6 +153,14 @@ class StreamsWire:
         answer: Any = self.client.call(request, version)
         return ErrorCode(answer.topics[0].partitions[0].error_code).name
 
+    def commit_in_transaction(self, member_id: str, epoch: int) -> str:
+        producer = WireProducer(self.client, f"{self.group}-transaction", v2=True)
+        until(lambda: producer.init() == ErrorCode.NONE)
+        who = {"member_id": member_id, "generation_id": epoch}
+        error = producer.commit_offset(self.group, self.source, 3, **who)
+        producer.end(commit=False)
+        return error.name
+
     def committed(self, member_id: str | None, epoch: int) -> Any:
         topics = [OffsetFetchRequestTopics(name=self.source, partition_indexes=[0])]
         group = OffsetFetchRequestGroup(
@@ -239,6 +248,12 @@ def life_of_a_group(
     assert wire.committed("m1", now) == wire.committed(None, -1) == 3
     assert wire.committed("m1", first) == wire.committed("m1", -1) == "STALE_MEMBER_EPOCH"
     assert wire.committed("m9", now) == "UNKNOWN_MEMBER_ID"
+
+    assert wire.commit_in_transaction("m1", now) == wire.commit_in_transaction("", -1) == "NONE"
+    assert wire.commit_in_transaction("m1", first) == "NONE"
+    assert wire.commit_in_transaction("m2", first) == "ILLEGAL_GENERATION"
+    assert wire.commit_in_transaction("m1", now + 1) == "ILLEGAL_GENERATION"
+    assert wire.commit_in_transaction("m9", now) == "UNKNOWN_MEMBER_ID"
 
     # The end
     assert wire.delete() == "NON_EMPTY_GROUP"

@@ -47,6 +47,7 @@ ACTIONS = {
     "transactions": ["list"],
     "groups": ["--list"],
     "share-groups": ["--list"],
+    "streams-groups": ["--list"],
     "console-share-consumer": ["--topic", "t"],
     "verifiable-share-consumer": ["--topic", "t", "--group-id", "g"],
     "share-consumer-perf-test": ["--topic", "t", "--num-records", "1"],

@@ -38,6 +38,7 @@ WORK = {
     "transactions": (["list"], PROPERTIES),
     "groups": (["--list"], PROPERTIES),
     "share-groups": (["--list"], PROPERTIES),
+    "streams-groups": (["--list"], PROPERTIES),
     "console-share-consumer": (["--topic", "t"], PROPERTIES),
     "verifiable-share-consumer": (["--topic", "t", "--group-id", "g"], PROPERTIES),
     "share-consumer-perf-test": (["--topic", "t", "--num-records", "1"], PROPERTIES),

@@ -315,8 +315,15 @@ def test_members_commit_in_their_epoch_or_for_what_they_have_had_since() -> None
     assert commit("m9", 3, 0) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit("", -1, 0) is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit("m1", 3, 0, knows_epochs=False) is ErrorCode.UNSUPPORTED_VERSION
-    assert machine.group.check_transactional_commit("m1", None, 3) is ErrorCode.NONE
-    assert machine.group.check_transactional_commit("m1", None, 2) is ErrorCode.ILLEGAL_GENERATION
+
+    def commit_in_transaction(member_id: str, epoch: int, *partitions: int) -> ErrorCode:
+        wanted = {FakeTopics.id_of("lines"): frozenset(partitions)}
+        return machine.group.check_transactional_commit(member_id, None, epoch, lambda: wanted)
+
+    assert commit_in_transaction("m1", 3, 0) is commit_in_transaction("m1", 2, 0) is ErrorCode.NONE
+    assert commit_in_transaction("m1", 2, 1) is ErrorCode.ILLEGAL_GENERATION
+    assert commit_in_transaction("m1", 4, 0) is ErrorCode.ILLEGAL_GENERATION
+    assert commit_in_transaction("", -1, 0) is ErrorCode.NONE
     assert machine.group.is_subscribed_to("lines")
     assert machine.group.is_subscribed_to("r")
     assert not machine.group.is_subscribed_to("c")

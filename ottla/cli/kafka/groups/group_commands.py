@@ -194,7 +194,7 @@ def _check_consumer(args: argparse.Namespace, action: str) -> None:
 
 def _check_share(args: argparse.Namespace, action: str) -> None:
     if action == "list":
-        _wanted(args.state, _SHARE_STATES, "state")
+        wanted_names(args.state, _SHARE_STATES, "state")
     if action == "describe":
         if not args.group and not args.all_groups:
             raise tool.UsageError("Option [describe] takes one of these options: [all-groups], [group]")
@@ -229,8 +229,8 @@ def _check_share(args: argparse.Namespace, action: str) -> None:
 
 
 def _list_consumer_groups(client: Client, args: argparse.Namespace) -> None:
-    states = _wanted(args.state, _STATES, "state")
-    types = _wanted(args.type, _TYPES, "types")
+    states = wanted_names(args.state, _STATES, "state")
+    types = wanted_names(args.type, _TYPES, "types")
     listings = list_consumer_groups(client.cluster)
     if args.state is None and args.type is None:
         for listing in listings:
@@ -249,7 +249,7 @@ def _list_consumer_groups(client: Client, args: argparse.Namespace) -> None:
 
 
 def _list_share_groups(client: Client, args: argparse.Namespace) -> None:
-    found = _share_states(client, _wanted(args.state, _SHARE_STATES, "state"))
+    found = _share_states(client, wanted_names(args.state, _SHARE_STATES, "state"))
     names = hash_map_order(found)
     if args.state is None:
         for name in names:
@@ -264,7 +264,7 @@ def _share_states(client: Client, states: list[str] | None = None) -> dict[str, 
     return {each.group: each.state for each in found}
 
 
-def _wanted(text: str | None, known: tuple[str, ...], what: str) -> list[str]:
+def wanted_names(text: str | None, known: tuple[str, ...], what: str) -> list[str]:
     by_lower = {name.lower(): name for name in known}
     names = [part.strip().lower() for part in (text or "").split(",") if part.strip()]
     if any(name not in by_lower for name in names):
@@ -284,7 +284,7 @@ def _delete_consumer_groups(client: Client, groups: list[str]) -> None:
             delete_groups(client.cluster, [group])
         except (GroupNotFound, GroupNotEmpty) as error:
             failed[group] = _error_text(error)
-    _print_deletion("consumer", [group for group in groups if group not in failed], failed)
+    print_deletion("consumer", [group for group in groups if group not in failed], failed)
 
 
 def _delete_share_groups(client: Client, args: argparse.Namespace) -> None:
@@ -304,10 +304,10 @@ def _delete_share_groups(client: Client, args: argparse.Namespace) -> None:
                 done.append(group)
             except JobError as error:
                 failed[group] = error.message
-    _print_deletion("share", done, {group: failed[group] for group in hash_map_order(failed)})
+    print_deletion("share", done, {group: failed[group] for group in hash_map_order(failed)})
 
 
-def _print_deletion(kind: str, done: list[str], failed: dict[str, str]) -> None:
+def print_deletion(kind: str, done: list[str], failed: dict[str, str]) -> None:
     names = ", ".join(f"'{group}'" for group in done)
     if not failed:
         print(f"Deletion of requested {kind} groups ({names}) was successful.")

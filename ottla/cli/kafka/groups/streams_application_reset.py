@@ -14,7 +14,11 @@ from ottla.cli.kafka.groups.reset_offsets import TARGETS, target_of
 from ottla.client.admin.groups import describe_group, remove_members
 from ottla.client.admin.offsets import Partition
 from ottla.client.admin.reset import OffsetChange, Target, plan_offsets, plan_reset
+from ottla.client.admin.streams_groups import describe_streams_group
 from ottla.client.admin.topics import delete_topics, topic_names
+from ottla.client.cluster import CoordinatorType
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.streams_groups import StreamsGroupDescribeRequest
 
 _TARGETS = ("to_offset", "to_datetime", "by_duration", "to_earliest", "to_latest", "from_file", "shift_by")
 
@@ -78,6 +82,7 @@ def _end_members(client: Client, group: str, force: bool) -> None:
     try:
         members = [member.consumer_id for member in describe_group(client.cluster, group).members]
     except GroupNotFound:
+        _check_streams_group(client, group)
         return
     if members and not force:
         raise JobError(
@@ -88,6 +93,25 @@ def _end_members(client: Client, group: str, force: bool) -> None:
     if members:
         print(f"Force deleting all active members in the group: {group}")
         remove_members(client.cluster, group, members)
+
+
+def _check_streams_group(client: Client, group: str) -> None:
+    """Members of a streams group (KIP-1071) cannot be removed: they have to leave."""
+    [node] = client.cluster.coordinators(CoordinatorType.GROUP, [group]).values()
+    if StreamsGroupDescribeRequest.api_key not in client.cluster.connection(node.address).versions:
+        return
+    try:
+        members = describe_streams_group(client.cluster, group).members
+    except JobError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return
+    if members:
+        raise JobError(
+            f"Streams group '{group}' is still active and has following members: "
+            f"{_shown([member.member_id for member in members])}. Make sure to stop all running application instances "
+            "before running the reset tool."
+        )
 
 
 def _move(client: Client, args: argparse.Namespace, target: Target, topics: list[str]) -> int:

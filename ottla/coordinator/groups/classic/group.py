@@ -148,7 +148,11 @@ class ClassicGroup(GroupMetadata):
         return ErrorCode.NONE, self._drain()
 
     def check_transactional_commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: object = None,
     ) -> ErrorCode:
         if self.state is DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -140,7 +140,9 @@ class Offsets:
                 # As with plain commits, nobody needs to have joined.
                 error = ErrorCode.NONE if generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
             else:
-                error = group.check_transactional_commit(member_id, group_instance_id, generation_id)
+                error = group.check_transactional_commit(
+                    member_id, group_instance_id, generation_id, partial(_partitions, offsets)
+                )
             if error:
                 return [error] * len(offsets)
             commit = _Commit(group_id, offsets, runtime.clock(), -1, runtime.config.offset_metadata_max_bytes)

@@ -102,7 +102,11 @@ class ShareGroup(SubscribingGroup[ShareGroupState]):
         return ErrorCode.GROUP_ID_NOT_FOUND, []
 
     def check_transactional_commit(
-        self, member_id: str, group_instance_id: str | None, generation_id: int
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: Callable[[], Assignment] | None = None,
     ) -> ErrorCode:
         return ErrorCode.ILLEGAL_GENERATION
 
