@@ -15,11 +15,13 @@ import pytest
 from ottla.log.cleaner.cleanable import cleanable, job_for
 from ottla.log.cleaner.walk.compiled import CompiledWalk
 from ottla.log.cleaner.walk.reference import ReferenceWalk
+from ottla.log.cleaner.worker.chunks import ChunkReader
 from ottla.log.cleaner.worker.grouping import SourceSegment, group_segments
 from ottla.log.cleaner.worker.main import run as worker_run
 from ottla.log.cleaner.worker.main import walk_for
 from ottla.log.cleaner.worker.throttle import Throttle
 from ottla.log.config import CleanerConfig
+from ottla.log.errors import CorruptSegmentError
 from ottla.log.segments.swap import complete_swaps
 from ottla.protocol.records import Record, build_batch, read_records
 
@@ -261,6 +263,16 @@ def test_a_log_that_is_cut_meanwhile_is_left_as_it_is(log):
     assert (status.cancelled, status.cleaned_logs) == (1, 0)
     assert records_of(log) == [(0, b"0"), (1, b"1")]
     assert not list(log.path.glob("*.cleaned"))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 61])
+def test_a_file_that_is_shorter_than_it_was_does_not_keep_the_worker_busy_for_ever(tmp_path, cut):
+    batch = build_batch([Record(0, NOW, b"k", b"v")])
+    path = tmp_path / "0.log"
+    path.write_bytes(batch + batch[: len(batch) - cut] if cut else batch)
+    reader = ChunkReader(ReferenceWalk(100), 4096, Throttle(float("inf")))
+    with pytest.raises(CorruptSegmentError, match="cut short"):
+        list(reader.chunks(str(path), 2 * len(batch)))
 
 
 def test_segments_that_are_deleted_meanwhile_are_not_brought_back(log):

@@ -46,7 +46,10 @@ class ChunkReader:
                     raise CorruptSegmentError(path, position, fault)
                 if not rows:
                     needed = header_at(view).size if count >= BATCH_OVERHEAD else BATCH_OVERHEAD
-                    if needed <= count or position + needed > size:
+                    has_ended = count < min(
+                        len(self._buffer), size - position
+                    )  # the log was truncated meanwhile
+                    if has_ended or needed <= count or position + needed > size:
                         raise CorruptSegmentError(path, position, "the batch is cut short")
                     del view
                     self._buffer = bytearray(needed)
