@@ -266,14 +266,15 @@ def test_idempotence_is_what_kafkas_producer_makes_of_its_settings():
     assert idempotence({})
     assert idempotence({"acks": "-1", "retries": "3", "max.in.flight.requests.per.connection": "5"})
     assert not idempotence({}, default=False)
-    for given in ({"acks": "1"}, {"acks": "0"}, {"retries": "0"}, {"enable.idempotence": "false"}):
+    many = {"max.in.flight.requests.per.connection": "6"}
+    for given in ({"acks": "1"}, {"acks": "0"}, {"retries": "0"}, {"enable.idempotence": "false"}, many):
         assert not idempotence(given)
     with pytest.raises(
         JobError, match=r"^Cannot set a transactional\.id without also enabling idempotence\.$"
     ):
         idempotence({"transactional.id": "t", "acks": "1"})
     with pytest.raises(JobError, match=r"must be set to at most 5\. Current value is 6\.$"):
-        idempotence({"acks": "1", "max.in.flight.requests.per.connection": "6"})
+        idempotence({"enable.idempotence": "true", **many})
 
 
 def test_a_file_without_retries_is_sent_without_idempotence(ottla, topic, tmp_path):

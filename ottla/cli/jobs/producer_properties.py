@@ -18,19 +18,14 @@ _IN_FLIGHT = ("max.in.flight.requests.per.connection", "max.in.flight")
 def idempotence(properties: Mapping[str, Any], default: bool = True) -> bool:
     """`default` is what it is without enable.idempotence.
 
-    Other acks and no retries turn it off, unless it was asked for. Too many requests in flight never do, in Kafka 4.
+    Settings that exclude it turn it off, unless it was asked for. Kafka's producer has refused too many requests in
+    flight since 4.0, even where idempotence is only its default; before it did as we do.
     """
     asked = "enable.idempotence" in properties
     enabled = str(properties.get("enable.idempotence", default)).lower() == "true"
     refused = [sentence for conflict, sentence in _conflicts(properties) if conflict] if enabled else []
     if asked and refused:
         raise _invalid(refused[0])
-    in_flight = _value(properties, _IN_FLIGHT)
-    if enabled and in_flight is not None and in_flight.isdecimal() and int(in_flight) > _MOST_IN_FLIGHT:
-        raise _invalid(
-            f"To use the idempotent producer, {_IN_FLIGHT[0]} must be set to at most {_MOST_IN_FLIGHT}. "
-            f"Current value is {in_flight}."
-        )
     enabled = enabled and not refused
     if not enabled and properties.get("transactional.id"):
         raise _invalid("Cannot set a transactional.id without also enabling idempotence.")
@@ -38,6 +33,7 @@ def idempotence(properties: Mapping[str, Any], default: bool = True) -> bool:
 
 
 def _conflicts(properties: Mapping[str, Any]) -> list[tuple[bool, str]]:
+    in_flight = _value(properties, _IN_FLIGHT) or ""
     return [
         (
             _value(properties, _RETRIES) == "0",
@@ -47,6 +43,11 @@ def _conflicts(properties: Mapping[str, Any]) -> list[tuple[bool, str]]:
             _value(properties, _ACKS) not in (None, "all", "-1"),
             "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee "
             "idempotence.",
+        ),
+        (
+            in_flight.isdecimal() and int(in_flight) > _MOST_IN_FLIGHT,
+            f"To use the idempotent producer, {_IN_FLIGHT[0]} must be set to at most {_MOST_IN_FLIGHT}. "
+            f"Current value is {in_flight}.",
         ),
     ]
 
