@@ -106,6 +106,10 @@ def broker() -> Iterator[Broker]:
         ("--describe", "--group", "nobody"),
         ("--delete", "--group", "busy"),
         ("--delete", "--group", "nobody"),
+        ("--delete-offsets", "--group", "busy", "--input-topic", "in"),
+        ("--delete-offsets", "--group", "left", "--input-topic", "in:0"),
+        ("--delete-offsets", "--group", "nobody", "--input-topic", "in"),
+        ("--delete-offsets", "--group", "left"),
     ],
 )
 def test_both_tools_print_the_same(broker: Broker, args: tuple[str, ...]) -> None:
