@@ -4,13 +4,14 @@ same."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.protocol.messages.cluster import MetadataRequest
-from ottla.protocol.messages.streams_groups import TaskIds
+from ottla.protocol.messages.streams_groups import Endpoint, KeyValue, TaskIds
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from ottla.testing import Broker
 from tests.broker.apis.streams_wire import WRONG_JOINS, StreamsWire, life_of_a_group, until
@@ -105,6 +106,10 @@ def broker() -> Iterator[Broker]:
         ("--describe", "--group", "nobody"),
         ("--delete", "--group", "busy"),
         ("--delete", "--group", "nobody"),
+        ("--delete-offsets", "--group", "busy", "--input-topic", "in"),
+        ("--delete-offsets", "--group", "left", "--input-topic", "in:0"),
+        ("--delete-offsets", "--group", "nobody", "--input-topic", "in"),
+        ("--delete-offsets", "--group", "left"),
     ],
 )
 def test_both_tools_print_the_same(broker: Broker, args: tuple[str, ...]) -> None:
@@ -113,3 +118,22 @@ def test_both_tools_print_the_same(broker: Broker, args: tuple[str, ...]) -> Non
     # Kafka's order of topics is that of a hash map.
     assert (said[:1], sorted(said)) == (expected[:1], sorted(expected))
     assert ottla.returncode == kafka.returncode
+
+
+def test_kafka_reads_the_records_of_a_group(tmp_path: Path) -> None:
+    """As its own dump-log shows them, to the last field."""
+    with Broker(data=tmp_path, config={"group.streams.num.standby.replicas": "1"}) as broker:
+        for name in ("in", "g-repartition", "g-changelog"):
+            broker.create_topic(name, partitions=2)
+        with WireClient(broker.bootstrap_servers) as client:
+            wire = StreamsWire(client, "g", "in")
+            wire.join("m1", user_endpoint=Endpoint(host="h", port=65535), rack_id="r")
+            wire.join("m2", client_tags=[KeyValue(key="zone", value="a")])
+            wire.heartbeat("m1", 2)
+            wire.heartbeat("m1", -1)
+    files = [path for path in sorted(tmp_path.glob("__consumer_offsets-*/*.log")) if path.stat().st_size]
+    args = ["--files", ",".join(map(str, files)), "--offsets-decoder"]
+    kafka, ottla = theirs(None, "dump-log", *args), ours(None, "dump-log", *args)
+    assert ottla.stdout == kafka.stdout
+    words = ("stateChangelogTopics", "activeTasksPendingRevocation", "userEndpoint", "lastAssignmentConfigs")
+    assert all(word in kafka.stdout for word in words)

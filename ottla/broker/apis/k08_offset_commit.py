@@ -3,8 +3,8 @@
 Behaviour
 - A topic or partition that does not exist is refused by itself; the others are committed in one batch.
 - Members commit with their generation; with generation -1 anybody may, as long as the group has no members.
-- Members of a consumer group commit with their epoch. An older epoch will do for partitions that the member has
-  held since then (KIP-1251), else STALE_MEMBER_EPOCH.
+- Members of a consumer or streams group commit with their epoch. An older epoch will do for partitions that the member
+  has held since then (KIP-1251), else STALE_MEMBER_EPOCH.
 - The answer waits until the offsets are on every in-sync replica of `__consumer_offsets`.
 
 Version notes

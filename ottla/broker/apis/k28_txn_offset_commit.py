@@ -4,6 +4,7 @@ Behaviour
 - They are written to `__consumer_offsets` at once and wait there for the marker; until then OffsetFetch with
   `require_stable` answers UNSTABLE_OFFSET_COMMIT for their partitions.
 - The producer may say for which member and generation of the group it commits; a member that was replaced is refused.
+  An older epoch of a consumer or streams group will do for partitions that the member has held since then (KIP-1251).
 
 Version notes
 - 2 leader epochs, COORDINATOR_LOAD_IN_PROGRESS (COORDINATOR_NOT_AVAILABLE before); 3 flexible, member and generation;

@@ -56,7 +56,9 @@ class StreamsTopics:
             )
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                log.warning("Internal topic %s could not be created: %s", topic.name, error)
-                self._failures[topic.name] = error.message or error.code.name
+                reason = error.message or error.code.name
+                if self._failures.get(topic.name) != reason:  # every heartbeat tries again
+                    log.warning("Internal topic %s could not be created: %s", topic.name, error)
+                self._failures[topic.name] = reason
                 return
         self._failures.pop(topic.name, None)

@@ -273,9 +273,14 @@ def delete_groups(cluster: Cluster, groups: Sequence[str]) -> None:
         ask_group_coordinator(cluster, group, request, messages.DeleteGroupsResponse, check)
 
 
-def delete_offsets(cluster: Cluster, group: str, partitions: Iterable[Partition]) -> None:
-    """Forget committed offsets. Members may be active, but not subscribed to these topics."""
-    described = describe_group(cluster, group)
+def delete_offsets(
+    cluster: Cluster, group: str, partitions: Iterable[Partition], state: str | None = None
+) -> None:
+    """Forget committed offsets. Members may be active, but not subscribed to these topics.
+
+    `state` is that of a group that is neither classic nor a consumer group.
+    """
+    state = describe_group(cluster, group).state if state is None else state
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=partition))
@@ -288,7 +293,7 @@ def delete_offsets(cluster: Cluster, group: str, partitions: Iterable[Partition]
         numbers = (each.error_code for topic in answer.topics for each in topic.partitions)
         for code in map(error_code, (answer.error_code, *numbers)):
             if code == ErrorCode.NON_EMPTY_GROUP:
-                raise GroupNotEmpty(group, described.state)
+                raise GroupNotEmpty(group, state)
             if code == ErrorCode.GROUP_ID_NOT_FOUND:
                 raise GroupNotFound(group)
             if code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC:

@@ -29,10 +29,13 @@ def wire(kafka_broker: Broker, unique: Callable[[str], str]) -> Iterator[Streams
         yield wire
         for member_id in ("m1", "m2"):
             wire.heartbeat(member_id, -1)
+        wire.delete()
 
 
 def test_groups_are_listed_with_their_state(tools: Tools, wire: StreamsWire) -> None:
     assert wire.group in tools("streams-groups", "--list").lines
+    listed = [line.split() for line in tools("groups", "--list", "--streams").lines]
+    assert [wire.group, "Streams", "streams"] in listed
     heading, *rows = [line.split() for line in tools("streams-groups", "--list", "--state").lines]
     assert heading == ["GROUP", "STATE"]
     assert [wire.group, "Reconciling"] in rows
@@ -102,6 +105,35 @@ def test_a_group_without_members_is_deleted(tools: Tools, wire: StreamsWire) -> 
     assert tools(*delete).lines[-1] == (
         f"* Group '{wire.group}' could not be deleted due to: java.lang.IllegalArgumentException: Group "
         f"'{wire.group}' does not exist or is not a streams group."
+    )
+
+
+def test_offsets_are_deleted_once_nobody_reads_the_topic(tools: Tools, wire: StreamsWire) -> None:
+    delete = (
+        "streams-groups",
+        "--delete-offsets",
+        "--group",
+        wire.group,
+        "--input-topic",
+        f"{wire.source}:0",
+    )
+    refused = tools(*delete)
+    assert refused.lines[1] == "Error: Encountered some partition-level error, see the follow-up details."
+    assert "GroupSubscribedToTopicException" in refused.out
+    wire.heartbeat("m1", -1)
+    wire.heartbeat("m2", -1)
+    done = tools(*delete).lines
+    assert done[0] == f"Request succeeded for deleting offsets from group {wire.group}."
+    assert [line.split() for line in done[2:]] == [
+        ["TOPIC", "PARTITION", "STATUS"],
+        [wire.source, "0", "Successful"],
+    ]
+    assert wire.committed(None, -1) == -1
+    wire.commit("", -1)
+    every = ("streams-groups", "--delete-offsets", "--group", wire.group, "--all-input-topics")
+    assert tools(*every).lines[-1].split() == [wire.source, "0", "Successful"]
+    assert tools(*every[:-1], code=1).err.startswith(
+        "Option [delete-offsets] takes the [group] and one of these "
     )
 
 

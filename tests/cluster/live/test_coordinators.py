@@ -11,6 +11,8 @@ from confluent_kafka import TopicPartition
 
 from ottla.protocol.messages.cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.testing import Cluster
+from tests.broker.apis.streams_wire import StreamsWire
+from tests.wire_client import WireClient
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -191,3 +193,24 @@ def test_a_group_goes_on_where_it_was_when_its_coordinator_dies(cluster: Cluster
         assert consumer.committed([TopicPartition("work", 0)], 30)[0].offset == 100
     finally:
         consumer.close()
+
+
+def test_a_streams_group_goes_on_at_the_next_coordinator(cluster: Cluster) -> None:
+    """With the epochs, the tasks and what has yet to be given up, while its coordinator is killed in a rebalance."""
+    for name in ("streams-in", "streams-repartition", "streams-changelog"):
+        cluster.create_topic(name, partitions=2)
+    before = coordinator(cluster, "streams", 0)
+    with WireClient(f"127.0.0.1:{cluster.ports[before]}") as client:
+        wire = StreamsWire(client, "streams", "streams-in")
+        assert wire.join("m1") == (2, [], {"0": [0, 1], "1": [0, 1]})
+        assert wire.join("m2") == (3, [], {})
+        assert wire.heartbeat("m1", 2) == (2, [], {"0": [0], "1": [0]})
+    cluster.kill(before)
+    cluster.wait_until(lambda: coordinator(cluster, "streams", 0) != before, "another coordinator")
+    after = coordinator(cluster, "streams", 0)
+    with WireClient(f"127.0.0.1:{cluster.ports[after]}") as client:
+        wire = StreamsWire(client, "streams", "streams-in")
+        assert wire.summary() == ("Reconciling", 3, 3, {"m1": 2, "m2": 3})
+        assert wire.heartbeat("m2", 3) == (3, [], None), "what it waits for has not been given up"
+        assert wire.heartbeat("m1", 2, {"0": [0], "1": [0]}) == (3, [], None)
+        assert wire.heartbeat("m2", 3) == (3, [], {"0": [1], "1": [1]})

@@ -15,6 +15,7 @@ from ottla.cli.kafka.groups.describe_groups import describe_consumer_groups, des
 from ottla.cli.kafka.groups.reset_offsets import TARGETS, reset_consumer_groups, reset_share_group
 from ottla.cli.kafka.java_order import hash_map_order
 from ottla.client.admin.groups import delete_groups, delete_offsets, list_consumer_groups, list_groups
+from ottla.client.admin.offsets import Partition
 from ottla.client.admin.reset import select_partitions
 from ottla.client.admin.share_groups import delete_share_group, forget_topics
 from ottla.protocol.errors import ErrorCode
@@ -25,7 +26,7 @@ _SHARE_STATES = ("Empty", "Dead", "Stable")
 _TYPES = ("Consumer", "Classic")
 _SHARE_TARGETS = ("to-datetime", "to-earliest", "to-latest")
 _FAILED = "\nError: Executing {} group command failed due to "
-_ONE_GROUP = "Found multiple arguments for option group, but you asked for only one"
+ONE_GROUP = "Found multiple arguments for option group, but you asked for only one"
 _ONE_TABLE = "Option [describe] takes at most one of these options: [members], [offsets], [state]"
 _DRY_OR_NOT = "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
 _DELETE_OFFSETS = "Option [delete-offsets] takes the following options: [group], [topic]"
@@ -215,7 +216,7 @@ def _check_share(args: argparse.Namespace, action: str) -> None:
         if not args.group:
             raise tool.UsageError("Option [reset-offsets] takes the option: [group]")
     if action in ("delete-offsets", "reset-offsets") and len(args.group) > 1:
-        raise tool.UsageError(_ONE_GROUP)
+        raise tool.UsageError(ONE_GROUP)
     if action == "reset-offsets":
         if not args.topic and not args.all_topics:
             raise tool.UsageError("Option [reset-offsets] takes one of these options: [all-topics], [topic]")
@@ -338,12 +339,15 @@ def _error_text(error: JobError) -> str:
 
 def _delete_consumer_offsets(client: Client, args: argparse.Namespace) -> None:
     if len(args.group) != 1:
-        raise tool.UsageError(_ONE_GROUP)
-    [group] = args.group
-    partitions = select_partitions(client.cluster, args.topic)
+        raise tool.UsageError(ONE_GROUP)
+    forget_offsets(client, args.group[0], select_partitions(client.cluster, args.topic))
+
+
+def forget_offsets(client: Client, group: str, partitions: list[Partition], state: str | None = None) -> None:
+    """Delete offsets and print what came of it."""
     status = "Successful"
     try:
-        delete_offsets(client.cluster, group, partitions)
+        delete_offsets(client.cluster, group, partitions, state)
         print(f"Request succeeded for deleting offsets from group {group}.")
     except JobError as error:
         text = _error_text(error)

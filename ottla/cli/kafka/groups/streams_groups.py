@@ -1,6 +1,6 @@
 """`kafka-streams-groups`: the groups of Kafka Streams applications with `group.protocol=streams`
 
-Moving and deleting single offsets is not there yet.
+Moving offsets is not there yet.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import argparse
 from ottla.cli.client import Client
 from ottla.cli.errors import GroupNotEmpty, GroupNotFound, JobError
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.groups.group_commands import print_deletion, wanted_names
+from ottla.cli.kafka.groups.group_commands import ONE_GROUP, forget_offsets, print_deletion, wanted_names
 from ottla.cli.kafka.java_order import hash_map_order
-from ottla.client.admin.groups import delete_groups, list_groups
+from ottla.client.admin.groups import committed_offsets, delete_groups, list_groups
+from ottla.client.admin.reset import select_partitions
 from ottla.client.admin.streams_groups import (
     StreamsGroup,
     StreamsTasks,
@@ -43,6 +44,13 @@ def main(argv: list[str]) -> None:
     elif action == "describe":
         names = hash_map_order(_states(client)) if args.all_groups else list(dict.fromkeys(args.group))
         _describe(client, names, args)
+    elif action == "delete-offsets":
+        [group] = args.group
+        if args.all_input_topics:
+            partitions = sorted(committed_offsets(client.cluster, group))
+        else:
+            partitions = select_partitions(client.cluster, args.input_topic)
+        forget_offsets(client, group, partitions, _states(client).get(group, "Dead"))
     else:
         raise JobError(f"kafka-streams-groups --{action} is not part of Ottla yet and comes later.")
 
@@ -56,9 +64,11 @@ def _parser() -> tool.Parser:
         --describe              describe groups: the lag of their tasks
         --delete                delete groups without members
         --reset-offsets         not there yet
-        --delete-offsets        not there yet
+        --delete-offsets        forget the offsets of a group
         --group GROUP*          the group; may be repeated
         --all-groups            all streams groups
+        --input-topic TOPIC[:0,1]*  with --delete-offsets: the topic or some of its partitions
+        --all-input-topics      with --delete-offsets: all topics of the group
         --offsets               describe offsets and lag; this is the default
         --members               describe the members and their tasks
         --state STATES?         describe the state; with --list, only these
@@ -81,6 +91,13 @@ def _check(args: argparse.Namespace, action: str) -> None:
         raise tool.UsageError(
             "Option [describe] takes at most one of these options: [members], [offsets], [state]"
         )
+    if action == "delete-offsets":
+        if not args.group or not (args.input_topic or args.all_input_topics):
+            raise tool.UsageError(
+                "Option [delete-offsets] takes the [group] and one of these options: [all-input-topics], [input-topic]"
+            )
+        if len(args.group) > 1:
+            raise tool.UsageError(ONE_GROUP)
     if action == "list":
         if args.group:
             raise tool.together("group", "list")

@@ -60,9 +60,6 @@ class Held:
     def tasks(self, role: Role) -> Iterator[Task]:
         return (Task(subtopology, p) for subtopology, held in self.of(role).items() for p in held)
 
-    def __bool__(self) -> bool:
-        return any(self.of(role) for role in Role)
-
     def overlaps(self, others: Tasks) -> bool:
         return any(
             not others.of(role).get(subtopology, frozenset()).isdisjoint(held)
