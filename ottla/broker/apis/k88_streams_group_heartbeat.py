@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Mapping
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
-from ottla.coordinator.groups.streams.group import StreamsHeartbeatRequest, StreamsHeartbeatResult
+from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatRequest, StreamsHeartbeatResult
 from ottla.coordinator.groups.streams.state import Endpoint, Role, TaskIds, Tasks
 from ottla.coordinator.groups.streams.topology import (
     CopartitionGroup,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
-from ottla.coordinator.groups.streams.group import StreamsGroupDescription
+from ottla.coordinator.groups.streams.heartbeat import StreamsGroupDescription
 from ottla.coordinator.groups.streams.state import StreamsMember, TaskIds, Tasks
 from ottla.coordinator.groups.streams.topology import ConfiguredTopology, InternalTopic
 from ottla.protocol.messages.streams_groups import (

@@ -6,8 +6,8 @@ from typing import Any
 
 from ottla.coordinator.groups.config import GroupConfig, Pace, StreamsSettings
 from ottla.coordinator.groups.effects import CancelTimer, Effect, SetTimer, TimerKey
-from ottla.coordinator.groups.streams.group import (
-    StreamsGroup,
+from ottla.coordinator.groups.streams.group import StreamsGroup
+from ottla.coordinator.groups.streams.heartbeat import (
     StreamsHeartbeatRequest,
     StreamsHeartbeatResult,
 )

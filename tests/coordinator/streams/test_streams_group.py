@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.coordinator.groups.effects import JOIN_TIMER, TimerKind, rebalance_timer, session_timer
-from ottla.coordinator.groups.streams.group import StreamsHeartbeatResult
+from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatResult
 from ottla.coordinator.groups.streams.state import Endpoint, MemberState, StreamsGroupState, Tasks
 from ottla.coordinator.groups.streams.topology import Status, StatusCode, Subtopology, Topology
 from ottla.protocol.errors import ErrorCode, KafkaError

@@ -6,7 +6,7 @@ heartbeat.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ottla.coordinator.groups.config import GroupConfig, StreamsSettings
 from ottla.coordinator.groups.consumer.metadata_hash import metadata_hash
@@ -23,12 +23,16 @@ from ottla.coordinator.groups.effects import (
 from ottla.coordinator.groups.group import Decision
 from ottla.coordinator.groups.modern_group import ModernGroup
 from ottla.coordinator.groups.streams.assignor import TaskMember, assign_sticky
-from ottla.coordinator.groups.streams.endpoints import EndpointPartitions, endpoint_partitions
+from ottla.coordinator.groups.streams.endpoints import endpoint_partitions
+from ottla.coordinator.groups.streams.heartbeat import (
+    StreamsGroupDescription,
+    StreamsHeartbeatRequest,
+    StreamsHeartbeatResult,
+)
 from ottla.coordinator.groups.streams.reconciliation import reconcile
 from ottla.coordinator.groups.streams.records import difference, tombstones
 from ottla.coordinator.groups.streams.state import (
     NO_TASKS,
-    Endpoint,
     MemberState,
     Role,
     StreamsGroupState,
@@ -39,7 +43,6 @@ from ottla.coordinator.groups.streams.state import (
 )
 from ottla.coordinator.groups.streams.topology import (
     ConfiguredTopology,
-    InternalTopic,
     Status,
     StatusCode,
     Topology,
@@ -49,57 +52,6 @@ from ottla.coordinator.groups.streams.topology import (
 from ottla.coordinator.groups.topics import Topics
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-
-@dataclass(slots=True)
-class StreamsHeartbeatRequest:
-    """None is a field that the member omitted because it has not changed."""
-
-    member_id: str
-    member_epoch: int
-    endpoint_epoch: int = -1
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    topology: Topology | None = None
-    owned: Tasks | None = None
-    process_id: str | None = None
-    user_endpoint: Endpoint | None = None
-    client_tags: tuple[tuple[str, str], ...] | None = None
-    shutdown_application: bool = False
-    client_id: str = ""
-    client_host: str = ""
-
-    @property
-    def is_full(self) -> bool:
-        """Members say everything when they join and when they have missed an answer."""
-        return self.rebalance_timeout_ms != -1 and self.owned is not None
-
-
-@dataclass(slots=True)
-class StreamsHeartbeatResult:
-    member_id: str
-    member_epoch: int
-    heartbeat_interval_ms: int = 0
-    statuses: list[Status] = field(default_factory=list)
-    tasks: Tasks | None = None
-    endpoint_epoch: int = 0
-    endpoints: list[EndpointPartitions] | None = None
-    # Internal topics that the broker has to create now.
-    to_create: tuple[InternalTopic, ...] = ()
-
-
-@dataclass(slots=True)
-class StreamsGroupDescription:
-    """Members with what each is meant to have."""
-
-    group_id: str
-    error: ErrorCode = ErrorCode.NONE
-    error_message: str | None = None
-    state: str = ""
-    epoch: int = 0
-    assignment_epoch: int = 0
-    topology: ConfiguredTopology | None = None
-    members: list[tuple[StreamsMember, Tasks]] = field(default_factory=list)
 
 
 class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):

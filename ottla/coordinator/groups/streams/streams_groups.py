@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Iterable, Iterator
 from ottla.coordinator.groups.classic.group import ClassicGroup
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, LEAVE_EPOCH
 from ottla.coordinator.groups.group_runtime import GroupRuntime
-from ottla.coordinator.groups.streams.group import (
-    StreamsGroup,
+from ottla.coordinator.groups.streams.group import StreamsGroup
+from ottla.coordinator.groups.streams.heartbeat import (
     StreamsGroupDescription,
     StreamsHeartbeatRequest,
     StreamsHeartbeatResult,
