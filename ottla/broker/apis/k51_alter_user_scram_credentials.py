@@ -31,10 +31,7 @@ _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 async def handle(
     broker: Broker, request: AlterUserScramCredentialsRequest, _context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
-    wanted: dict[str, list[_Change]] = {}
-    changes: list[_Change] = [*request.deletions, *request.upsertions]
-    for change in changes:
-        wanted.setdefault(change.name, []).append(change)
+    wanted = _by_user(request)
     results = []
     for user in sorted(wanted):
         result = AlterUserScramCredentialsResult(user=user)
@@ -44,6 +41,25 @@ async def handle(
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
     return AlterUserScramCredentialsResponse(results=results)
+
+
+def error_response(
+    request: AlterUserScramCredentialsRequest, error: KafkaError
+) -> AlterUserScramCredentialsResponse:
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user=user, error_code=error.code, error_message=error.message)
+            for user in sorted(_by_user(request))
+        ]
+    )
+
+
+def _by_user(request: AlterUserScramCredentialsRequest) -> dict[str, list[_Change]]:
+    changes: list[_Change] = [*request.deletions, *request.upsertions]
+    wanted: dict[str, list[_Change]] = {}
+    for change in changes:
+        wanted.setdefault(change.name, []).append(change)
+    return wanted
 
 
 def _changes(user: str, wanted: list[_Change]) -> dict[str, str | None]:
