@@ -11,10 +11,10 @@ from ottla.coordinator.groups.coordinator import GroupCoordinator
 from ottla.coordinator.groups.effects import JoinRequest, JoinResult, MemberProtocol, SyncRequest, SyncResult
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.coordinator.runtime.timers import Timers
+from tests.coordinator.classic.machine import subscription
 
 from .clocks import FakeClock
 from .fake_log import FakeStateLog
-from .machine import subscription
 
 
 class Bench:

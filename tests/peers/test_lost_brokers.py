@@ -18,7 +18,7 @@ import pytest
 from bench.apache_kafka import ApacheKafka, Unavailable, random_cluster_id, run_tool
 from bench.wire import free_port
 from ottla.testing import Broker, Cluster
-from tests.peers.kafka_tools import CLASSES, QUICK_JVM, ours
+from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM, ours
 from tests.shell import wait_until
 
 pytestmark = [pytest.mark.peers, pytest.mark.cluster, pytest.mark.timeout(400)]

@@ -15,7 +15,7 @@ from ottla.protocol.messages.streams_groups import Endpoint, KeyValue, TaskIds
 from ottla.protocol.messages.topics import CreatableTopic, CreateTopicsRequest
 from ottla.testing import Broker
 from tests.broker.apis.streams_wire import WRONG_JOINS, StreamsWire, life_of_a_group, until
-from tests.peers.kafka_tools import ours, theirs, without_logging
+from tests.peers.tools.kafka_tools import ours, theirs, without_logging
 from tests.wire_client import WireClient
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]

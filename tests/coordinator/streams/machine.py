@@ -16,7 +16,7 @@ from ottla.coordinator.groups.streams.state import StreamsState, Tasks
 from ottla.coordinator.groups.streams.topology import InternalTopic, Subtopology, Topology
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer_machine import FakeTopics
+from tests.coordinator.consumer.consumer_machine import FakeTopics
 
 # Reads `lines`, repartitions them and counts.
 WORD_COUNT = Topology(

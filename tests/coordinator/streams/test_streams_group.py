@@ -9,7 +9,7 @@ from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatResult
 from ottla.coordinator.groups.streams.state import Endpoint, MemberState, StreamsGroupState, Tasks
 from ottla.coordinator.groups.streams.topology import Status, StatusCode, Subtopology, Topology
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer_machine import FakeTopics
+from tests.coordinator.consumer.consumer_machine import FakeTopics
 from tests.coordinator.streams.machine import WORD_COUNT, StreamsMachine, active
 
 ALL = active(_0=[0, 1], _1=[0, 1])

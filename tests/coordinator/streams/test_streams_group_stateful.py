@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.coordinator.groups.effects import rebalance_timer, session_timer
 from ottla.coordinator.groups.streams.state import Role, StreamsGroupState, Task, Tasks
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer_machine import FakeTopics
+from tests.coordinator.consumer.consumer_machine import FakeTopics
 from tests.coordinator.streams.machine import WORD_COUNT, StreamsMachine
 
 

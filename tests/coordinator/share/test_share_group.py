@@ -13,7 +13,7 @@ from ottla.coordinator.groups.share.records import ShareGroupState, apply_share
 from ottla.coordinator.groups.subscribing_group import HeartbeatRequest, HeartbeatResult
 from ottla.coordinator.share.state_records import ShareKey
 from ottla.protocol.errors import KafkaError
-from tests.coordinator.consumer_machine import FakeTopics, partitions
+from tests.coordinator.consumer.consumer_machine import FakeTopics, partitions
 
 
 class Machine:

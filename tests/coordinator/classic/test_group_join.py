@@ -6,8 +6,7 @@ import pytest
 
 from ottla.coordinator.groups.effects import GroupState, LeavingMember
 from ottla.protocol.errors import ErrorCode
-
-from .machine import Machine
+from tests.coordinator.classic.machine import Machine
 
 
 def test_a_dynamic_member_first_asks_for_its_id() -> None:

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, ShareConsumer
 from bench.apache_kafka import Unavailable, kafka_jars, run_tool
 from ottla.log.producer_state import ProducerEntry, encode_snapshot
 from ottla.testing import Broker
-from tests.peers.kafka_tools import CLASSES, command, ours, theirs, without_logging
+from tests.peers.tools.kafka_tools import CLASSES, command, ours, theirs, without_logging
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -8,10 +8,9 @@ from ottla.coordinator.groups.offsets.offsets import OffsetToCommit
 from ottla.coordinator.runtime.coordinator_runtime import ProducerEpoch
 from ottla.coordinator.runtime.state_log import partition_for
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-from .bench import Bench
-from .test_coordinator import run
-from .test_offset_coordinator import commit, fetched
+from tests.coordinator.bench import Bench
+from tests.coordinator.test_coordinator import run
+from tests.coordinator.test_offset_coordinator import commit, fetched
 
 NONE = ErrorCode.NONE
 PRODUCER = ProducerEpoch(7, 0)

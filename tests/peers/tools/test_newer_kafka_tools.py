@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, ShareConsumer
 
 from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from ottla.testing import Broker
-from tests.peers.kafka_tools import ours, theirs, without_logging
+from tests.peers.tools.kafka_tools import ours, theirs, without_logging
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -9,8 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.coordinator.groups.effects import GroupState, JoinResult, LeavingMember, SyncResult
 from ottla.coordinator.groups.records import group_value, read_group_value
 from ottla.protocol.errors import ErrorCode
-
-from .machine import Machine
+from tests.coordinator.classic.machine import Machine
 
 PROTOCOLS = st.sampled_from(
     [

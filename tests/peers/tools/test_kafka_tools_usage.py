@@ -17,11 +17,11 @@ import pytest
 
 from bench.apache_kafka import Unavailable, java, kafka_classpath, kafka_jars
 from ottla.testing import Broker
-from tests.peers.kafka_tools import CLASSES, QUICK_JVM, command, ours, without_logging
+from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM, command, ours, without_logging
 
 pytestmark = [pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(300)]
 
-SOURCE = Path(__file__).parent / "java" / "Tools.java"
+SOURCE = Path(__file__).parents[1] / "java" / "Tools.java"
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,9 @@ from ottla.coordinator.transactions.transaction import (
     TransactionState,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
-
-from .clocks import FakeClock
-from .fake_log import FakeStateLog
-from .test_coordinator import run
+from tests.coordinator.clocks import FakeClock
+from tests.coordinator.fake_log import FakeStateLog
+from tests.coordinator.test_coordinator import run
 
 T0, T1 = ("t", 0), ("t", 1)
 

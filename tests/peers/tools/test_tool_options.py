@@ -13,7 +13,7 @@ import pytest
 
 from bench.apache_kafka import VERSION, ZOOKEEPER_VERSION, Unavailable, cache_directory, kafka_jars, run_tool
 from tests.installed import kafka_tool
-from tests.peers.kafka_tools import CLASSES, QUICK_JVM
+from tests.peers.tools.kafka_tools import CLASSES, QUICK_JVM
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ from ottla.coordinator.groups.config import Pace
 from ottla.coordinator.groups.consumer.state import ConsumerGroupState, MemberState
 from ottla.coordinator.groups.effects import TimerKey, TimerKind, session_timer
 from ottla.protocol.errors import ErrorCode, KafkaError
-from tests.coordinator.consumer_machine import ConsumerMachine, FakeTopics, owned, partitions
+from tests.coordinator.consumer.consumer_machine import ConsumerMachine, FakeTopics, owned, partitions
 
 SESSION, REBALANCE = TimerKind.SESSION, TimerKind.REBALANCE
 

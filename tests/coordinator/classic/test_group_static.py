@@ -6,8 +6,7 @@ import pytest
 
 from ottla.coordinator.groups.effects import GroupState, SyncResult
 from ottla.protocol.errors import ErrorCode
-
-from .machine import Machine
+from tests.coordinator.classic.machine import Machine
 
 
 def test_a_returning_follower_gets_its_assignment_without_a_rebalance() -> None:

@@ -6,8 +6,7 @@ import pytest
 
 from ottla.coordinator.groups.effects import GroupState, LeavingMember
 from ottla.protocol.errors import ErrorCode
-
-from .machine import Machine, subscription
+from tests.coordinator.classic.machine import Machine, subscription
 
 
 def generation_of(m: Machine, size: int, **options: object) -> list[str]:

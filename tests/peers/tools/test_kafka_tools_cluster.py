@@ -11,7 +11,7 @@ import pytest
 
 from bench.apache_kafka import Unavailable, kafka_jars
 from ottla.testing import Cluster
-from tests.peers.kafka_tools import ours, theirs, without_logging
+from tests.peers.tools.kafka_tools import ours, theirs, without_logging
 
 pytestmark = [pytest.mark.peers, pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ottla.coordinator.groups.consumer.state import Assignment, ConsumerGroupState
 from ottla.coordinator.groups.effects import TimerKind
 from ottla.protocol.errors import KafkaError
-from tests.coordinator.consumer_machine import ConsumerMachine, FakeTopics
+from tests.coordinator.consumer.consumer_machine import ConsumerMachine, FakeTopics
 
 TOPICS = ("t", "u", "v")
 
