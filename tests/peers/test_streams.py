@@ -98,7 +98,7 @@ def running(bootstrap_servers: str, state: Path, protocol: str) -> Iterator[App]
         app.end(kill=True)
 
 
-def until(condition: Callable[[], object], what: str, seconds: float = 90) -> None:
+def until(condition: Callable[[], object], what: str, seconds: float = 240) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"no {what} within {seconds:.0f} s"
