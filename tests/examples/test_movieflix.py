@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,11 @@ def recommendations(plays: Plays, catalogue: Catalogue) -> dict[str, Any]:
     return expected
 
 
+def hours(seconds: int) -> float:
+    """Rounded as SQL does, half up."""
+    return float((Decimal(seconds) / 3600).quantize(Decimal("0.01"), ROUND_HALF_UP))
+
+
 def test_viewers_go_on_where_they_were_and_have_a_next_show(example: Example, tmp_path: Path) -> None:
     example.set("spark.example.store", str(tmp_path / "store"))
     catalogue = example.generate.CATALOGUE
@@ -78,7 +84,7 @@ def test_viewers_go_on_where_they_were_and_have_a_next_show(example: Example, tm
     assert asked == {
         show: (
             len({play["user"] for play in plays if play["show"] == show}),
-            round(sum(play["watched"] for play in plays if play["show"] == show) / 3600, 2),
+            hours(sum(play["watched"] for play in plays if play["show"] == show)),
         )
         for show in {play["show"] for play in plays}
     }
