@@ -63,6 +63,10 @@ class Client:
             self._cluster = Cluster(settings, advice="Start one with `ottla start`.")
         return self._cluster
 
+    def close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+
     def ensure_reachable(self) -> None:
         """Fail early and clearly, before librdkafka waits for a broker without end.
 

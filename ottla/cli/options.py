@@ -23,7 +23,12 @@ def client_options(command: Command) -> Command:
     def with_client(
         *args: Any, bootstrap_server: str, command_config: Path | None, timeout: float, **kwargs: Any
     ) -> Any:
-        return command(*args, client=make_client(bootstrap_server, command_config, timeout), **kwargs)
+        client = make_client(bootstrap_server, command_config, timeout)
+        try:
+            return command(*args, client=client, **kwargs)
+        finally:
+            # A socket that is left to its finalizer would swallow a Ctrl-C that comes just then.
+            client.close()
 
     decorated: Any = with_client
     for option in (
