@@ -214,8 +214,10 @@ class ClusterMember:
                 self._broker.replicas.stop_waiting()
 
     def _session_changed(self, state: SessionState) -> None:
-        if state is SessionState.CONNECTED and self._unreachable:
-            logger.info("ZooKeeper is back, and the session goes on")
+        if self._unreachable and state is not SessionState.SUSPENDED:
+            # That a session has ended is known only when ZooKeeper answers again.
+            ended = state is SessionState.EXPIRED
+            logger.info("ZooKeeper is back, and the session %s", "has ended" if ended else "goes on")
         self._unreachable = state is SessionState.SUSPENDED
         if state is SessionState.EXPIRED:
             self._lost_sessions += 1

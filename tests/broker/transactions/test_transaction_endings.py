@@ -175,9 +175,12 @@ def test_what_was_decided_before_a_crash_is_carried_out_after_it(
             assert end_offset(client, "t", committed=True) == 0
         broker.restart()
         with WireClient(broker.bootstrap_servers) as client:
-            described = client.call(DescribeTransactionsRequest(transactional_ids=["x"]))
-            state = described.transaction_states[0].transaction_state
-            assert state == ("CompleteCommit" if commit else "CompleteAbort")
+            deadline = time.monotonic() + 60
+            state = ""
+            while state != ("CompleteCommit" if commit else "CompleteAbort"):
+                assert time.monotonic() < deadline, state
+                described = client.call(DescribeTransactionsRequest(transactional_ids=["x"]))
+                state = described.transaction_states[0].transaction_state
             assert end_offset(client, "t", committed=True) > 0
             assert bool(fetch(client, "t").aborted_transactions) is not commit
             assert committed(client, "g", "t", stable=True) == (NONE, 5 if commit else -1)
