@@ -61,7 +61,7 @@ def link(network: Network) -> Iterator[Link]:
 def listens(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset, if it is being closed
         return False
     return True
 
