@@ -23,14 +23,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.consumer.state import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from ottla.coordinator.groups.streams.heartbeat import StreamsHeartbeatRequest, StreamsHeartbeatResult
+from ottla.coordinator.groups.streams.records import read_pairs, read_topology
 from ottla.coordinator.groups.streams.state import Endpoint, Role, TaskIds, Tasks
 from ottla.coordinator.groups.streams.topology import (
-    CopartitionGroup,
     InternalTopic,
     Status,
     StatusCode,
-    Subtopology,
-    Topology,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import streams_groups as messages
@@ -53,11 +51,11 @@ def handle(
             request.endpoint_information_epoch,
             request.rack_id,
             request.rebalance_timeout_ms,
-            None if request.topology is None else _read_topology(request.topology),
+            None if request.topology is None else read_topology(request.topology),
             _read_owned(request),
             request.process_id,
             None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
-            None if request.client_tags is None else _read_pairs(request.client_tags),
+            None if request.client_tags is None else read_pairs(request.client_tags),
             request.shutdown_application,
             context.client_id,
             context.client_host,
@@ -128,44 +126,6 @@ def _read_owned(request: StreamsGroupHeartbeatRequest) -> Tasks | None:
             {part.subtopology_id: frozenset(part.partitions) for part in parts}
             for parts in (active, standby, warmup)
         )
-    )
-
-
-def _read_pairs(pairs: list[messages.KeyValue]) -> tuple[tuple[str, str], ...]:
-    return tuple((pair.key, pair.value) for pair in pairs)
-
-
-def _read_topology(topology: messages.Topology) -> Topology:
-    return Topology(
-        topology.epoch,
-        tuple(
-            Subtopology(
-                sub.subtopology_id,
-                tuple(sub.source_topics),
-                tuple(sub.source_topic_regex),
-                _read_topics(sub.state_changelog_topics),
-                tuple(sub.repartition_sink_topics),
-                _read_topics(sub.repartition_source_topics),
-                tuple(
-                    CopartitionGroup(
-                        tuple(group.source_topics),
-                        tuple(group.source_topic_regex),
-                        tuple(group.repartition_source_topics),
-                    )
-                    for group in sub.copartition_groups
-                ),
-            )
-            for sub in topology.subtopologies
-        ),
-    )
-
-
-def _read_topics(topics: list[messages.TopicInfo]) -> tuple[InternalTopic, ...]:
-    return tuple(
-        InternalTopic(
-            topic.name, topic.partitions, topic.replication_factor, _read_pairs(topic.topic_configs)
-        )
-        for topic in topics
     )
 
 

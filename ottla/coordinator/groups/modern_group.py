@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from ottla.coordinator.groups.config import GroupConfig, Pace
+from ottla.coordinator.groups.consumer.state import Assignment
 from ottla.coordinator.groups.effects import (
     CancelTimer,
     Effect,
@@ -203,6 +205,22 @@ class ModernGroup(Group, Generic[State, M]):
     def is_assignment_due(self, now_ms: int) -> bool:
         """Targets are not computed more often than `assignment.interval.ms`."""
         return not 0 <= now_ms - self.state_now.target_timestamp_ms < self.pace.assignment_interval_ms
+
+    # Offsets
+
+    def check_transactional_commit(
+        self,
+        member_id: str,
+        group_instance_id: str | None,
+        generation_id: int,
+        partitions: Callable[[], Assignment] | None = None,
+    ) -> ErrorCode:
+        """May offsets be committed in a transaction? As outside of one; who names no member is let through."""
+        if generation_id < 0 and not member_id and group_instance_id is None:
+            return ErrorCode.NONE
+        error, _ = self.commit(member_id, group_instance_id, generation_id, partitions)
+        # The API is older than epochs.
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
 
     # Errors in Kafka's words
 

@@ -194,20 +194,6 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
                 ErrorCode.ILLEGAL_GENERATION if member.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
             )
 
-    def check_transactional_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        partitions: Callable[[], Assignment] | None = None,
-    ) -> ErrorCode:
-        """May offsets be committed in a transaction? As outside of one; who names no member is let through."""
-        if generation_id < 0 and not member_id and group_instance_id is None:
-            return ErrorCode.NONE
-        error, _ = self.commit(member_id, group_instance_id, generation_id, partitions)
-        # The API is older than epochs.
-        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
-
     # Steps
 
     def _join_or_stay(self, request: HeartbeatRequest, now_ms: int) -> HeartbeatResult:

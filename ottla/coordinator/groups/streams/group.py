@@ -167,20 +167,6 @@ class StreamsGroup(ModernGroup[StreamsState, StreamsMember]):
         if member_epoch != member.epoch:
             raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH)
 
-    def check_transactional_commit(
-        self,
-        member_id: str,
-        group_instance_id: str | None,
-        generation_id: int,
-        partitions: Callable[[], Assignment] | None = None,
-    ) -> ErrorCode:
-        """May offsets be committed in a transaction? As outside of one; who names no member is let through."""
-        if generation_id < 0 and not member_id and group_instance_id is None:
-            return ErrorCode.NONE
-        error, _ = self.commit(member_id, group_instance_id, generation_id, partitions)
-        # The API is older than epochs.
-        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
-
     def _held_since(self, member: StreamsMember, partitions: Assignment, epoch: int) -> bool:
         topology = self.state_now.topology
         if topology is None:

@@ -6,7 +6,7 @@ applies the records one by one to a state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ottla.coordinator.groups.streams.state import (
@@ -30,6 +30,7 @@ from ottla.coordinator.runtime.record_codec import (
 from ottla.coordinator.runtime.state_log import KeyValue
 from ottla.protocol import internal_records as values
 from ottla.protocol.internal_records import MemberKey
+from ottla.protocol.messages import streams_groups as messages
 
 GROUP_METADATA = 17
 PARTITION_METADATA = 18  # until Kafka 4.0; its successor is a hash in the group's metadata
@@ -239,7 +240,7 @@ def _apply_to_group(state: StreamsState, kind: int, value: bytes | None) -> bool
             metadata = decode_value(values.StreamsGroupMetadataValue, value)
             state.epoch, state.metadata_hash = metadata.epoch, metadata.metadata_hash
             state.validated_topology_epoch = metadata.validated_topology_epoch
-            state.assignment_configs = _read_pairs(metadata.last_assignment_configs or [])
+            state.assignment_configs = read_pairs(metadata.last_assignment_configs or [])
         return True
     if kind == TARGET_METADATA:
         if value is None:
@@ -250,13 +251,13 @@ def _apply_to_group(state: StreamsState, kind: int, value: bytes | None) -> bool
         return True
     if kind == TOPOLOGY:
         state.topology = (
-            None if value is None else _read_topology(decode_value(values.StreamsTopologyValue, value))
+            None if value is None else read_topology(decode_value(values.StreamsTopologyValue, value))
         )
         return True
     return False
 
 
-def _read_pairs(pairs: list[values.StreamsKeyValue]) -> tuple[tuple[str, str], ...]:
+def read_pairs(pairs: Sequence[values.StreamsKeyValue | messages.KeyValue]) -> tuple[tuple[str, str], ...]:
     return tuple((pair.key, pair.value) for pair in pairs)
 
 
@@ -275,7 +276,7 @@ def _put_metadata(state: StreamsState, member_id: str, value: values.StreamsMemb
         topology_epoch=value.topology_epoch,
         process_id=value.process_id,
         user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
-        client_tags=_read_pairs(value.client_tags),
+        client_tags=read_pairs(value.client_tags),
     )
 
 
@@ -310,7 +311,8 @@ def _read_held(parts: list[values.HeldTasks], epoch: int = 0) -> HeldTasks:
     }
 
 
-def _read_topology(value: values.StreamsTopologyValue) -> Topology:
+def read_topology(value: values.StreamsTopologyValue | messages.Topology) -> Topology:
+    """From a record, or from the heartbeat that brings it: both have the same fields."""
     return Topology(
         value.epoch,
         tuple(
@@ -335,10 +337,8 @@ def _read_topology(value: values.StreamsTopologyValue) -> Topology:
     )
 
 
-def _read_topics(topics: list[values.StreamsTopicInfo]) -> tuple[InternalTopic, ...]:
+def _read_topics(topics: Sequence[values.StreamsTopicInfo | messages.TopicInfo]) -> tuple[InternalTopic, ...]:
     return tuple(
-        InternalTopic(
-            topic.name, topic.partitions, topic.replication_factor, _read_pairs(topic.topic_configs)
-        )
+        InternalTopic(topic.name, topic.partitions, topic.replication_factor, read_pairs(topic.topic_configs))
         for topic in topics
     )
