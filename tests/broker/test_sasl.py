@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
+    ConfigResource,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -164,6 +165,15 @@ def test_users_are_described_changed_and_deleted(secured: Secured) -> None:
     [again] = admin.alter_user_scram_credentials([deletion]).values()
     with pytest.raises(KafkaException, match="does not exist"):
         again.result(30)
+
+
+def test_nobody_is_shown_the_passwords_of_a_listener(secured: Secured) -> None:
+    admin = AdminClient({"bootstrap.servers": secured.plain})
+    broker_id = str(next(iter(admin.list_topics(timeout=30).brokers)))
+    [future] = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, broker_id)]).values()
+    entries = future.result(30)
+    assert (entries[OWN_JAAS].value, entries[OWN_JAAS].is_sensitive) == (None, True)
+    assert not any("admin-secret" in str(entry.value) for entry in entries.values())
 
 
 # -- frames -------------------------------------------------------------------------------------------------
