@@ -39,6 +39,7 @@ from ottla.metadata.topic_names import (
     validate_topic_name,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.cluster_member import ClusterMember
@@ -147,6 +148,7 @@ class Broker:
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()
+        self.authorizer: Authorizer | None = None
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
         self.streams_topics = StreamsTopics(topic_admin)

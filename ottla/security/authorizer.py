@@ -12,6 +12,7 @@ denies nothing else.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 from ottla.security.acls import (
@@ -200,6 +201,12 @@ class Authorizer:
                 entries = self._prefixed.get((resource_type, prefix))
                 if entries is not None:
                     yield ResourcePattern(resource_type, prefix, PatternType.PREFIXED), entries
+
+
+@cache
+def all_operations(resource_type: ResourceType) -> int:
+    """The bit field of somebody who may do everything."""
+    return sum(1 << operation for operation in _OPERATIONS[resource_type])
 
 
 def _is_denied(pattern: ResourcePattern, denied: set[ResourcePattern]) -> bool:

@@ -75,6 +75,7 @@ class Connection:
         "login",
         "max_request_bytes",
         "principal",
+        "rights",
     )
 
     def __init__(
@@ -91,6 +92,7 @@ class Connection:
         self.client_host = client_host
         self.listener = listener
         self.principal = ANONYMOUS
+        self.rights = dispatcher.rights(self)  # None: everybody may do everything
         self.login: SaslLogin | None = None  # on a listener that asks for one
         self.handle_frame: Callable[[Connection, memoryview], None] = dispatcher.handle
         self.client_id: str | None = None

@@ -24,14 +24,18 @@ from ottla.broker.network.send_queue import Part
 from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
 from ottla.broker.requests.error_responses import error_response
+from ottla.broker.security.authorization import DENIED, ConnectionRights
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages import API_NAMES, request_type, response_type
+from ottla.security.acls import CLUSTER_NAME, ResourceType
+from ottla.security.authorizer import all_operations
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.security.principal import KafkaPrincipal
+    from ottla.security.rights import Right
 
 logger = logging.getLogger(__name__)
 
@@ -74,6 +78,34 @@ class RequestContext:
     ) -> PendingResponse:
         """A response to be given later; a handler returns it."""
         return PendingResponse(self, blocks=blocks, on_abandon=on_abandon)
+
+    def allows(self, right: Right, name: str = CLUSTER_NAME, *, quiet: bool = False, count: int = 1) -> bool:
+        """Whether the client may do that with the resource of this name, which `count` entries of the request name.
+
+        `quiet`: the answer decides only what the client is shown, and a denial is not worth a line of the audit log.
+        """
+        rights = self.connection.rights
+        return rights is None or rights.allows(right, name, self.api.name, quiet=quiet, count=count)
+
+    def require(self, right: Right, name: str = CLUSTER_NAME) -> None:
+        """KafkaError, for the whole request, if the client may not."""
+        if not self.allows(right, name):
+            raise KafkaError(
+                DENIED[right.resource_type],
+                f"Request {self.api.name} needs {right.operation.name} permission."
+                if right.resource_type is ResourceType.CLUSTER
+                else None,
+            )
+
+    def allows_any(self, right: Right) -> bool:
+        """Whether there is a resource, be it there or not, that the client may do this with."""
+        rights = self.connection.rights
+        return rights is None or rights.allows_any(right)
+
+    def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """What the client may do with a resource, as a bit field (KIP-430)."""
+        rights = self.connection.rights
+        return all_operations(resource_type) if rights is None else rights.operations(resource_type, name)
 
     @property
     def client_id(self) -> str:
@@ -152,6 +184,11 @@ class Dispatcher:
         if not self._versions:
             self._versions = {key: request_type(key).versions for key in sorted(self._modules)}
         return self._versions
+
+    def rights(self, connection: Connection) -> ConnectionRights | None:
+        """What limits the client of a connection; None without an authorizer."""
+        authorizer = self._broker.authorizer
+        return None if authorizer is None else ConnectionRights(authorizer, connection)
 
     def read_failed(self, path: str, error: OSError) -> None:
         """A segment could not be read while it was being sent."""
