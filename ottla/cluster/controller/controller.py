@@ -415,6 +415,7 @@ class Controller:
             try:
                 await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
                 await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
+                await self._purge_changes(nodes.DELEGATION_TOKEN_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
                 await self._purge_changes(nodes.LOG_DIR_EVENT_NOTIFICATION, 0, keep_last=False)
             except StoreError as error:
                 logger.warning("Cannot remove old notifications and will try later: %s", error)

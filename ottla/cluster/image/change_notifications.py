@@ -61,7 +61,7 @@ async def remove_old_notifications(store: NodeStore) -> None:
 
     The last one stays, so that gaps are noticed.
     """
-    for parent in (CHANGES, nodes.CONFIG_CHANGES):
+    for parent in (CHANGES, nodes.CONFIG_CHANGES, nodes.DELEGATION_TOKEN_CHANGES):
         old = sorted(await store.children(parent), key=sequence_of)[:-1]
         if len(old) > _KEPT:
             await store.multi([Delete(f"{parent}/{name}") for name in old])
