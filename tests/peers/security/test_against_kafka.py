@@ -124,7 +124,6 @@ def oauth(of: str, more: str = "", authzid: str = "") -> bytes:
         pytest.param(lambda: [oauth(token(sub="")), b"\1"], id="empty sub"),
         pytest.param(lambda: [oauth("a.b.c"), b"\1"], id="not a token"),
         pytest.param(lambda: [oauth(token() + "AA"), b"\1"], id="signed"),
-        pytest.param(lambda: [b"n,,\1auth=Basic x\1\1"], id="another scheme"),
         pytest.param(lambda: [b"n,,\1\1"], id="no token"),
         pytest.param(lambda: [b"garbage"], id="garbage"),
         pytest.param(lambda: [b""], id="nothing"),
@@ -149,6 +148,7 @@ def logged_in(server: str, user: str) -> WireClient:
 
 
 def with_token(server: str, token_id: str, secret: bytes) -> tuple[WireClient, Any]:
+    """A client that has logged in with a token and the last answer; it is closed if it was refused."""
     client = WireClient(server)
     client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
     steps = scram.log_in("SCRAM-SHA-256", token_id, base64.b64encode(secret).decode(), is_token=True)
@@ -156,6 +156,7 @@ def with_token(server: str, token_id: str, secret: bytes) -> tuple[WireClient, A
     while True:
         answer = client.call(SaslAuthenticateRequest(auth_bytes=message), 1)
         if answer.error_code:
+            client.socket.close()
             return client, answer
         try:
             message = steps.send(bytes(answer.auth_bytes))
@@ -194,6 +195,9 @@ def story(servers: Servers) -> list[Any]:
     zero = tell("no time", ann.call(CreateDelegationTokenRequest(max_lifetime_ms=0)))
     told.append(zero.max_timestamp_ms - zero.issue_timestamp_ms)
     other = CreatableRenewers(principal_type="Group", principal_name="g")
+    deadline = time.monotonic() + 60
+    while len(ann.call(DescribeDelegationTokenRequest(owners=None)).tokens) < 3:
+        assert time.monotonic() < deadline  # Kafka's brokers learn of them a moment later
     refused = tell(
         "renewer is a group", ann.call(CreateDelegationTokenRequest(renewers=[other], max_lifetime_ms=-1))
     )
@@ -227,9 +231,9 @@ def story(servers: Servers) -> list[Any]:
     tell("wrong secret", answer, answer.error_message)
     tell("soon", bob.call(ExpireDelegationTokenRequest(hmac=secret, expiry_time_period_ms=60_000)))
     tell("removed", bob.call(ExpireDelegationTokenRequest(hmac=secret, expiry_time_period_ms=-1)))
-    deadline = time.monotonic() + 30
-    while True:  # Kafka's brokers learn of it a moment later
-        _, answer = with_token(servers.sasl, made.token_id, secret)
+    while True:  # and so with their end
+        again, answer = with_token(servers.sasl, made.token_id, secret)
+        again.socket.close()
         if answer.error_code or time.monotonic() > deadline:
             break
     tell("gone", answer, answer.error_message)
