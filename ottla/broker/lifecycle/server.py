@@ -145,6 +145,7 @@ class Server:
             listener.tls = self._tls.of.get(listener.name)
             if protocols[listener.name].startswith("SASL_"):
                 listener.sasl = sasl_settings(config, listener.name, broker.image)
+                await listener.sasl.open()
             listener.open(broker.dispatcher)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
