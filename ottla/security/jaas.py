@@ -4,7 +4,7 @@ A setting has one entry, a file has sections of them:
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" user_ann="secret";
 
-Only Kafka's own login modules are known. A class that somebody else names is never looked for.
+Only the login modules of Kafka and ZooKeeper are known. A class that somebody else names is never looked for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _MODULES = {
     f"{_PACKAGE}.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
     "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
+    "org.apache.zookeeper.server.auth.DigestLoginModule": ("DIGEST-MD5",),  # to ZooKeeper only
 }
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(

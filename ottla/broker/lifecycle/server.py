@@ -202,15 +202,10 @@ class Server:
         config = self.config
         if config.zookeeper_connect is None:
             return EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
-        from ottla.metadata.stores.zookeeper import ZooKeeperStore  # a broker on its own does without kazoo
+        # A broker on its own does without kazoo.
+        from ottla.broker.security.zookeeper_access import zookeeper_store
 
-        session_ms = config.get_int("zookeeper.session.timeout.ms")
-        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
-        return ZooKeeperStore(
-            config.zookeeper_connect,
-            session_timeout=session_ms / 1000,
-            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
-        )
+        return zookeeper_store(config, config.zookeeper_connect)
 
     async def _load_metadata(self, store: NodeStore) -> ImageFeed:
         config = self.config
