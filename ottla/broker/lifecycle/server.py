@@ -37,6 +37,7 @@ from ottla.log.segments.active_files import active_files
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
 
@@ -219,6 +220,7 @@ class Server:
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
             self._introduce()
+        await encode_with_new_secret(store, config)
         feed = self._feed = ImageFeed(store, ClusterImage(cluster_id), config, config.broker_id)
         await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
         await feed.load()

@@ -77,6 +77,13 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", None, "HTTPS checks that ZooKeeper's certificate is for its host; empty does not."),
     ("zookeeper.ssl.crl.enable",         BOOLEAN, "false", None,     "Look up whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
     ("zookeeper.ssl.ocsp.enable",        BOOLEAN, "false", None,     "Ask whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
+    # Passwords that are set while a broker runs, in ZooKeeper
+    ("password.encoder.secret",               PASSWORD, None, None, "What passwords are encrypted with; without it none can be set while a broker runs."),
+    ("password.encoder.old.secret",           PASSWORD, None, None, "The secret of before: what it opens is encrypted again at the start."),
+    ("password.encoder.keyfactory.algorithm", STRING,   None, None, "How a key is made of the secret; PBKDF2WithHmacSHA512 unless it is given."),
+    ("password.encoder.cipher.algorithm",     STRING,   "AES/CBC/PKCS5Padding", None, "The cipher: AES/CBC/PKCS5Padding or AES/GCM/NoPadding."),
+    ("password.encoder.key.length",           INT,      "128",  Range(8),    "How many bits the key has: 128, 192 or 256."),
+    ("password.encoder.iterations",           INT,      "4096", Range(1024), "How often the secret is hashed to make the key."),
     # Listeners
     ("listeners",              LIST, _LISTENERS, UNIQUE, "Where to listen, as NAME://host:port; no host is every interface, port 0 any free port.", PER_BROKER),
     ("advertised.listeners",           LIST,   None,          UNIQUE, "What clients are told to connect to, where that differs from listeners."),
@@ -370,7 +377,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
 # fmt: off
 _UNUSED_PREFIXES = (
     "config.providers", "confluent.", "controller.", "internal.", "kafka.metrics.", "metadata.",
-    "password.encoder.", "remote.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "unstable.",
+    "remote.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "unstable.",
 )
 _UNUSED_NAMES = frozenset({
     "auto.include.jmx.reporter", "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "cordoned.log.dirs",
