@@ -7,6 +7,7 @@ and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not giv
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import ssl
 from collections.abc import Mapping
@@ -15,6 +16,9 @@ from typing import NamedTuple
 
 from ottla.security.jaas import BadJaas, parse_file
 from ottla.security.sasl import digest_md5
+from ottla.security.tls.contexts import client_context
+from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
+from ottla.security.tls.stores import read_key_store, read_trust_store
 
 NETTY_SOCKET = "org.apache.zookeeper.ClientCnxnSocketNetty"
 
@@ -39,7 +43,8 @@ _LOGIN_FILE = "java.security.auth.login.config"
 _LOGIN_SWITCH = "zookeeper.sasl.client"
 _LOGIN_SECTION = "zookeeper.sasl.clientconfig"
 _STORE_TYPES = ("JKS", "PKCS12", "PEM")
-_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_LISTENERS_NAME = re.compile(r"(?<![\w.])ssl\.(?=enabled|cipher)")
+_DEFAULT_PROTOCOL = "TLSv1.2"
 
 
 class BadSecurity(Exception):
@@ -144,14 +149,41 @@ def _tls_context(values: Mapping[str, str]) -> ssl.SSLContext:
             raise BadSecurity(
                 f"{name} is set, but whether a certificate was revoked is not looked up: remove it."
             )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = _checks_host_names(values)
-    context.verify_mode = ssl.CERT_REQUIRED
-    _set_versions(context, values)
-    _set_ciphers(context, values)
-    _trust(context, values)
-    _take_key(context, values)
-    return context
+    for name in ("zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"):
+        if (values.get(name) or "PEM").upper() not in _STORE_TYPES:
+            raise BadSecurity(f"{name} cannot be '{values[name]}'; give {', '.join(_STORE_TYPES)}.")
+    stores = StoreSettings(
+        keystore_location=_given(values, "zookeeper.ssl.keystore.location"),
+        keystore_password=_given(values, "zookeeper.ssl.keystore.password"),
+        truststore_location=_given(values, "zookeeper.ssl.truststore.location"),
+        truststore_password=_given(values, "zookeeper.ssl.truststore.password"),
+    )
+    try:
+        return client_context(
+            read_key_store(stores),
+            read_trust_store(stores),
+            _versions(values),
+            check_host=_checks_host_names(values),
+            source="zookeeper.ssl.keystore.location",
+        )
+    except TlsError as error:
+        # Stores are named as they were given, versions and ciphers as a listener's are.
+        raise BadSecurity(_LISTENERS_NAME.sub(r"zookeeper.\g<0>", str(error))) from None
+
+
+def _given(values: Mapping[str, str], name: str) -> Given | None:
+    return Given(name, values[name]) if values.get(name) else None
+
+
+def _versions(values: Mapping[str, str]) -> Versions:
+    enabled = values.get("zookeeper.ssl.enabled.protocols") or values.get("zookeeper.ssl.protocol")
+    return Versions(
+        _names(enabled or _DEFAULT_PROTOCOL), _names(values.get("zookeeper.ssl.cipher.suites", ""))
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
 def _checks_host_names(values: Mapping[str, str]) -> bool:
@@ -162,67 +194,3 @@ def _checks_host_names(values: Mapping[str, str]) -> bool:
     if algorithm in ("", "false"):
         return False
     raise BadSecurity(f"{name} cannot be '{algorithm}'; give https, or nothing to check no host names.")
-
-
-def _set_versions(context: ssl.SSLContext, values: Mapping[str, str]) -> None:
-    name = "zookeeper.ssl.enabled.protocols"
-    text = values.get(name)
-    if not text:
-        name = "zookeeper.ssl.protocol"
-        text = values.get(name) or "TLSv1.2"
-    versions = [each.strip() for each in text.split(",") if each.strip()]
-    unknown = [each for each in versions if each not in _VERSIONS]
-    if unknown or not versions:
-        raise BadSecurity(f"{name} cannot be '{text}'; give {' or '.join(_VERSIONS)}, or both with a comma.")
-    context.minimum_version = min(_VERSIONS[each] for each in versions)
-    context.maximum_version = max(_VERSIONS[each] for each in versions)
-
-
-def _set_ciphers(context: ssl.SSLContext, values: Mapping[str, str]) -> None:
-    name = "zookeeper.ssl.cipher.suites"
-    suites = [each.strip() for each in values.get(name, "").split(",") if each.strip()]
-    if not suites:
-        return
-    try:
-        context.set_ciphers(":".join(suites))
-    except ssl.SSLError:
-        raise BadSecurity(f"{name} names no cipher suite that is known.") from None
-
-
-def _check_type(values: Mapping[str, str], name: str) -> None:
-    if (values.get(name) or "PEM").upper() not in _STORE_TYPES:
-        raise BadSecurity(f"{name} cannot be '{values[name]}'; give {', '.join(_STORE_TYPES)}.")
-
-
-def _trust(context: ssl.SSLContext, values: Mapping[str, str]) -> None:
-    _check_type(values, "zookeeper.ssl.truststore.type")
-    name = "zookeeper.ssl.truststore.location"
-    location = values.get(name)
-    if not location:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-        return
-    try:
-        context.load_verify_locations(location)
-    except ssl.SSLError:
-        raise BadSecurity(f"{name}: {location} has no certificate in it that can be read.") from None
-    except OSError as error:
-        raise BadSecurity(f"{name}: cannot read {location}: {error.strerror}.") from None
-
-
-def _take_key(context: ssl.SSLContext, values: Mapping[str, str]) -> None:
-    _check_type(values, "zookeeper.ssl.keystore.type")
-    name = "zookeeper.ssl.keystore.location"
-    location = values.get(name)
-    if not location:
-        return
-    password = values.get("zookeeper.ssl.keystore.password", "")
-    try:
-        # A callable: OpenSSL would ask at the terminal for a password that is not given.
-        context.load_cert_chain(location, password=lambda: password)
-    except ssl.SSLError:
-        raise BadSecurity(
-            f"{name}: {location} has no key and certificate that fit each other and open with "
-            "zookeeper.ssl.keystore.password."
-        ) from None
-    except OSError as error:
-        raise BadSecurity(f"{name}: cannot read {location}: {error.strerror}.") from None

@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
@@ -157,6 +160,31 @@ async def test_nodes_belong_to_the_owner_of_a_certificate(
         await other.set("/mine", b"2")
     await mine.close()
     await other.close()
+
+
+async def test_stores_may_be_javas(by_certificate: ZooKeeper, keys: ZooKeeperKeys, tmp_path: Path) -> None:
+    """What is in a file counts, and neither its name nor its type. Keys go to OpenSSL through memory."""
+    password = b"store password"
+    issued = keys.authority.issue("broker")
+    certificates = x509.load_pem_x509_certificates(issued.certificate_pem)
+    key = serialization.load_pem_private_key(issued.key_pem, None)
+    packed = pkcs12.serialize_key_and_certificates(
+        b"broker", key, certificates[0], certificates[1:], serialization.BestAvailableEncryption(password)
+    )
+    (tmp_path / "broker.jks").write_bytes(packed)
+    stores = settings(
+        keys,
+        keystore_location=str(tmp_path / "broker.jks"),
+        keystore_password=password.decode(),
+        keystore_type="JKS",
+    )
+    mine = store(by_certificate.chroot(), zookeeper_security(stores, {}))
+    await mine.create("/a")
+    await mine.close()
+    stores["zookeeper.ssl.keystore.password"] = "wrong"
+    with pytest.raises(BadSecurity, match=r"zookeeper\.ssl\.keystore\.") as refused:
+        zookeeper_security(stores, {})
+    assert "wrong" not in str(refused.value).split()
 
 
 def acls(client: KazooClient, path: str) -> set[tuple[str, str, int]]:
