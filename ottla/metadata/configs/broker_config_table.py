@@ -62,7 +62,28 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("zookeeper.connection.timeout.ms",  INT,     None,    None,     "How long to wait for ZooKeeper at the start; without it, as long as a session lasts."),
     ("zookeeper.session.timeout.ms",     INT,     "18000", None,     "After this long without a sign of life ZooKeeper declares the broker dead."),
     ("zookeeper.max.in.flight.requests", INT,     "10",    Range(1), "How many requests may be under way to ZooKeeper at once.", NO_EFFECT),
-    ("zookeeper.set.acl",                BOOLEAN, "false", None,     "Protect the nodes this broker writes with ACLs.", NO_EFFECT),
+    ("zookeeper.set.acl",                BOOLEAN, "false", None,     "Let the nodes that this broker makes belong to the user that it logs in as."),
+    ("zookeeper.clientCnxnSocket",       STRING,  None,    None,     "Java's socket, for TLS org.apache.zookeeper.ClientCnxnSocketNetty."),
+    ("zookeeper.ssl.client.enable",      BOOLEAN, "false", None,     "Reach ZooKeeper over TLS, at its secureClientPort."),
+    ("zookeeper.ssl.keystore.location",  STRING,  None,    None,     "The file with the key and the certificate that ZooKeeper is shown."),
+    ("zookeeper.ssl.keystore.password",  PASSWORD, None,   None,     "The password of that file."),
+    ("zookeeper.ssl.keystore.type",      STRING,  None,    None,     "JKS, PKCS12 or PEM; what counts is the content of the file."),
+    ("zookeeper.ssl.truststore.location", STRING, None,    None,     "The file with the authorities that ZooKeeper's certificate may come from."),
+    ("zookeeper.ssl.truststore.password", PASSWORD, None,  None,     "The password of that file."),
+    ("zookeeper.ssl.truststore.type",    STRING,  None,    None,     "JKS, PKCS12 or PEM; what counts is the content of the file."),
+    ("zookeeper.ssl.protocol",           STRING,  "TLSv1.2", None,   "The TLS version for ZooKeeper, unless zookeeper.ssl.enabled.protocols is set."),
+    ("zookeeper.ssl.enabled.protocols",  LIST,    None,    None,     "The TLS versions for ZooKeeper."),
+    ("zookeeper.ssl.cipher.suites",      LIST,    None,    None,     "The cipher suites for ZooKeeper; without it the library's choice."),
+    ("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", None, "HTTPS checks that ZooKeeper's certificate is for its host; empty does not."),
+    ("zookeeper.ssl.crl.enable",         BOOLEAN, "false", None,     "Look up whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
+    ("zookeeper.ssl.ocsp.enable",        BOOLEAN, "false", None,     "Ask whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
+    # Passwords that are set while a broker runs, in ZooKeeper
+    ("password.encoder.secret",               PASSWORD, None, None, "What passwords are encrypted with; without it none can be set while a broker runs."),
+    ("password.encoder.old.secret",           PASSWORD, None, None, "The secret of before: what it opens is encrypted again at the start."),
+    ("password.encoder.keyfactory.algorithm", STRING,   None, None, "How a key is made of the secret; PBKDF2WithHmacSHA512 unless it is given."),
+    ("password.encoder.cipher.algorithm",     STRING,   "AES/CBC/PKCS5Padding", None, "The cipher: AES/CBC/PKCS5Padding or AES/GCM/NoPadding."),
+    ("password.encoder.key.length",           INT,      "128",  Range(8),    "How many bits the key has: 128, 192 or 256."),
+    ("password.encoder.iterations",           INT,      "4096", Range(1024), "How often the secret is hashed to make the key."),
     # Listeners
     ("listeners",              LIST, _LISTENERS, UNIQUE, "Where to listen, as NAME://host:port; no host is every interface, port 0 any free port.", PER_BROKER),
     ("advertised.listeners",           LIST,   None,          UNIQUE, "What clients are told to connect to, where that differs from listeners."),
@@ -363,8 +384,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
 # fmt: off
 _UNUSED_PREFIXES = (
     "config.providers", "confluent.", "controller.", "internal.", "kafka.metrics.", "metadata.",
-    "password.encoder.", "remote.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "unstable.",
-    "zookeeper.ssl.",
+    "remote.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "unstable.",
 )
 _UNUSED_NAMES = frozenset({
     "auto.include.jmx.reporter", "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "cordoned.log.dirs",
@@ -373,7 +393,7 @@ _UNUSED_NAMES = frozenset({
     "initial.broker.registration.timeout.ms", "inter.broker.protocol.version",
     "log.message.downconversion.enable", "log.message.format.version", "log.message.timestamp.difference.max.ms",
     "offsets.commit.required.acks", "process.roles", "sasl.client.callback.handler.class",
-    "sasl.mechanism.controller.protocol", "zookeeper.clientCnxnSocket", "zookeeper.metadata.migration.enable",
+    "sasl.mechanism.controller.protocol", "zookeeper.metadata.migration.enable",
 })
 # fmt: on
 
