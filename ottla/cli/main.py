@@ -36,6 +36,7 @@ KAFKA_TOOLS = {
     "broker-api-versions": "ottla.cli.kafka.broker_api_versions",
     "console-share-consumer": "ottla.cli.kafka.console.console_consumer:main_share",
     "consumer-perf-test": "ottla.cli.kafka.perf.consumer_perf_test",
+    "delegation-tokens": "ottla.cli.kafka.security.delegation_tokens",
     "delete-records": "ottla.cli.kafka.partitions.delete_records",
     "dump-log": "ottla.cli.kafka.dump.dump_log",
     "e2e-latency": "ottla.cli.kafka.perf.e2e_latency",
