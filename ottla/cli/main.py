@@ -23,6 +23,8 @@ COMMANDS = {
     "configs": "ottla.cli.commands.configs:configs",
     "cluster": "ottla.cli.commands.cluster:cluster",
     "config": "ottla.cli.commands.config:config",
+    "users": "ottla.cli.commands.security.users:users",
+    "acls": "ottla.cli.commands.security.acls:acls",
     "sql": "ottla.cli.commands.sql.sql:sql",
     "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
