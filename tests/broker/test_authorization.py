@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import time
@@ -24,7 +25,15 @@ from confluent_kafka.admin import ResourceType as AdminResourceType
 from ottla.broker.lifecycle.server import StartupError
 from ottla.broker.network.dispatch import served_keys
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages import cluster, consumer_groups, fetch, groups, topics
+from ottla.protocol.messages import (
+    cluster,
+    consumer_groups,
+    fetch,
+    groups,
+    share_fetch,
+    share_groups,
+    topics,
+)
 from ottla.protocol.messages.acls import (
     AclCreation,
     CreateAclsRequest,
@@ -43,7 +52,7 @@ from ottla.security.acls import (
     ResourceType,
 )
 from ottla.testing import Broker
-from tests.security.every_api import FREE, Names, cases, refusals
+from tests.security.every_api import FREE, SILENT, Names, cases, refusals
 from tests.security.sasl_broker import AuthorizedBroker, add_acls, logged_in, remove_all_acls
 from tests.wire_client import WireClient
 
@@ -60,10 +69,6 @@ EVERY_ACL = DescribeAclsRequest(
     operation=Operation.ANY,
     permission_type=Permission.ANY,
 )
-# APIs that show what one may see, and never say that there is more.
-SILENT = {
-    "3 Metadata all", "16 ListGroups", "60 DescribeCluster", "66 ListTransactions", "75 DescribeTopicPartitions all",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +202,7 @@ RIGHTS: dict[int | str, list[tuple[Operation, ResourceType, str]]] = {
     75: _DESCRIBE_TOPICS,
     76: [*_GROUPS, *_DESCRIBE_TOPICS],
     77: _DESCRIBE_GROUPS,
-    78: [*_GROUPS],  # topics are asked for within a session, see below
+    78: [*_GROUPS],
     79: [*_GROUPS],
     83: _cluster(Op.CLUSTER_ACTION),
     84: _cluster(Op.CLUSTER_ACTION),
@@ -208,7 +213,7 @@ RIGHTS: dict[int | str, list[tuple[Operation, ResourceType, str]]] = {
     89: _DESCRIBE_GROUPS,
     90: [*_DESCRIBE_GROUPS, *_DESCRIBE_TOPICS],
     91: [*_GROUPS, *_READ_TOPICS],
-    92: [(Op.DELETE, R.GROUP, "*"), *_READ_TOPICS],
+    92: [(Op.DELETE, R.GROUP, "*")],  # topics are asked for within a group, see below
 }
 NAMES = [case.name for case in cases(Names(dict.fromkeys(TOPICS, bytes(16))))]
 # Internal topics are refused whatever one may do.
@@ -253,6 +258,73 @@ def test_each_api_needs_its_rights_and_no_others(admin: WireClient, ann: WireCli
         add_acls(admin, [allow(*right) for right in needed if right != missing])
         answer = ann.call(case.request, case.version)
         assert refusals(answer), (missing, answer)
+
+
+def test_topics_of_a_share_group_are_read_acknowledged_and_forgotten_by_those_who_may_read_them(
+    admin: WireClient, ann: WireClient
+) -> None:
+    ids = names_of(admin).topics
+    member = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")
+    join = share_groups.ShareGroupHeartbeatRequest(
+        group_id="shared", member_id=member, member_epoch=0, subscribed_topic_names=list(TOPICS)
+    )
+    assert admin.call(join).error_code == 0  # type: ignore[attr-defined]
+    add_acls(admin, [allow(Op.ALL, R.GROUP, "shared"), allow(Op.READ, R.TOPIC, "orders")])
+    fetched: Any = ann.call(
+        share_fetch.ShareFetchRequest(
+            group_id="shared",
+            member_id=member,
+            share_session_epoch=0,
+            max_wait_ms=0,
+            max_bytes=1000,
+            max_records=10,
+            topics=[
+                share_fetch.FetchTopic(
+                    topic_id=each, partitions=[share_fetch.FetchPartition(partition_index=0)]
+                )
+                for each in ids.values()
+            ],
+        )
+    )
+    told = {topic.topic_id: topic.partitions[0].error_code for topic in fetched.responses}
+    assert told.get(ids["prices"]) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert told.get(ids["orders"], 0) == 0
+    batch = share_fetch.AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])
+    partition = share_fetch.AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
+    acknowledged: Any = ann.call(
+        share_fetch.ShareAcknowledgeRequest(
+            group_id="shared",
+            member_id=member,
+            share_session_epoch=1,
+            topics=[share_fetch.AcknowledgeTopic(topic_id=ids["prices"], partitions=[partition])],
+        )
+    )
+    [answer] = acknowledged.responses[0].partitions
+    assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    join.member_epoch = -1
+    assert admin.call(join).error_code == 0  # type: ignore[attr-defined]
+    forgotten: Any = ann.call(
+        share_groups.DeleteShareGroupOffsetsRequest(
+            group_id="shared",
+            topics=[share_groups.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in TOPICS],
+        )
+    )
+    assert {each.topic_name: each.error_code for each in forgotten.responses} == {
+        "orders": 0,
+        "prices": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+
+
+def test_who_may_see_a_topic_but_not_delete_it_learns_that_it_is_not_there(
+    admin: WireClient, ann: WireClient
+) -> None:
+    add_acls(admin, [allow(Op.DESCRIBE, R.TOPIC, "*")])
+    asked = [topics.DeleteTopicState(name=name) for name in ("orders", "never made")]
+    answer: Any = ann.call(topics.DeleteTopicsRequest(topics=asked, timeout_ms=10_000))
+    assert {each.name: each.error_code for each in answer.responses} == {
+        "orders": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "never made": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
 
 
 # -- what a refused client learns -----------------------------------------------------------------------------

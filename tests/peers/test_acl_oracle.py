@@ -23,7 +23,7 @@ from ottla.security.acls import (
     ResourcePattern,
     ResourceType,
 )
-from tests.security.every_api import Names, cases, verdicts
+from tests.security.every_api import SILENT, Case, Names, cases, verdicts
 from tests.security.sasl_broker import (
     AUTHORIZER,
     JAAS,
@@ -36,7 +36,7 @@ from tests.security.sasl_broker import (
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 
 TOPICS = ("orders", "prices")
-ROUNDS = 25
+ROUNDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +167,15 @@ def random_acls(rng: random.Random) -> set[Acl]:
     return acls
 
 
+def told(case: Case, found: list[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """What has to be the same: all refusals, and of APIs that only show less also what they show."""
+    if case.name in SILENT:
+        return found
+    told = [each for each in found if each[2]]
+    # Kafka does not name the user in an answer that is refused as a whole.
+    return [(path, "", code) for path, _, code in told] if case.key == 50 else told
+
+
 def test_random_acls_and_requests_of_every_api_get_kafkas_answers(peers: list[str]) -> None:
     rng = random.Random(20261116)
     both = [Peer(address) for address in peers]
@@ -186,13 +195,15 @@ def test_random_acls_and_requests_of_every_api_get_kafkas_answers(peers: list[st
                 requests += 1
                 decisions += len(mine)
                 refused += sum(1 for _, _, code in mine if code in (29, 30, 31, 53))
-                if mine != kafkas:
-                    differences.append((ours.name, user, sorted(acls), set(mine) ^ set(kafkas)))
+                if told(ours, mine) != told(theirs, kafkas):
+                    differences.append((ours.name, user, sorted(acls), mine, kafkas))
     finally:
         for peer in both:
             peer.close()
     print(f"{requests} requests, {decisions} decisions, {refused} of them refused")
-    assert differences == [], "\n".join(f"{name}: {what}" for name, _, _, what in differences)
+    assert not differences, "\n".join(
+        f"{name}: {told_here} instead of {told_there}" for name, _, _, told_here, told_there in differences
+    )
     assert requests >= 500
     assert decisions >= 5000
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.protocol.codec import ZERO_UUID, Request, Response, Struct
+from ottla.protocol.codec import Request, Response, Struct
 from ottla.protocol.messages import (
     acls,
     cluster,
@@ -34,6 +34,10 @@ from ottla.protocol.records import Record, build_batch
 
 # Served to everybody: before and during the login, and what tells about brokers only.
 FREE = {17, 18, 36, 60}
+# APIs that show what one may see, and never say that there is more.
+SILENT = {
+    "3 Metadata all", "16 ListGroups", "60 DescribeCluster", "66 ListTransactions", "75 DescribeTopicPartitions all",
+}  # fmt: skip
 AUTHORIZATION = {29, 30, 31, 53, 65}
 UNKNOWN_TOPIC_ID = 100
 
@@ -645,11 +649,12 @@ _CODES = ("error_code", "partition_error_code", "topic_config_error_code", "ackn
 
 
 def verdicts(response: Response) -> list[tuple[str, str, int]]:
-    """Every place of a response that has an error code, with what it is about: a refusal, or 0 for anything else.
+    """Every refusal of a response, with its place and what it is about; what was not refused has 0.
 
-    Bit fields of operations count too. Sorted, because lists may come in any order.
+    Bit fields of operations count too. Sorted, because lists may come in any order, and without internal topics, which
+    not everybody has.
     """
-    return sorted(_walk(response, "", ""))
+    return sorted(each for each in _walk(response, "", "") if "/__" not in each[1])
 
 
 def _walk(struct: Struct, path: str, about: str) -> Iterator[tuple[str, str, int]]:
@@ -670,4 +675,4 @@ def refusals(response: Response) -> set[int]:
     return {code for path, _, code in verdicts(response) if path.endswith("error_code")} & AUTHORIZATION
 
 
-__all__ = ["FREE", "ZERO_UUID", "Case", "Names", "cases", "refusals", "verdicts"]
+__all__ = ["FREE", "SILENT", "Case", "Names", "cases", "refusals", "verdicts"]

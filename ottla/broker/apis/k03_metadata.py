@@ -103,7 +103,16 @@ def _look_up(
             validate_topic_name(name)
     except KafkaError as refused:
         error = refused.code
-    return MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        is_internal=is_internal(name),
+        topic_authorized_operations=_operations(context, name, with_operations),
+    )
+
+
+def _operations(context: RequestContext, name: str, with_operations: bool) -> int:
+    return context.operations(ResourceType.TOPIC, name) if with_operations else _NOT_ASKED
 
 
 def _describe(
@@ -126,7 +135,5 @@ def _describe(
             for index, partition in topic.partitions.items()
             for leader in (broker.leader_of(partition),)
         ],
-        topic_authorized_operations=(
-            context.operations(ResourceType.TOPIC, topic.name) if with_operations else _NOT_ASKED
-        ),
+        topic_authorized_operations=_operations(context, topic.name, with_operations),
     )

@@ -70,9 +70,8 @@ def _sort_out(
         try:
             if name is not None and topic_id == ZERO_UUID and count == 1 and not may_delete_all:
                 context.require(DESCRIBE_TOPIC, name)  # first: nobody learns whether it is there
-                context.require(DELETE_TOPIC, name)
             topic = _find(image, name, topic_id, count)
-            if name is None and not may_delete_all:
+            if not may_delete_all:
                 context.require(DESCRIBE_TOPIC, topic.name)
                 if (denied := context.denial(DELETE_TOPIC, topic.name)) is not None:
                     name = topic.name

@@ -27,14 +27,12 @@ async def handle(
     broker: Broker, request: DeleteShareGroupOffsetsRequest, context: RequestContext
 ) -> DeleteShareGroupOffsetsResponse:
     context.require(DELETE_GROUP, request.group_id)
-    denials = {asked.topic_name: context.denial(READ_TOPIC, asked.topic_name) for asked in request.topics}
-    if not request.topics or None in denials.values():
-        broker.groups.share.check_empty(request.group_id)
+    broker.groups.share.check_empty(request.group_id)
     response = DeleteShareGroupOffsetsResponse()
     for asked in request.topics:
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
         response.responses.append(answer)
-        denied = denials[asked.topic_name]
+        denied = context.denial(READ_TOPIC, asked.topic_name)
         if denied is not None:
             answer.error_code, answer.error_message = denied.code, denied.message
             continue
