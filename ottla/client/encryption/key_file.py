@@ -38,17 +38,17 @@ class KeyFile:
     """`names` are the keys that may be used, the first one for new data keys; without any it is all of them."""
 
     def __init__(self, path: str | Path, names: Sequence[str] = ()) -> None:
-        self._path = Path(path)
+        self.path = Path(path)
         self._names = tuple(names)
 
     def __repr__(self) -> str:
-        return f"KeyFile({str(self._path)!r})"
+        return f"KeyFile({str(self.path)!r})"
 
     def new_data_key(self) -> NewDataKey:
-        keys = read_key_file(self._path)
+        keys = read_key_file(self.path)
         name = self._default_name(keys)
         if name not in keys:
-            raise KeysUnavailable(f"The key file {self._path} has no key '{name}'.")
+            raise KeysUnavailable(f"The key file {self.path} has no key '{name}'.")
         key = os.urandom(KEY_BYTES)
         return NewDataKey(name, _wrap(keys[name], name, key), key)
 
@@ -56,12 +56,12 @@ class KeyFile:
         versions = self._versions(key_name)
         version = int.from_bytes(wrapped[:_VERSION_BYTES], "big")
         if version not in versions:
-            raise BadValue(f"The key file {self._path} has no version {version} of the key '{key_name}'.")
+            raise BadValue(f"The key file {self.path} has no version {version} of the key '{key_name}'.")
         nonce, sealed = wrapped[_VERSION_BYTES:][:_NONCE_BYTES], wrapped[_VERSION_BYTES + _NONCE_BYTES :]
         with suppress(InvalidTag, ValueError):
             return AESGCM(versions[version]).decrypt(nonce, sealed, _associated(key_name, version))
         raise BadValue(
-            f"The data key was not wrapped by the key '{key_name}' of {self._path}, or was changed."
+            f"The data key was not wrapped by the key '{key_name}' of {self.path}, or was changed."
         )
 
     def rewrap(self, key_name: str, wrapped: bytes) -> bytes:
@@ -73,14 +73,14 @@ class KeyFile:
         return next(iter(keys)) if len(keys) == 1 else DEFAULT_NAME
 
     def _versions(self, name: str) -> dict[int, bytes]:
-        keys = read_key_file(self._path)
+        keys = read_key_file(self.path)
         if self._names and name not in self._names:
             raise BadValue(
                 f"The value is encrypted with the key '{name}', which is not one of those to be used."
             )
         if name not in keys:
             raise BadValue(
-                f"The value is encrypted with the key '{name}', which the key file {self._path} lacks."
+                f"The value is encrypted with the key '{name}', which the key file {self.path} lacks."
             )
         return keys[name]
 

@@ -1,7 +1,7 @@
 """Where keys are, as one line that has no secret in it: it may stand in options, plans and logs.
 
-    file:/etc/ottla/keys.json                                      a key file; the word file: may be omitted
-    file:/etc/ottla/keys.json#orders                               only the key of this name
+    file:/etc/secrets/keys.json                                      a key file; the word file: may be omitted
+    file:/etc/secrets/keys.json#orders                               only the key of this name
     vault:https://vault.example:8200#orders                        Vault's transit engine, and the key in it
     vault:https://vault.example:8200/mount?token-file=/run/token&ca-file=/etc/ca.pem&namespace=team#orders,old
 
