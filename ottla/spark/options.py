@@ -21,9 +21,11 @@ _BOOLEANS = {"true": True, "false": False}
 #: Who the client is, and how it proves that: the same for reading and for writing.
 SECURITY_OPTIONS = (
     "enable.ssl.certificate.verification", "sasl.jaas.config", "sasl.mechanism", "sasl.password", "sasl.username",
-    "security.protocol", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location",
-    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.keystore.location",
-    "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.type",
+    "security.protocol", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
+    "ssl.cipher.suites", "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.key.location",
+    "ssl.key.password", "ssl.key.pem", "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location",
+    "ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location",
+    "ssl.truststore.password", "ssl.truststore.type",
 )
 # fmt: on
 

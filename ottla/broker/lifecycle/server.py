@@ -19,7 +19,10 @@ from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
+from ottla.broker.security.authorizer_settings import authorizer_of
+from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.broker.security.sasl_settings import sasl_settings
+from ottla.broker.security.ssl_settings import TlsListeners
 from ottla.cluster.image.change_notifications import remove_old_notifications
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
@@ -39,10 +42,12 @@ from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
+from ottla.security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
 
 _METADATA_FILE = "ottla-metadata.db"
+_LOOK_FOR_CERTIFICATES_MS = 3000
 _WITHOUT = "%s. The broker starts without it, and the partitions in it are offline."
 
 
@@ -67,6 +72,8 @@ class Server:
         self._member: ClusterMember | None = None
         self._housekeeping: Housekeeping | None = None
         self._failed: asyncio.Future[str] | None = None
+        self._tls: TlsListeners
+        self._authorizer: Authorizer | None = None
 
     @classmethod
     def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
@@ -106,15 +113,9 @@ class Server:
         for warning in config.warnings:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
-        if (refused := refused_listener(config)) is not None:
-            raise StartupError(refused)
+        self._authorizer = authorizer_of(config)
         for endpoint in config.listeners:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
-        if config.get_str("authorizer.class.name"):
-            raise StartupError(
-                "authorizer.class.name is set, but there is no authorizer yet, and everybody could do everything: "
-                "remove it if that is meant."
-            )
         self._failed = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
@@ -122,6 +123,7 @@ class Server:
         store = self._store = self._metadata_store()
         await store.open()
         feed = await self._load_metadata(store)
+        self._tls = await asyncio.to_thread(self._secure_listeners)
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
         limits.ip_rate = broker.quotas.ip_rate
@@ -133,11 +135,14 @@ class Server:
             await broker.coordinators_loaded()  # nobody else could serve clients meanwhile
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
+        self._housekeeping.add(_LOOK_FOR_CERTIFICATES_MS, self._tls.reload_changed)
+        feed.configs.on_broker_configs.append(self._tls.settings_changed)
         broker.cleaner = log_cleaner(broker)
         broker.replicas.log_dir_moves.is_busy = broker.cleaner.status.running.__contains__
         broker.cleaner.start()
         protocols = {listener.name: listener.security_protocol for listener in config.listeners}
         for listener in self._listeners:
+            listener.tls = self._tls.of.get(listener.name)
             if protocols[listener.name].startswith("SASL_"):
                 listener.sasl = sasl_settings(config, listener.name, broker.image)
             listener.open(broker.dispatcher)
@@ -224,12 +229,20 @@ class Server:
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
             self._introduce()
-        feed = self._feed = ImageFeed(store, ClusterImage(cluster_id), config, config.broker_id)
+        feed = self._feed = ImageFeed(
+            store, ClusterImage(cluster_id), config, config.broker_id, self._authorizer
+        )
         await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
         await feed.load()
         if not config.zookeeper_connect:
             await remove_old_notifications(store)
         return feed
+
+    def _secure_listeners(self) -> TlsListeners:
+        """Now that it is known what was set while the broker ran last. Raises ConfigError."""
+        if (refused := refused_listener(self.config)) is not None:
+            raise StartupError(refused)
+        return TlsListeners(self.config)
 
     # Logs
 
@@ -274,15 +287,16 @@ class Server:
 
     def _make_broker(self, store: NodeStore, feed: ImageFeed, lost: list[PartitionKey]) -> Broker:
         config, image = self.config, feed.image
-        dialer = PeerDialer(config, image)
+        dialer = PeerDialer(config, image, inter_broker_security(config, self._tls.of))
         replicas = Replicas(config, image, self._directories, dialer)
         replicas.on_all_failed = self._fail
         if lacking := out_of_reach(self._directories, image, config.broker_id):
             logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
             replicas.keep_offline(lacking)
         topic_admin = TopicAdmin(store, image, config, config.broker_id, feed)
+        topic_admin.check_broker_configs = self._tls.check
         producer_ids = ProducerIds(store, config.broker_id)
-        broker = Broker(config, store, image, replicas, topic_admin, producer_ids, dialer)
+        broker = Broker(config, store, image, replicas, topic_admin, producer_ids, dialer, self._authorizer)
         endpoints = config.advertised_listeners({each.name: each.port for each in self._listeners})
         broker.member = self._member = ClusterMember(broker, store, feed, endpoints, lost)
         return broker

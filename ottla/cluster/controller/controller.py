@@ -21,6 +21,7 @@ from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
+from ottla.metadata.acl_nodes import EXTENDED_CHANGES, LITERAL_CHANGES
 from ottla.metadata.cluster_image import NO_CONTROLLER, NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.effective_config import TopicConfig
@@ -35,6 +36,7 @@ from ottla.metadata.stores.store import (
     Operation,
     Set,
     StoreError,
+    children_if_any,
 )
 
 logger = logging.getLogger(__name__)
@@ -414,7 +416,8 @@ class Controller:
                 continue
             try:
                 await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
-                await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
+                for parent in (nodes.CONFIG_CHANGES, LITERAL_CHANGES, EXTENDED_CHANGES):
+                    await self._purge_changes(parent, _CONFIG_CHANGES_KEPT_SECONDS)
                 await self._purge_changes(nodes.LOG_DIR_EVENT_NOTIFICATION, 0, keep_last=False)
             except StoreError as error:
                 logger.warning("Cannot remove old notifications and will try later: %s", error)
@@ -422,7 +425,7 @@ class Controller:
     async def _purge_changes(self, parent: str, keep_seconds: float, *, keep_last: bool = True) -> None:
         """Remove notifications that all brokers have read. The last one stays where gaps are noticed by its number."""
         now = time.monotonic()
-        names = sorted(await self._store.children(parent), key=sequence_of)
+        names = sorted(await children_if_any(self._store, parent), key=sequence_of)
         if keep_last:
             del names[-1:]
         for index, name in enumerate(names):

@@ -65,6 +65,8 @@ class TopicAdmin:
         self._deciding: set[asyncio.Task[Any]] = set()
         self._topic_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._configs_lock = asyncio.Lock()
+        # Refuses settings of this broker that only its process can judge, such as certificates: KafkaError.
+        self.check_broker_configs: Callable[[Mapping[str, str]], None] | None = None
 
     # Topics
 
@@ -185,6 +187,8 @@ class TopicAdmin:
 
         def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
             validate_dynamic_broker_configs(self._config, after, before, cluster_default=broker_id is None)
+            if broker_id is not None and self.check_broker_configs is not None:
+                self.check_broker_configs(after)
 
         if broker_id not in (None, self._broker_id):
             raise KafkaError(
