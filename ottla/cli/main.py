@@ -27,6 +27,7 @@ COMMANDS = {
     "acls": "ottla.cli.commands.security.acls:acls",
     "sql": "ottla.cli.commands.sql.sql:sql",
     "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
+    "keys": "ottla.cli.commands.keys:keys",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
     "demo": "ottla.cli.commands.demo.demo:demo",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
