@@ -41,6 +41,7 @@ from ottla.log.segments.active_files import active_files
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.security.authorizer import Authorizer
@@ -116,8 +117,6 @@ class Server:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
         self._authorizer = authorizer_of(config)
-        if (refused := refused_listener(config)) is not None:
-            raise StartupError(refused)
         for endpoint in config.listeners:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
         self._failed = asyncio.get_running_loop().create_future()
@@ -149,6 +148,7 @@ class Server:
             listener.tls = self._tls.of.get(listener.name)
             if protocols[listener.name].startswith("SASL_"):
                 listener.sasl = sasl_settings(config, listener.name, broker.image)
+                await listener.sasl.open()
             listener.open(broker.dispatcher)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
@@ -211,15 +211,10 @@ class Server:
         config = self.config
         if config.zookeeper_connect is None:
             return EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
-        from ottla.metadata.stores.zookeeper import ZooKeeperStore  # a broker on its own does without kazoo
+        # A broker on its own does without kazoo.
+        from ottla.broker.security.zookeeper_access import zookeeper_store
 
-        session_ms = config.get_int("zookeeper.session.timeout.ms")
-        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
-        return ZooKeeperStore(
-            config.zookeeper_connect,
-            session_timeout=session_ms / 1000,
-            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
-        )
+        return zookeeper_store(config, config.zookeeper_connect)
 
     async def _load_metadata(self, store: NodeStore) -> ImageFeed:
         config = self.config
@@ -234,6 +229,7 @@ class Server:
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
             self._introduce()
+        await encode_with_new_secret(store, config)
         feed = self._feed = ImageFeed(
             store, ClusterImage(cluster_id), config, config.broker_id, self._authorizer
         )
