@@ -25,6 +25,7 @@ COMMANDS = {
     "config": "ottla.cli.commands.config:config",
     "users": "ottla.cli.commands.security.users:users",
     "acls": "ottla.cli.commands.security.acls:acls",
+    "certs": "ottla.cli.commands.security.certs:certs",
     "sql": "ottla.cli.commands.sql.sql:sql",
     "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
     "keys": "ottla.cli.commands.keys:keys",

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from ottla.testing import Broker, acl
+from ottla.testing.security import PROTOCOLS
 
 
 def error_of_a_message(broker: Broker, user: str | None, topic: str) -> KafkaError | None:
@@ -18,7 +19,7 @@ def error_of_a_message(broker: Broker, user: str | None, topic: str) -> KafkaErr
     return error
 
 
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_users_may_do_what_the_acls_allow(protocol):
     acls = [acl("ann", "WRITE", topic="orders"), acl("bob", "WRITE", topic="ord", prefixed=True)]
     with Broker(security=protocol, users={"ann": "secret", "bob": 'with "quotes"'}, acls=acls) as broker:
@@ -34,7 +35,7 @@ def test_users_may_do_what_the_acls_allow(protocol):
         assert error_of_a_message(broker, "ann", "orders") is None
 
 
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_without_acls_who_is_let_in_may_do_everything(protocol):
     with Broker(security=protocol, users={"ann": "secret"}) as broker:
         broker.create_topic("orders")

@@ -16,9 +16,17 @@ _EXCEPTIONS = {
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "DelegationTokenDisabled",
     ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "UnsupportedByAuthentication",
     ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "DelegationTokenAuthorization",
-    ErrorCode.SASL_AUTHENTICATION_FAILED: "SaslAuthentication",
     ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServer",
 }
+# What the client itself finds, before a broker was asked: our own sentences say more.
+_OWN = frozenset(
+    {
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_CONFIG,
+    }
+)
 
 
 def parse_principals(texts: Iterable[str]) -> list[KafkaPrincipal]:
@@ -40,7 +48,7 @@ def exceptions_named() -> Iterator[None]:
     except BrokerUnreachable:
         raise
     except JobError as error:
-        if error.code is None:
+        if error.code is None or error.code in _OWN:
             raise
         name = _EXCEPTIONS.get(error.code) or "".join(map(str.capitalize, error.code.name.split("_")))
         words = in_kafkas_words(error.code, error.broker_message).message
