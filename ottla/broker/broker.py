@@ -111,8 +111,10 @@ class Broker:
         topic_admin: TopicAdmin,
         producer_ids: ProducerIds,
         dialer: PeerDialer,
+        authorizer: Authorizer | None = None,
     ) -> None:
         self.config = config
+        self.authorizer = authorizer  # None: everybody may do everything
         self.store = store
         self.image = image
         self.replicas = replicas
@@ -149,7 +151,6 @@ class Broker:
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()
-        self.authorizer: Authorizer | None = None
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
         self.streams_topics = StreamsTopics(topic_admin)

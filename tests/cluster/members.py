@@ -19,6 +19,7 @@ from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.nodes import BrokerRegistration, Endpoint
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, ensure_paths
+from ottla.security.authorizer import Authorizer
 
 
 class Held:
@@ -70,7 +71,8 @@ class Member:
         self.config = BrokerConfig({"broker.id": str(broker_id), **settings})
         self.image = ClusterImage()
         self.replicas = FakeReplicas(broker_id)
-        self.feed = ImageFeed(store, self.image, self.config, broker_id)
+        self.authorizer = Authorizer()
+        self.feed = ImageFeed(store, self.image, self.config, broker_id, self.authorizer)
         self.states = PartitionStates(store, self.image, self.feed)
         self.controller = Controller(store, self.image, self.feed, self.states, self.config, broker_id)
         self.admin = TopicAdmin(store, self.image, self.config, broker_id, self.feed)

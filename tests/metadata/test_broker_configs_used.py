@@ -73,7 +73,7 @@ def test_a_setting_has_an_effect_if_something_reads_it():
         assert has_effect(name) == (name in written or name in defaults), name
 
 
-@pytest.mark.parametrize("name", ["super.users", "ssl.keystore.location", "num.io.threads"])
+@pytest.mark.parametrize("name", ["principal.builder.class", "num.io.threads"])
 def test_setting_what_has_no_effect_is_a_warning(name):
     config = BrokerConfig({name: "1"})
     assert config.warnings == [f"{name} is a setting of Kafka that Ottla does not use; it is ignored."]

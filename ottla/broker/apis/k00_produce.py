@@ -47,6 +47,7 @@ from ottla.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from ottla.security.rights import WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _ALL = -1
 _HINTS_SINCE = 10
@@ -63,7 +64,10 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | PendingResponse | None:
     refused = _NOTHING
     if request.transactional_id is not None:
-        admitted = admit_produce(broker, request, context.version)
+        denied = context.denial(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+        if denied is not None and _is_transactional(request):
+            raise denied
+        admitted = admit_produce(broker, _writable(broker, request, context), context.version)
         if not isinstance(admitted, dict):
             for topic in request.topic_data:
                 for data in topic.partition_data:
@@ -104,10 +108,14 @@ def _append(
     if not -1 <= acks <= 1:
         acks_error = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     responses = []
+    is_limited = context.connection.rights is not None
     for topic in request.topic_data:
         answers = []
+        denied = _denial(broker, topic, context) if is_limited else None
         for data in topic.partition_data:
             try:
+                if denied is not None:
+                    raise denied
                 if acks_error is not None:
                     raise acks_error
                 partition = _partition(broker, topic, data, version)
@@ -154,6 +162,36 @@ def _append(
     if hints is not None:
         response.node_endpoints = hints.endpoints(NodeEndpoint)
     return response
+
+
+def _denial(broker: Broker, topic: TopicProduceData, context: RequestContext) -> KafkaError | None:
+    name = topic.name
+    if context.version >= _TOPIC_IDS:
+        known = broker.image.topics_by_id.get(topic.topic_id)
+        if known is None:
+            return None  # it is refused as unknown, which tells nothing about names
+        name = known.name
+    return context.denial(WRITE_TOPIC, name)
+
+
+def _writable(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceRequest:
+    """The request without what is refused: that must not become part of the transaction."""
+    if context.connection.rights is None:
+        return request
+    return ProduceRequest(
+        transactional_id=request.transactional_id,
+        topic_data=[topic for topic in request.topic_data if _denial(broker, topic, context) is None],
+    )
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    return any(
+        data.records is not None
+        and len(data.records) > _ATTRIBUTES_LOW
+        and data.records[_ATTRIBUTES_LOW] & _TRANSACTIONAL
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
 
 
 def _partition(

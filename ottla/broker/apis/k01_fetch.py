@@ -44,6 +44,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from ottla.security.rights import CLUSTER_ACTION, READ_TOPIC
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,8 @@ _PARTITION_OVERHEAD = 40  # bytes of an answer besides its records, as far as qu
 def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse | PendingResponse:
     replica_id = request.replica_id if request.replica_state is None else request.replica_state.replica_id
     if replica_id >= 0:
+        if not context.allows(CLUSTER_ACTION):
+            return _refuse_follower(request)
         context.cost = None  # quotas are for clients
         return broker.leader_fetch_handler.handle(
             request, context.version, replica_id, context.connection, context.pending_response
@@ -74,6 +77,28 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
     return fetch.wait()
 
 
+def _refuse_follower(request: FetchRequest) -> FetchResponse:
+    """A client that pretends to be a broker, or a broker without its right. The code is the one that Kafka has."""
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(
+                        partition_index=each.partition,
+                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        high_watermark=-1,
+                        records=b"",
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
 class _Fetch:
     """One fetch request, from the first read to its response. It may wait once in between."""
 
@@ -87,6 +112,7 @@ class _Fetch:
         "_context",
         "_failed",
         "_hints",
+        "_is_limited",
         "_look_for_cold",
         "_max_bytes",
         "_max_wait",
@@ -109,6 +135,7 @@ class _Fetch:
         self._plan = plan
         self._context = context
         self._by_id = context.version >= _TOPIC_IDS
+        self._is_limited = context.connection.rights is not None
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         if context.cost is not None:
             self._max_bytes = min(self._max_bytes, broker.quotas.fetch_bytes(context) or self._max_bytes)
@@ -166,7 +193,19 @@ class _Fetch:
             answer.current_leader = self._hints.leader(LeaderIdAndEpoch, target.topic_id, target.index, error)
         return answer
 
+    def _authorize(self, target: FetchTarget) -> None:
+        """With every read: a right may have been taken away while the request waited."""
+        name = target.topic
+        if self._by_id:
+            topic = self._broker.image.topics_by_id.get(target.topic_id)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            name = topic.name
+        self._context.require(READ_TOPIC, name)
+
     def _read_one(self, target: FetchTarget, left: int) -> PartitionData:
+        if self._is_limited:
+            self._authorize(target)
         replicas = self._broker.replicas
         if self._context.version < _FOLLOWERS_SERVE:
             partition = replicas.leader(target.topic, target.index)

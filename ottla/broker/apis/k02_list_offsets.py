@@ -27,6 +27,7 @@ from ottla.protocol.messages.fetch import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.security.rights import DESCRIBE_TOPIC
 
 _LATEST = -1
 _EARLIEST = -2
@@ -43,9 +44,12 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
     topics = []
     for topic in request.topics:
         answers = []
+        denied = context.denial(DESCRIBE_TOPIC, topic.name, len(topic.partitions))
         seen = [partition.partition_index for partition in topic.partitions]
         for asked in topic.partitions:
             try:
+                if denied is not None:
+                    raise denied
                 if seen.count(asked.partition_index) > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 answer = await _look_up(broker, topic.name, asked, request, context.version)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from ottla.cluster.topics.topic_admin import Charge
 from ottla.metadata.cluster_image import TopicImage
 from ottla.metadata.topic_names import INTERNAL_TOPICS, validate_topic_name
@@ -31,22 +30,32 @@ from ottla.protocol.messages.cluster import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.security.acls import ResourceType
+from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER, DESCRIBE_TOPIC
 
 _NOT_ASKED = -(2**31)
 
 
 def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     image = broker.image
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else _NOT_ASKED
+    with_operations = request.include_topic_authorized_operations
     if request.topics is None or (context.version == 0 and not request.topics):
-        topics = [_describe(broker, topic, operations) for topic in image.topics.values()]
+        topics = [
+            _describe(broker, context, topic, with_operations)
+            for topic in image.topics.values()
+            if context.allows(DESCRIBE_TOPIC, topic.name, quiet=True)
+        ]
     else:
         may_create = request.allow_auto_topic_creation and broker.auto_create_topics
         charge = broker.quotas.mutations(context, strict=True).charge
-        topics = [_look_up(broker, asked, may_create, operations, charge) for asked in request.topics]
+        topics = [
+            _look_up(broker, context, asked, may_create, with_operations, charge) for asked in request.topics
+        ]
     cluster_operations = _NOT_ASKED
     if request.include_cluster_authorized_operations:
-        cluster_operations = CLUSTER_OPERATIONS
+        cluster_operations = 0
+        if context.allows(DESCRIBE_CLUSTER):
+            cluster_operations = context.operations(ResourceType.CLUSTER)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
@@ -60,7 +69,12 @@ def handle(broker: Broker, request: MetadataRequest, context: RequestContext) ->
 
 
 def _look_up(
-    broker: Broker, asked: MetadataRequestTopic, may_create: bool, operations: int, charge: Charge
+    broker: Broker,
+    context: RequestContext,
+    asked: MetadataRequestTopic,
+    may_create: bool,
+    with_operations: bool,
+    charge: Charge,
 ) -> MetadataResponseTopic:
     if asked.topic_id != ZERO_UUID:
         topic = broker.image.topics_by_id.get(asked.topic_id)
@@ -68,23 +82,42 @@ def _look_up(
             return MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id
             )
-        return _describe(broker, topic, operations)
+        denied = context.denial(DESCRIBE_TOPIC, topic.name)
+        if denied is not None:
+            return MetadataResponseTopic(error_code=denied.code, name=None, topic_id=asked.topic_id)
+        return _describe(broker, context, topic, with_operations)
     name = asked.name or ""
+    denied = context.denial(DESCRIBE_TOPIC, name)
+    if denied is not None:
+        return MetadataResponseTopic(error_code=denied.code, name=name)
     topic = broker.image.topics.get(name)
     if topic is not None:
-        return _describe(broker, topic, operations)
+        return _describe(broker, context, topic, with_operations)
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         if may_create or name in INTERNAL_TOPICS:
+            if not context.allows(CREATE_CLUSTER, quiet=True):
+                context.require(CREATE_TOPIC, name)
             error = broker.auto_create(name, charge)
         else:
             validate_topic_name(name)
     except KafkaError as refused:
         error = refused.code
-    return MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal(name))
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        is_internal=is_internal(name),
+        topic_authorized_operations=_operations(context, name, with_operations),
+    )
 
 
-def _describe(broker: Broker, topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def _operations(context: RequestContext, name: str, with_operations: bool) -> int:
+    return context.operations(ResourceType.TOPIC, name) if with_operations else _NOT_ASKED
+
+
+def _describe(
+    broker: Broker, context: RequestContext, topic: TopicImage, with_operations: bool
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -102,5 +135,5 @@ def _describe(broker: Broker, topic: TopicImage, operations: int) -> MetadataRes
             for index, partition in topic.partitions.items()
             for leader in (broker.leader_of(partition),)
         ],
-        topic_authorized_operations=operations,
+        topic_authorized_operations=_operations(context, topic.name, with_operations),
     )

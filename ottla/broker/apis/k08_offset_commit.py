@@ -27,11 +27,13 @@ from ottla.protocol.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.security.rights import READ_GROUP, READ_TOPIC
 
 
 def handle(
     broker: Broker, request: OffsetCommitRequest, context: RequestContext
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    context.require(READ_GROUP, request.group_id)
     by_id = context.version >= 10
     response = OffsetCommitResponse()
     offsets: list[OffsetToCommit] = []
@@ -40,13 +42,19 @@ def handle(
         topic = (
             broker.image.topics_by_id.get(asked.topic_id) if by_id else broker.image.topics.get(asked.name)
         )
+        name = asked.name if topic is None else topic.name
+        denied = None
+        if topic is not None or not by_id:  # else it is not even known what the id stands for
+            denied = context.denial(READ_TOPIC, name, len(asked.partitions))
         answered = OffsetCommitResponseTopic(name=asked.name, topic_id=asked.topic_id)
         response.topics.append(answered)
         for partition in asked.partitions:
             index = partition.partition_index
             answer = OffsetCommitResponsePartition(partition_index=index)
             answered.partitions.append(answer)
-            if topic is None:
+            if denied is not None:
+                answer.error_code = denied.code
+            elif topic is None:
                 unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answer.error_code = unknown
             elif index not in topic.partitions:

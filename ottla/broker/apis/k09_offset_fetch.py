@@ -13,7 +13,7 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -33,6 +33,7 @@ from ottla.protocol.messages.offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 _NOTHING = CommittedOffset(-1)
 
@@ -42,10 +43,8 @@ P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 def handle(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     if context.version < 8:
-        return _one_group(broker, request, context.version)
-    response = OffsetFetchResponse(
-        groups=[_group(broker, group, context.version) for group in request.groups]
-    )
+        return _one_group(broker, request, context)
+    response = OffsetFetchResponse(groups=[_group(broker, group, context) for group in request.groups])
     if request.require_stable:
         for group in response.groups:
             if not group.error_code:
@@ -64,29 +63,53 @@ def _mark_unstable(broker: Broker, group_id: str, topic: str, partitions: Sequen
             partition.metadata = ""
 
 
-def _one_group(broker: Broker, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+def _one_group(broker: Broker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
     asked = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
     error = ErrorCode.NONE
+    denied: dict[str, KafkaError] = {}
     try:
+        context.require(DESCRIBE_GROUP, request.group_id)
         found = broker.groups.offsets.fetch(request.group_id, asked)
+        denied = _denied(context, [name for name, _ in found])
+        if asked is None:
+            found = [(name, partitions) for name, partitions in found if name not in denied]
     except KafkaError as failure:
-        if version >= 2:
+        if context.version >= 2:
             return OffsetFetchResponse(error_code=failure.code)
         error = failure.code
         found = [(name, [(index, None) for index in indexes]) for name, indexes in asked or ()]
     topics = [
         OffsetFetchResponseTopic(
-            name=name, partitions=_partitions(OffsetFetchResponsePartition, partitions, error)
+            name=name,
+            partitions=_partitions(
+                OffsetFetchResponsePartition,
+                _hidden(partitions) if name in denied else partitions,
+                denied[name].code if name in denied else error,
+            ),
         )
         for name, partitions in found
     ]
     if request.require_stable:
         for topic in topics:
-            _mark_unstable(broker, request.group_id, topic.name, topic.partitions)
+            if topic.name not in denied:
+                _mark_unstable(broker, request.group_id, topic.name, topic.partitions)
     return OffsetFetchResponse(topics=topics)
 
 
-def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> OffsetFetchResponseGroup:
+def _denied(context: RequestContext, names: Iterable[str | None]) -> dict[str, KafkaError]:
+    """The topics that the client may not know of, and what to answer."""
+    denials = {name: context.denial(DESCRIBE_TOPIC, name) for name in names if name is not None}
+    return {name: denial for name, denial in denials.items() if denial is not None}
+
+
+def _hidden(partitions: Sequence[tuple[int, CommittedOffset | None]]) -> list[tuple[int, None]]:
+    return [(index, None) for index, _ in partitions]
+
+
+def _group(
+    broker: Broker, group: OffsetFetchRequestGroup, context: RequestContext
+) -> OffsetFetchResponseGroup:
+    version = context.version
     response = OffsetFetchResponseGroup(group_id=group.group_id)
     fetch = partial(
         broker.groups.offsets.fetch,
@@ -95,8 +118,13 @@ def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> Offs
         member_epoch=group.member_epoch,
     )
     try:
+        context.require(DESCRIBE_GROUP, group.group_id)
         if group.topics is None:
-            for name, partitions in fetch(None):
+            everything = fetch(None)
+            denied = _denied(context, [name for name, _ in everything])
+            for name, partitions in everything:
+                if name in denied:
+                    continue
                 topic = broker.image.topics.get(name)
                 if version < 10:
                     response.topics.append(_topic(name, ZERO_UUID, partitions))
@@ -104,16 +132,22 @@ def _group(broker: Broker, group: OffsetFetchRequestGroup, version: int) -> Offs
                     response.topics.append(_topic("", topic.topic_id, partitions))
             return response
         names = [_name_of(broker, topic, version) for topic in group.topics]
+        denied = _denied(context, names)
         known = [(n, t.partition_indexes) for n, t in zip(names, group.topics, strict=True) if n is not None]
         found = iter(fetch(known))
     except KafkaError as error:
         response.error_code = error.code
         return response
     for known_name, asked in zip(names, group.topics, strict=True):
-        if known_name is not None:
-            response.topics.append(_topic(asked.name, asked.topic_id, next(found)[1]))
-            continue
         nothing = [(index, None) for index in asked.partition_indexes]
+        if known_name is not None:
+            partitions = next(found)[1]
+            if known_name in denied:
+                refused = denied[known_name].code
+                response.topics.append(_topic(asked.name, asked.topic_id, nothing, refused))
+            else:
+                response.topics.append(_topic(asked.name, asked.topic_id, partitions))
+            continue
         response.topics.append(_topic("", asked.topic_id, nothing, ErrorCode.UNKNOWN_TOPIC_ID))
     return response
 

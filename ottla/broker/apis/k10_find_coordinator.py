@@ -17,16 +17,20 @@ from ottla.coordinator.runtime.state_log import partition_for
 from ottla.metadata.topic_names import GROUP_METADATA_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.cluster import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.security.rights import CLUSTER_ACTION, DESCRIBE_GROUP, DESCRIBE_TRANSACTIONAL_ID
 
 _SHARE = 2
 _TOPICS = {0: GROUP_METADATA_TOPIC, 1: TRANSACTION_STATE_TOPIC, _SHARE: SHARE_GROUP_STATE_TOPIC}
+_RIGHTS = {0: DESCRIBE_GROUP, 1: DESCRIBE_TRANSACTIONAL_ID}
 
 
 async def handle(
     broker: Broker, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
+    if request.key_type == _SHARE:
+        context.require(CLUSTER_ACTION)
     keys = request.coordinator_keys if context.version >= 4 else [request.key]
-    found = [await _find(broker, request.key_type, key, context.listener) for key in keys]
+    found = [await _find(broker, request.key_type, key, context) for key in keys]
     if context.version >= 4:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
@@ -39,13 +43,15 @@ async def handle(
     )
 
 
-async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coordinator:
+async def _find(broker: Broker, key_type: int, key: str, context: RequestContext) -> Coordinator:
     try:
         name = _TOPICS.get(key_type)
         if name is None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"This broker does not coordinate keys of type {key_type}."
             )
+        if key_type in _RIGHTS:
+            context.require(_RIGHTS[key_type], key)
         if key_type == _SHARE:
             if len(key.split(":")) < 3:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "A share key is GROUP:TOPIC_ID:PARTITION.")
@@ -54,7 +60,7 @@ async def _find(broker: Broker, key_type: int, key: str, listener: str) -> Coord
             await broker.ensure_internal_topic(name)
         topic = broker.image.topics[name]
         leader = broker.leader_of(topic.partitions[partition_for(key, len(topic.partitions))])
-        node = broker.node(leader, listener)
+        node = broker.node(leader, context.listener)
         if node is None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
     except KafkaError as error:

@@ -17,9 +17,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.effects import JoinRequest, MemberProtocol
 from ottla.protocol.messages.groups import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from ottla.security.rights import READ_GROUP
 
 
 async def handle(broker: Broker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+    context.require(READ_GROUP, request.group_id)
     result = await broker.groups.classic.join(
         request.group_id,
         JoinRequest(

@@ -12,9 +12,11 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.messages.groups import HeartbeatRequest, HeartbeatResponse
+from ottla.security.rights import READ_GROUP
 
 
 def handle(broker: Broker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    context.require(READ_GROUP, request.group_id)
     error = broker.groups.classic.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )

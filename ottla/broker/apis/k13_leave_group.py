@@ -13,9 +13,11 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.effects import LeavingMember
 from ottla.protocol.messages.groups import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from ottla.security.rights import READ_GROUP
 
 
 def handle(broker: Broker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    context.require(READ_GROUP, request.group_id)
     if context.version < 3:
         (error,) = broker.groups.classic.leave(request.group_id, [LeavingMember(request.member_id)])
         return LeaveGroupResponse(error_code=error)

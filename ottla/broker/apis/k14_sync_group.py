@@ -14,11 +14,13 @@ from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.groups.effects import SyncRequest, SyncResult
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import SyncGroupRequest, SyncGroupResponse
+from ottla.security.rights import READ_GROUP
 
 
 async def handle(broker: Broker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     if context.version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    context.require(READ_GROUP, request.group_id)
     result = broker.groups.classic.sync(
         request.group_id,
         SyncRequest(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ottla.broker.requests.denied_groups import denied_groups
 from ottla.coordinator.groups.classic.classic_groups import GroupDescription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.groups import (
@@ -22,16 +22,17 @@ from ottla.protocol.messages.groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from ottla.security.acls import ResourceType
 
 
 def handle(broker: Broker, request: DescribeGroupsRequest, context: RequestContext) -> DescribeGroupsResponse:
-    groups = []
-    for description in broker.groups.classic.describe(request.groups):
+    allowed, groups = denied_groups(context, request.groups, DescribedGroup)
+    for description in broker.groups.classic.describe(allowed):
         if context.version < 6 and description.error is ErrorCode.GROUP_ID_NOT_FOUND:
             description.error = ErrorCode.NONE
         described = _describe(description)
         if request.include_authorized_operations and not description.error:
-            described.authorized_operations = GROUP_OPERATIONS
+            described.authorized_operations = context.operations(ResourceType.GROUP, description.group_id)
         groups.append(described)
     return DescribeGroupsResponse(groups=groups)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.messages.groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.security.rights import DESCRIBE_CLUSTER, DESCRIBE_GROUP
 
 
 def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:
+    sees_all = context.allows(DESCRIBE_CLUSTER, quiet=True)
     return ListGroupsResponse(
         groups=[
             ListedGroup(
@@ -21,5 +23,6 @@ def handle(broker: Broker, request: ListGroupsRequest, context: RequestContext) 
                 group_type=group.group_type,
             )
             for group in broker.groups.list_groups(request.states_filter, request.types_filter)
+            if sees_all or context.allows(DESCRIBE_GROUP, group.group_id, quiet=True)
         ]
     )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
@@ -36,6 +36,7 @@ from ottla.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CONFIGS_TOPIC
 
 _DESCRIBED_SINCE = 5
 _QUOTA_ERRORS_SINCE = 6
@@ -45,15 +46,40 @@ async def handle(
     broker: Broker, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     times = Counter(topic.name for topic in request.topics)
+    may_create_all = context.allows(CREATE_CLUSTER, quiet=True)
+    denied = {
+        name
+        for name, count in times.items()
+        if count == 1 and not may_create_all and not context.allows(CREATE_TOPIC, name)
+    }
+    response = await _create_all(broker, request, context, times, denied)
+    response.topics += [
+        CreatableTopicResult(
+            name=name,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message="Authorization failed.",
+        )
+        for name in sorted(denied)
+    ]
+    return response
+
+
+async def _create_all(
+    broker: Broker,
+    request: CreateTopicsRequest,
+    context: RequestContext,
+    times: Mapping[str, int],
+    denied: Collection[str],
+) -> CreateTopicsResponse:
+    allowed = [name for name in times if name not in denied]
     if request.timeout_ms <= 0:
-        return _refuse_all(times, ErrorCode.REQUEST_TIMED_OUT, None)
-    if sum(map(_partitions, request.topics)) > MAX_PARTITIONS_PER_REQUEST:
-        return _refuse_all(times, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
+        return _refuse_all(allowed, ErrorCode.REQUEST_TIMED_OUT, None)
+    wanted = [topic for topic in request.topics if topic.name not in denied]
+    if sum(map(_partitions, wanted)) > MAX_PARTITIONS_PER_REQUEST:
+        return _refuse_all(allowed, ErrorCode.POLICY_VIOLATION, TOO_MANY_PARTITIONS)
     quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
-    once = [topic for topic in request.topics if times[topic.name] == 1]
-    results = await asyncio.gather(
-        *(_create(broker, topic, request, context.version, quota) for topic in once)
-    )
+    once = [topic for topic in wanted if times[topic.name] == 1]
+    results = await asyncio.gather(*(_create(broker, topic, request, context, quota) for topic in once))
     results += [
         CreatableTopicResult(
             name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
@@ -75,7 +101,11 @@ def _refuse_all(names: Iterable[str], code: ErrorCode, message: str | None) -> C
 
 
 async def _create(
-    broker: Broker, wanted: CreatableTopic, request: CreateTopicsRequest, version: int, quota: MutationQuota
+    broker: Broker,
+    wanted: CreatableTopic,
+    request: CreateTopicsRequest,
+    context: RequestContext,
+    quota: MutationQuota,
 ) -> CreatableTopicResult:
     try:
         topic = await broker.topic_admin.create_topic(
@@ -91,7 +121,11 @@ async def _create(
     except KafkaError as error:
         return CreatableTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
     result = CreatableTopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None)
-    if version >= _DESCRIBED_SINCE:
+    if context.version < _DESCRIBED_SINCE:
+        return result
+    if not context.allows(DESCRIBE_CONFIGS_TOPIC, topic.name, quiet=True):
+        result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    else:
         _describe(broker, topic, result)
     return result
 

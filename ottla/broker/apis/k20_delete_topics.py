@@ -29,6 +29,7 @@ from ottla.protocol.messages.topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from ottla.security.rights import DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC
 
 _IDS_SINCE = 6
 _DELETION_DISABLED_SINCE = 3
@@ -49,7 +50,7 @@ async def handle(
                 for name, topic_id in dict.fromkeys((state.name, state.topic_id) for state in asked)
             ]
         )
-    refused, wanted = _sort_out(broker.image, asked)
+    refused, wanted = _sort_out(broker.image, asked, context)
     quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
     deleted = await asyncio.gather(
         *(_delete(broker, topic, request.timeout_ms, context.version, quota) for topic in wanted)
@@ -58,15 +59,23 @@ async def handle(
 
 
 def _sort_out(
-    image: ClusterImage, asked: list[DeleteTopicState]
+    image: ClusterImage, asked: list[DeleteTopicState], context: RequestContext
 ) -> tuple[list[DeletableTopicResult], list[TopicImage]]:
     """What is refused, and what is to be deleted."""
     refused = []
     wanted = []
     times = Counter((state.name, state.topic_id) for state in asked)
+    may_delete_all = context.allows(DELETE_CLUSTER, quiet=True)
     for (name, topic_id), count in times.items():
         try:
+            if name is not None and topic_id == ZERO_UUID and count == 1 and not may_delete_all:
+                context.require(DESCRIBE_TOPIC, name)  # first: nobody learns whether it is there
             topic = _find(image, name, topic_id, count)
+            if not may_delete_all:
+                context.require(DESCRIBE_TOPIC, topic.name)
+                if (denied := context.denial(DELETE_TOPIC, topic.name)) is not None:
+                    name = topic.name
+                    raise denied
             if (topic.name, ZERO_UUID) in times and (None, topic.topic_id) in times:
                 if name is None:
                     continue  # answered with its name

@@ -25,6 +25,7 @@ from ottla.protocol.messages.fetch import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.security.rights import DELETE_TOPIC
 
 _NO_WATERMARK = -1
 
@@ -36,8 +37,9 @@ async def handle(
     waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult] = {}
     for topic in request.topics:
         results = []
+        denied = context.denial(DELETE_TOPIC, topic.name, len(topic.partitions))
         for asked in topic.partitions:
-            result, deleted = _delete(broker, topic.name, asked)
+            result, deleted = _delete(broker, topic.name, asked, denied)
             results.append(result)
             if deleted is not None:
                 waiting[deleted] = result
@@ -63,11 +65,13 @@ async def _wait(waiting: dict[asyncio.Future[None], DeleteRecordsPartitionResult
 
 
 def _delete(
-    broker: Broker, topic: str, asked: DeleteRecordsPartition
+    broker: Broker, topic: str, asked: DeleteRecordsPartition, denied: KafkaError | None
 ) -> tuple[DeleteRecordsPartitionResult, asyncio.Future[None] | None]:
     """The result, and a future that is done when the other replicas have deleted the records too."""
     result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=_NO_WATERMARK)
     try:
+        if denied is not None:
+            raise denied
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         partition = broker.replicas.leader(topic, asked.partition_index)

@@ -21,6 +21,7 @@ from ottla.broker.network.dispatch import RequestContext
 from ottla.coordinator.transactions.transaction import ProducerIdAndEpoch
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from ottla.security.rights import IDEMPOTENT_WRITE, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _NONE = -1
 _PRODUCER_FENCED_SINCE = 4
@@ -29,6 +30,7 @@ _PRODUCER_FENCED_SINCE = 4
 async def handle(
     broker: Broker, request: InitProducerIdRequest, context: RequestContext
 ) -> InitProducerIdResponse:
+    _authorize(request, context)
     has_id, has_epoch = request.producer_id != _NONE, request.producer_epoch != _NONE
     if request.transactional_id == "" or has_id != has_epoch:
         return _refuse(ErrorCode.INVALID_REQUEST)
@@ -44,6 +46,13 @@ async def handle(
             return _refuse(ErrorCode.INVALID_PRODUCER_EPOCH)
         return _refuse(error.code)
     return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.producer_epoch)
+
+
+def _authorize(request: InitProducerIdRequest, context: RequestContext) -> None:
+    if request.transactional_id is not None:
+        context.require(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    elif not context.allows(IDEMPOTENT_WRITE, quiet=True) and not context.allows_any(WRITE_TOPIC):
+        context.require(IDEMPOTENT_WRITE)
 
 
 def _refuse(code: ErrorCode) -> InitProducerIdResponse:

@@ -20,25 +20,36 @@ from ottla.protocol.messages.fetch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from ottla.security.rights import CLUSTER_ACTION, DESCRIBE_TOPIC
 
 
 def handle(
     broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
 ) -> OffsetForLeaderEpochResponse:
+    is_broker = context.allows(CLUSTER_ACTION, quiet=True)
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_look_up(broker, topic.topic, partition) for partition in topic.partitions],
+                partitions=[
+                    _look_up(broker, topic.topic, partition, denied) for partition in topic.partitions
+                ],
             )
             for topic in request.topics
+            for denied in (
+                None if is_broker else context.denial(DESCRIBE_TOPIC, topic.topic, len(topic.partitions)),
+            )
         ]
     )
 
 
-def _look_up(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> OffsetForLeaderEpochResult:
+def _look_up(
+    broker: Broker, topic: str, asked: OffsetForLeaderPartition, denied: KafkaError | None
+) -> OffsetForLeaderEpochResult:
     answer = OffsetForLeaderEpochResult(partition=asked.partition)
     try:
+        if denied is not None:
+            raise denied
         partition = broker.replicas.leader(topic, asked.partition)
         partition.check_epoch(asked.current_leader_epoch)
         answer.leader_epoch, answer.end_offset = partition.log.epoch_end_offset(asked.leader_epoch)

@@ -12,9 +12,14 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.error_responses import error_response as generic_error_response
+from ottla.protocol.codec import Response
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.internal_topics import INTERNAL_TOPICS
 from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -23,6 +28,7 @@ from ottla.protocol.messages.transactions import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from ottla.security.rights import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _PRODUCER_FENCED_SINCE = 2
 _BATCHES_SINCE = 4
@@ -33,11 +39,12 @@ async def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
     if context.version >= _BATCHES_SINCE:
+        context.require(CLUSTER_ACTION)
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
                 AddPartitionsToTxnResult(
                     transactional_id=transaction.transactional_id,
-                    topic_results=await _one(broker, transaction, context.version),
+                    topic_results=await _one(broker, transaction, context.version, {}),
                 )
                 for transaction in request.transactions
             ]
@@ -48,21 +55,35 @@ async def handle(
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
+    context.require(WRITE_TRANSACTIONAL_ID, transaction.transactional_id)
+    denied = {
+        topic.name: ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for topic in transaction.topics
+        if topic.name in INTERNAL_TOPICS
+        or not context.allows(WRITE_TOPIC, topic.name, count=len(topic.partitions))
+    }
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=await _one(broker, transaction, context.version)
+        results_by_topic_v3_and_below=await _one(broker, transaction, context.version, denied)
     )
 
 
 async def _one(
-    broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int
+    broker: Broker,
+    transaction: AddPartitionsToTxnTransaction,
+    version: int,
+    denied: Mapping[str, ErrorCode],
 ) -> list[AddPartitionsToTxnTopicResult]:
     asked = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
-    missing = [name for name in asked if name not in broker.image.partitions]
+    refused = {
+        name: denied.get(name[0], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for name in asked
+        if name[0] in denied or name not in broker.image.partitions
+    }
     if transaction.verify_only:
         errors = {name: _verify(broker, transaction, name, version) for name in asked}
-    elif missing:
+    elif refused:
         errors = dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        errors |= dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        errors |= refused
     else:
         errors = dict.fromkeys(asked, await _add(broker, transaction, asked, version))
     return [
@@ -108,3 +129,9 @@ def _verify(
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < _VERSION_2_SINCE:
         return ErrorCode.INVALID_TXN_STATE
     return code
+
+
+def error_response(request: AddPartitionsToTxnRequest, error: KafkaError) -> Response:
+    if request.v3_and_below_topics:
+        return generic_error_response(request, error)
+    return AddPartitionsToTxnResponse(error_code=error.code)

@@ -16,6 +16,7 @@ from ottla.coordinator.runtime.state_log import partition_for
 from ottla.metadata.topic_names import GROUP_METADATA_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.security.rights import READ_GROUP, WRITE_TRANSACTIONAL_ID
 
 _PRODUCER_FENCED_SINCE = 2
 
@@ -23,6 +24,8 @@ _PRODUCER_FENCED_SINCE = 2
 async def handle(
     broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> AddOffsetsToTxnResponse:
+    context.require(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    context.require(READ_GROUP, request.group_id)
     try:
         await broker.ensure_internal_topic(GROUP_METADATA_TOPIC)
         count = len(broker.image.topics[GROUP_METADATA_TOPIC].partitions)

@@ -16,12 +16,14 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.transactions import EndTxnRequest, EndTxnResponse
+from ottla.security.rights import WRITE_TRANSACTIONAL_ID
 
 _PRODUCER_FENCED_SINCE = 2
 _VERSION_2_SINCE = 5
 
 
 async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    context.require(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     try:
         producer = await broker.transactions.end(
             request.transactional_id,

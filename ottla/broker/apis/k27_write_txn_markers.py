@@ -24,11 +24,14 @@ from ottla.protocol.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.security.rights import ALTER_CLUSTER, CLUSTER_ACTION
 
 
 async def handle(
     broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> WriteTxnMarkersResponse:
+    if not context.allows(ALTER_CLUSTER, quiet=True):
+        context.require(CLUSTER_ACTION)
     return WriteTxnMarkersResponse(markers=[await _write(broker, asked) for asked in request.markers])
 
 

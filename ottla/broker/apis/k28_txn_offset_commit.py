@@ -29,6 +29,7 @@ from ottla.protocol.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla.security.rights import READ_GROUP, READ_TOPIC, WRITE_TRANSACTIONAL_ID
 
 _LOAD_IN_PROGRESS_SINCE = 2
 
@@ -36,22 +37,22 @@ _LOAD_IN_PROGRESS_SINCE = 2
 async def handle(
     broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> TxnOffsetCommitResponse:
-    try:
-        admitted = _admit(broker, request, context.version)
-        if admitted is not None:
-            await admitted
-    except KafkaError as error:
-        raise KafkaError(_in_version(error.code, context.version)) from error
+    context.require(WRITE_TRANSACTIONAL_ID, request.transactional_id)
+    context.require(READ_GROUP, request.group_id)
     response = TxnOffsetCommitResponse()
     offsets: list[OffsetToCommit] = []
     answers: list[TxnOffsetCommitResponsePartition] = []
     for asked in request.topics:
         topic = broker.image.topics.get(asked.name)
+        denied = context.denial(READ_TOPIC, asked.name, len(asked.partitions))
         answered = TxnOffsetCommitResponseTopic(name=asked.name)
         response.topics.append(answered)
         for partition in asked.partitions:
             answer = TxnOffsetCommitResponsePartition(partition_index=partition.partition_index)
             answered.partitions.append(answer)
+            if denied is not None:
+                answer.error_code = denied.code
+                continue
             if topic is None or partition.partition_index not in topic.partitions:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
@@ -66,16 +67,24 @@ async def handle(
                     topic.topic_id,
                 )
             )
-    errors = broker.groups.offsets.commit_transactional(
-        request.group_id,
-        ProducerEpoch(request.producer_id, request.producer_epoch),
-        offsets,
-        member_id=request.member_id,
-        group_instance_id=request.group_instance_id,
-        generation_id=request.generation_id,
-    )
-    if not isinstance(errors, list):
-        errors = await errors
+    if request.topics and not offsets:
+        return response  # nothing is left of it that could be committed
+    try:
+        admitted = _admit(broker, request, context.version)
+        if admitted is not None:
+            await admitted
+        errors = broker.groups.offsets.commit_transactional(
+            request.group_id,
+            ProducerEpoch(request.producer_id, request.producer_epoch),
+            offsets,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            generation_id=request.generation_id,
+        )
+        if not isinstance(errors, list):
+            errors = await errors
+    except KafkaError as error:
+        errors = [error.code] * len(answers)
     for answer, error_code in zip(answers, errors, strict=True):
         answer.error_code = _in_version(error_code, context.version)
     return response

@@ -1,8 +1,9 @@
-"""DescribeAcls, key 29: refused, because there is no authorizer.
+"""DescribeAcls, key 29: the ACLs that match a filter.
 
 Behaviour
-- SECURITY_DISABLED, as Kafka answers without an authorizer. MirrorMaker and consoles take it for "nothing to do here",
-  but an API that is missing for an error.
+- Entries of one pattern stand together. Filters take what Kafka's take: ANY and null match everything, MATCH what would
+  apply to a resource of that name.
+- SECURITY_DISABLED without an authorizer, as in Kafka. MirrorMaker and consoles take it for "nothing to do here".
 
 Version notes
 - 1 pattern types; 2 flexible; 3 user resources.
@@ -12,9 +13,38 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.acl_filters import read_filter
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.protocol.messages.acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ottla.security.acls import ResourcePattern
+from ottla.security.rights import DESCRIBE_CLUSTER
 
 
 def handle(broker: Broker, request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+    context.require(DESCRIBE_CLUSTER)
+    if broker.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+    wanted = read_filter(request)
+    resources: dict[ResourcePattern, DescribeAclsResource] = {}
+    for pattern, entry in sorted(broker.authorizer.find(wanted)):
+        resource = resources.get(pattern)
+        if resource is None:
+            resource = resources[pattern] = DescribeAclsResource(
+                resource_type=pattern.resource_type,
+                resource_name=pattern.name,
+                pattern_type=pattern.pattern_type,
+            )
+        resource.acls.append(
+            AclDescription(
+                principal=entry.principal,
+                host=entry.host,
+                operation=entry.operation,
+                permission_type=entry.permission,
+            )
+        )
+    return DescribeAclsResponse(resources=list(resources.values()), error_message=None)

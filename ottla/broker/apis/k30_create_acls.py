@@ -1,7 +1,10 @@
-"""CreateAcls, key 30: refused, because there is no authorizer.
+"""CreateAcls, key 30.
 
 Behaviour
-- SECURITY_DISABLED for each of them.
+- Each succeeds or fails on its own; one that is there already succeeds. Those of one pattern are written together.
+- An ACL is in force on this broker before it is acknowledged, and on the others soon after.
+- INVALID_REQUEST for what no ACL can say, and for a name that the store cannot keep: one with a slash, as Kafka 3.9.
+- SECURITY_DISABLED without an authorizer.
 
 Version notes
 - 1 pattern types; 2 flexible; 3 user resources.
@@ -9,11 +12,73 @@ Version notes
 
 from __future__ import annotations
 
+import logging
+
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.acl_filters import known
+from ottla.broker.security.acl_changes import add_entries
+from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.acls import CreateAclsRequest, CreateAclsResponse
+from ottla.protocol.messages.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from ottla.security.acls import (
+    Acl,
+    BadAcl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+    check_creation,
+)
+from ottla.security.rights import ALTER_CLUSTER
+
+logger = logging.getLogger(__name__)
 
 
-def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+async def handle(broker: Broker, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
+    context.require(ALTER_CLUSTER)
+    if broker.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    results = [AclCreationResult(error_message=None) for _ in request.creations]
+    wanted: dict[ResourcePattern, list[tuple[Entry, AclCreationResult]]] = {}
+    for creation, result in zip(request.creations, results, strict=True):
+        acl = _acl(creation)
+        try:
+            check_creation(acl)
+            wanted.setdefault(acl.pattern, []).append((acl.entry, result))
+        except BadAcl as error:
+            _fail(result, ErrorCode.INVALID_REQUEST, str(error))
+    for pattern, entries in wanted.items():
+        try:
+            await add_entries(broker.store, pattern, [entry for entry, _ in entries])
+        except BadAcl as error:
+            for _, result in entries:
+                _fail(result, ErrorCode.INVALID_REQUEST, str(error))
+        except StoreError as error:
+            logger.error("The metadata store failed: %s", error)
+            for _, result in entries:
+                _fail(result, ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+    await broker.member.feed.sync()
+    return CreateAclsResponse(results=results)
+
+
+def _acl(creation: AclCreation) -> Acl:
+    return Acl(
+        ResourcePattern(
+            known(ResourceType, creation.resource_type),
+            creation.resource_name,
+            known(PatternType, creation.resource_pattern_type),
+        ),
+        Entry(
+            creation.principal,
+            creation.host,
+            known(Operation, creation.operation),
+            known(Permission, creation.permission_type),
+        ),
+    )
+
+
+def _fail(result: AclCreationResult, code: ErrorCode, message: str) -> None:
+    result.error_code, result.error_message = code, message

@@ -1,7 +1,10 @@
-"""DeleteAcls, key 31: refused, because there is no authorizer.
+"""DeleteAcls, key 31.
 
 Behaviour
-- SECURITY_DISABLED for each filter.
+- Each filter is answered with what it removed. Several filters that match the same ACL: the first has it.
+- What is removed is no longer in force on this broker when the answer comes, and on the others soon after. An ACL that
+  another broker adds to the same resource at that time stays.
+- SECURITY_DISABLED without an authorizer.
 
 Version notes
 - 1 pattern types; 2 flexible; 3 user resources.
@@ -9,11 +12,70 @@ Version notes
 
 from __future__ import annotations
 
+import logging
+from functools import partial
+
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.acl_filters import read_filter
+from ottla.broker.security.acl_changes import remove_entries
+from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.acls import DeleteAclsRequest, DeleteAclsResponse
+from ottla.protocol.messages.acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ottla.security.acls import Acl, AclFilter, Entry, ResourcePattern
+from ottla.security.authorizer import Authorizer
+from ottla.security.rights import ALTER_CLUSTER
+
+logger = logging.getLogger(__name__)
 
 
-def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+async def handle(broker: Broker, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
+    context.require(ALTER_CLUSTER)
+    if broker.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+    results = []
+    for asked in request.filters:
+        result = DeleteAclsFilterResult(error_message=None)
+        results.append(result)
+        try:
+            result.matching_acls = [
+                _answer(acl) for acl in await _remove(broker, broker.authorizer, read_filter(asked))
+            ]
+        except KafkaError as error:
+            result.error_code, result.error_message = error.code, error.message
+        except StoreError as error:
+            logger.error("The metadata store failed: %s", error)
+            result.error_code, result.error_message = ErrorCode.UNKNOWN_SERVER_ERROR, str(error)
+        await broker.member.feed.sync()
+    return DeleteAclsResponse(filter_results=results)
+
+
+async def _remove(broker: Broker, authorizer: Authorizer, wanted: AclFilter) -> list[Acl]:
+    removed = []
+    for pattern in sorted({acl.pattern for acl in authorizer.find(wanted)}):
+        gone = await remove_entries(broker.store, pattern, partial(_matches, wanted, pattern))
+        removed += [Acl(pattern, entry) for entry in sorted(gone)]
+    return removed
+
+
+def _matches(wanted: AclFilter, pattern: ResourcePattern, entry: Entry) -> bool:
+    return wanted.matches(Acl(pattern, entry))
+
+
+def _answer(acl: Acl) -> DeleteAclsMatchingAcl:
+    pattern, entry = acl
+    return DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=pattern.resource_type,
+        resource_name=pattern.name,
+        pattern_type=pattern.pattern_type,
+        principal=entry.principal,
+        host=entry.host,
+        operation=entry.operation,
+        permission_type=entry.permission,
+    )

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from ottla.broker.broker import Broker
 from ottla.broker.loggers import logger_configs
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.config_resources import ResourceType, parse_broker_id
+from ottla.broker.requests.config_resources import ResourceType, parse_broker_id, require_configs
 from ottla.metadata.configs.effective_config import (
     ConfigEntry,
     client_metrics_config,
@@ -42,15 +42,19 @@ def handle(
     broker: Broker, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
     return DescribeConfigsResponse(
-        results=[_describe(broker, request, resource) for resource in request.resources]
+        results=[_describe(broker, context, request, resource) for resource in request.resources]
     )
 
 
 def _describe(
-    broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    broker: Broker,
+    context: RequestContext,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
     try:
+        require_configs(context, resource.resource_type, resource.resource_name, to_alter=False)
         entries = _entries(broker, resource.resource_type, resource.resource_name)
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message or ""

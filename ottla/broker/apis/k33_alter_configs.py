@@ -26,7 +26,9 @@ async def handle(
     broker: Broker, request: AlterConfigsRequest, context: RequestContext
 ) -> AlterConfigsResponse:
     wanted = [((each.resource_type, each.resource_name), _alteration(each)) for each in request.resources]
-    responses = await alter_each(broker, wanted, validate_only=request.validate_only, incremental=False)
+    responses = await alter_each(
+        broker, context, wanted, validate_only=request.validate_only, incremental=False
+    )
     return AlterConfigsResponse(responses=responses)
 
 

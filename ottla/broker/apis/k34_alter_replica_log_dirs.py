@@ -26,11 +26,13 @@ from ottla.protocol.messages.replicas import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from ottla.security.rights import ALTER_CLUSTER
 
 
 async def handle(
     broker: Broker, request: AlterReplicaLogDirsRequest, context: RequestContext
 ) -> AlterReplicaLogDirsResponse:
+    context.require(ALTER_CLUSTER)
     outcomes: dict[TopicPartition, ErrorCode] = {}
     for (name, index), path in _wanted(request).items():
         try:

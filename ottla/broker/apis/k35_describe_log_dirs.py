@@ -29,11 +29,13 @@ from ottla.protocol.messages.replicas import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ottla.security.rights import DESCRIBE_CLUSTER
 
 
 def handle(
     broker: Broker, request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse:
+    context.require(DESCRIBE_CLUSTER)
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

@@ -24,6 +24,7 @@ from ottla.protocol.messages.topics import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from ottla.security.rights import ALTER_TOPIC
 
 _QUOTA_ERRORS_SINCE = 3
 
@@ -32,21 +33,33 @@ async def handle(
     broker: Broker, request: CreatePartitionsRequest, context: RequestContext
 ) -> CreatePartitionsResponse:
     times = Counter(topic.name for topic in request.topics)
+    denied = [name for name in times if times[name] == 1 and not context.allows(ALTER_TOPIC, name)]
+    refused = [
+        CreatePartitionsTopicResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for name in denied
+    ]
     if request.timeout_ms <= 0:
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return CreatePartitionsResponse(
-            results=[CreatePartitionsTopicResult(name=name, error_code=timed_out) for name in times]
+            results=[
+                *(
+                    CreatePartitionsTopicResult(name=name, error_code=timed_out)
+                    for name in times
+                    if name not in denied
+                ),
+                *refused,
+            ]
         )
-    known = [
-        topic for topic in request.topics if times[topic.name] == 1 and topic.name in broker.image.topics
-    ]
+    once = [topic for topic in request.topics if times[topic.name] == 1 and topic.name not in denied]
+    known = [topic for topic in once if topic.name in broker.image.topics]
     quota = broker.quotas.mutations(context, strict=context.version >= _QUOTA_ERRORS_SINCE)
     results = await asyncio.gather(*(_extend(broker, topic, request, quota) for topic in known))
     results += [
         CreatePartitionsTopicResult(name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        for name, count in times.items()
-        if count == 1 and name not in broker.image.topics
+        for name in (topic.name for topic in once)
+        if name not in broker.image.topics
     ]
+    results += refused
     results += [
         CreatePartitionsTopicResult(
             name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."

@@ -11,16 +11,22 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.broker.requests.denied_groups import denied_groups
 from ottla.protocol.messages.groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.security.rights import DELETE_GROUP
 
 
 async def handle(
     broker: Broker, request: DeleteGroupsRequest, context: RequestContext
 ) -> DeleteGroupsResponse:
-    errors = await broker.groups.delete_groups(request.groups_names)
+    allowed, denied = denied_groups(context, request.groups_names, DeletableGroupResult, DELETE_GROUP)
+    errors = await broker.groups.delete_groups(allowed)
     return DeleteGroupsResponse(
         results=[
-            DeletableGroupResult(group_id=group_id, error_code=error)
-            for group_id, error in zip(request.groups_names, errors, strict=True)
+            *denied,
+            *(
+                DeletableGroupResult(group_id=group_id, error_code=error)
+                for group_id, error in zip(allowed, errors, strict=True)
+            ),
         ]
     )

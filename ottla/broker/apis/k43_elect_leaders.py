@@ -27,6 +27,7 @@ from ottla.protocol.messages.replicas import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from ottla.security.rights import ALTER_CLUSTER
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ _PREFERRED, _UNCLEAN = 0, 1
 async def handle(
     broker: Broker, request: ElectLeadersRequest, context: RequestContext
 ) -> ElectLeadersResponse:
+    context.require(ALTER_CLUSTER)
     if request.timeout_ms <= 0:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
     if request.topic_partitions is None:

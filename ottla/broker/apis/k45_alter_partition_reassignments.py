@@ -24,6 +24,7 @@ from ottla.protocol.messages.replicas import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from ottla.security.rights import ALTER_CLUSTER
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 async def handle(
     broker: Broker, request: AlterPartitionReassignmentsRequest, context: RequestContext
 ) -> AlterPartitionReassignmentsResponse:
+    context.require(ALTER_CLUSTER)
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )

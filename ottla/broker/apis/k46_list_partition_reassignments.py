@@ -12,17 +12,20 @@ from __future__ import annotations
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.cluster.reassignment.reassignments import is_moving
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.replicas import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from ottla.security.rights import DESCRIBE_CLUSTER
 
 
 def handle(
     broker: Broker, request: ListPartitionReassignmentsRequest, context: RequestContext
 ) -> ListPartitionReassignmentsResponse:
+    context.require(DESCRIBE_CLUSTER)
     asked = None
     if request.topics is not None:
         asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
@@ -40,4 +43,22 @@ def handle(
     return ListPartitionReassignmentsResponse(
         error_message=None,
         topics=[OngoingTopicReassignment(name=name, partitions=each) for name, each in moving.items()],
+    )
+
+
+def error_response(
+    request: ListPartitionReassignmentsRequest, error: KafkaError
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(partition_index=each) for each in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ],
     )

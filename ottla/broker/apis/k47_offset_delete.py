@@ -16,22 +16,27 @@ from ottla.protocol.messages.offsets import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ottla.security.rights import DELETE_GROUP, READ_TOPIC
 
 
 async def handle(
     broker: Broker, request: OffsetDeleteRequest, context: RequestContext
 ) -> OffsetDeleteResponse:
+    context.require(DELETE_GROUP, request.group_id)
     response = OffsetDeleteResponse()
     offsets: list[tuple[str, int]] = []
     answers: list[OffsetDeleteResponsePartition] = []
     for asked in request.topics:
         topic = broker.image.topics.get(asked.name)
+        denied = context.denial(READ_TOPIC, asked.name, len(asked.partitions))
         answered = OffsetDeleteResponseTopic(name=asked.name)
         response.topics.append(answered)
         for partition in asked.partitions:
             answer = OffsetDeleteResponsePartition(partition_index=partition.partition_index)
             answered.partitions.append(answer)
-            if topic is None or partition.partition_index not in topic.partitions:
+            if denied is not None:
+                answer.error_code = denied.code
+            elif topic is None or partition.partition_index not in topic.partitions:
                 answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 offsets.append((asked.name, partition.partition_index))

@@ -22,12 +22,14 @@ from ottla.protocol.messages.quotas import (
     EntryData,
     ValueData,
 )
+from ottla.security.rights import DESCRIBE_CONFIGS_CLUSTER
 
 
 def handle(
     broker: Broker, request: DescribeClientQuotasRequest, context: RequestContext
 ) -> DescribeClientQuotasResponse:
     try:
+        context.require(DESCRIBE_CONFIGS_CLUSTER)
         exact, of_type = _filter(request.components)
     except KafkaError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)

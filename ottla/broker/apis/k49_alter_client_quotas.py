@@ -25,6 +25,7 @@ from ottla.protocol.messages.quotas import (
     AlterEntryData,
     EntryDataInResponse,
 )
+from ottla.security.rights import ALTER_CONFIGS_CLUSTER
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ logger = logging.getLogger(__name__)
 async def handle(
     broker: Broker, request: AlterClientQuotasRequest, context: RequestContext
 ) -> AlterClientQuotasResponse:
+    context.require(ALTER_CONFIGS_CLUSTER)
     checked = [_check(entry) for entry in request.entries]
     entities = [entity for entity, _ in checked]
     results = []

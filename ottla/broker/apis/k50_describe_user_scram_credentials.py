@@ -24,12 +24,14 @@ from ottla.protocol.messages.scram import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from ottla.security.rights import DESCRIBE_CLUSTER
 from ottla.security.sasl.scram import parse_credential
 
 
 async def handle(
-    broker: Broker, request: DescribeUserScramCredentialsRequest, _context: RequestContext
+    broker: Broker, request: DescribeUserScramCredentialsRequest, context: RequestContext
 ) -> DescribeUserScramCredentialsResponse:
+    context.require(DESCRIBE_CLUSTER)
     known = await load_scram_credentials(broker.store)
     asked = sorted(known) if not request.users else [user.name for user in request.users]
     times = Counter(asked)

@@ -24,13 +24,15 @@ from ottla.protocol.messages.scram import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from ottla.security.rights import ALTER_CLUSTER
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 async def handle(
-    broker: Broker, request: AlterUserScramCredentialsRequest, _context: RequestContext
+    broker: Broker, request: AlterUserScramCredentialsRequest, context: RequestContext
 ) -> AlterUserScramCredentialsResponse:
+    context.require(ALTER_CLUSTER)
     wanted = _by_user(request)
     results = []
     for user in sorted(wanted):

@@ -23,12 +23,14 @@ from ottla.protocol.messages.cluster import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from ottla.security.rights import ALTER_CLUSTER
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 _KINDS_SINCE = 1
 
 
 def handle(broker: Broker, request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+    context.require(ALTER_CLUSTER)
     for update in request.feature_updates:
         kind = update.upgrade_type
         if context.version < _KINDS_SINCE:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.security.acls import ResourceType
+from ottla.security.rights import DESCRIBE_CLUSTER
 
 _BROKERS, _CONTROLLERS = 1, 2
 
@@ -44,5 +45,7 @@ def handle(
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = 0
+        if context.allows(DESCRIBE_CLUSTER):
+            response.cluster_authorized_operations = context.operations(ResourceType.CLUSTER)
     return response

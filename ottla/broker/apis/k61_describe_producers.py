@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
+from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.transactions import (
     DescribeProducersRequest,
@@ -21,6 +22,7 @@ from ottla.protocol.messages.transactions import (
     ProducerState,
     TopicResponse,
 )
+from ottla.security.rights import READ_TOPIC
 
 
 def handle(
@@ -30,15 +32,19 @@ def handle(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
+                partitions=[
+                    _describe(broker, context, topic.name, index) for index in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -> PartitionResponse:
     try:
+        validate_topic_name(topic)
+        context.require(READ_TOPIC, topic)
         partition = broker.replicas.topic(topic).get(index) or broker.replicas.leader(topic, index)
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)

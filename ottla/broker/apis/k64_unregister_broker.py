@@ -21,11 +21,13 @@ from ottla.cluster.membership import forget_broker
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.cluster import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.security.rights import ALTER_CLUSTER
 
 
 async def handle(
     broker: Broker, request: UnregisterBrokerRequest, context: RequestContext
 ) -> UnregisterBrokerResponse:
+    context.require(ALTER_CLUSTER)
     broker_id = request.broker_id
     try:
         if await _is_running(broker, broker_id):

@@ -18,6 +18,7 @@ from ottla.protocol.messages.transactions import (
     TopicData,
     TransactionState,
 )
+from ottla.security.rights import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
 
 
 def handle(
@@ -25,19 +26,21 @@ def handle(
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[
-            _describe(broker, transactional_id) for transactional_id in request.transactional_ids
+            _describe(broker, context, transactional_id) for transactional_id in request.transactional_ids
         ]
     )
 
 
-def _describe(broker: Broker, transactional_id: str) -> TransactionState:
+def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> TransactionState:
     try:
+        context.require(DESCRIBE_TRANSACTIONAL_ID, transactional_id)
         transaction = broker.transactions.describe(transactional_id)
     except KafkaError as error:
         return TransactionState(error_code=error.code, transactional_id=transactional_id)
     topics: dict[str, TopicData] = {}
     for topic, partition in sorted(transaction.partitions):
-        topics.setdefault(topic, TopicData(topic=topic)).partitions.append(partition)
+        if context.allows(DESCRIBE_TOPIC, topic, quiet=True):
+            topics.setdefault(topic, TopicData(topic=topic)).partitions.append(partition)
     return TransactionState(
         transactional_id=transactional_id,
         transaction_state=transaction.state.title,

@@ -22,6 +22,7 @@ from ottla.protocol.messages.transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from ottla.security.rights import DESCRIBE_TRANSACTIONAL_ID
 
 
 def handle(
@@ -44,6 +45,8 @@ def handle(
             open_for = now_ms - transaction.start_ms if _is_open(transaction.state) else -1
             if open_for <= request.duration_filter:
                 continue
+        if not context.allows(DESCRIBE_TRANSACTIONAL_ID, transaction.transactional_id):
+            continue
         if pattern is not None and not pattern.matches(transaction.transactional_id):
             continue
         response.transaction_states.append(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
@@ -30,11 +30,15 @@ from ottla.protocol.messages.consumer_groups import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ottla.security.rights import DESCRIBE_TOPIC, READ_GROUP
 
 
 def handle(
     broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+    context.require(READ_GROUP, request.group_id)
+    for name in request.subscribed_topic_names or ():
+        context.require(DESCRIBE_TOPIC, name)
     _check(request, context.version, broker.groups.consumer.assignors)
     member_id = request.member_id
     if not member_id:
@@ -57,11 +61,19 @@ def handle(
             ),
             context.client_id,
             context.client_host,
+            _sees(context),
         ),
     )
     if isinstance(result, HeartbeatResult):
         return _response(result)
     return _when_stored(result)
+
+
+def _sees(context: RequestContext) -> Callable[[str], bool] | None:
+    """What a pattern of the client may match."""
+    if context.connection.rights is None:
+        return None
+    return lambda topic: context.allows(DESCRIBE_TOPIC, topic, quiet=True)
 
 
 async def _when_stored(result: Awaitable[HeartbeatResult]) -> ConsumerGroupHeartbeatResponse:

@@ -20,6 +20,7 @@ from ottla.protocol.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from ottla.security.rights import DESCRIBE_CONFIGS_CLUSTER
 
 _TYPES_SINCE = 1
 
@@ -27,6 +28,7 @@ _TYPES_SINCE = 1
 def handle(
     broker: Broker, request: ListConfigResourcesRequest, context: RequestContext
 ) -> ListConfigResourcesResponse:
+    context.require(DESCRIBE_CONFIGS_CLUSTER)
     try:
         wanted = {ResourceType(each) for each in request.resource_types} or set(ResourceType)
         if context.version < _TYPES_SINCE:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ottla.metadata.cluster_image import PartitionImage
 from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -26,6 +25,8 @@ from ottla.protocol.messages.cluster import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from ottla.security.acls import ResourceType
+from ottla.security.rights import DESCRIBE_TOPIC
 
 
 def handle(
@@ -43,14 +44,19 @@ def handle(
     limit = min(
         max(request.response_partition_limit, 1), broker.config.get_int("max.request.partition.size.limit")
     )
-    for name in sorted(names or broker.image.topics):
+    may_see = [
+        name for name in names or broker.image.topics if context.allows(DESCRIBE_TOPIC, name, quiet=not names)
+    ]
+    for name in sorted(may_see):
         if cursor is not None and name < cursor.topic_name:
             continue
         if limit == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         answer = DescribeTopicPartitionsResponseTopic(
-            name=name, is_internal=is_internal(name), topic_authorized_operations=TOPIC_OPERATIONS
+            name=name,
+            is_internal=is_internal(name),
+            topic_authorized_operations=context.operations(ResourceType.TOPIC, name),
         )
         response.topics.append(answer)
         topic = broker.image.topics.get(name)
@@ -65,6 +71,10 @@ def handle(
             response.next_cursor = Cursor(topic_name=name, partition_index=indexes[limit])
             break
         limit -= len(indexes)
+    response.topics += [
+        DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
+        for name in sorted(names.difference(may_see))
+    ]
     return response
 
 

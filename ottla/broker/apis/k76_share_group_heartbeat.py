@@ -24,11 +24,15 @@ from ottla.protocol.messages.share_groups import (
     ShareGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ottla.security.rights import DESCRIBE_TOPIC, READ_GROUP
 
 
 async def handle(
     broker: Broker, request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> ShareGroupHeartbeatResponse:
+    context.require(READ_GROUP, request.group_id)
+    for name in request.subscribed_topic_names or ():
+        context.require(DESCRIBE_TOPIC, name)
     _check(request)
     await broker.sharing.ensure_topic()
     result = broker.groups.share.heartbeat(

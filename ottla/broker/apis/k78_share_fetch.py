@@ -27,7 +27,7 @@ from collections.abc import Awaitable
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.requests.leader_hints import LeaderHints
-from ottla.broker.share.acknowledgements import Outcomes, acknowledge, named
+from ottla.broker.share.acknowledgements import Outcomes, acknowledge, may_read, named
 from ottla.broker.share.live_share_partition import LiveSharePartition
 from ottla.broker.share.share_sessions import FINAL_EPOCH, OPEN_EPOCH, SharedPartition, ShareSession
 from ottla.cluster.partition import Partition
@@ -41,6 +41,7 @@ from ottla.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from ottla.security.rights import READ_GROUP
 
 _RECORD_LIMIT = 1  # the acquire mode
 
@@ -48,6 +49,7 @@ _RECORD_LIMIT = 1  # the acquire mode
 def handle(
     broker: Broker, request: ShareFetchRequest, context: RequestContext
 ) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+    context.require(READ_GROUP, request.group_id or "")
     group_id, member_id = named(request.group_id, request.member_id)
     said = {
         (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
@@ -67,6 +69,7 @@ def handle(
     fetch = _ShareFetch(broker, request, context, session, group_id, member_id)
     outcomes = acknowledge(
         broker,
+        context,
         group_id,
         member_id,
         {partition: batches for partition, batches in said.items() if batches},
@@ -96,6 +99,7 @@ class _ShareFetch:
     ) -> None:
         self._broker = broker
         self._request = request
+        self._context = context
         self._session = session
         self._group_id = group_id
         self._member_id = member_id
@@ -136,6 +140,7 @@ class _ShareFetch:
         for topic_id, index in self._session.partitions:
             answer = PartitionData(partition_index=index, records=b"")
             try:
+                may_read(self._broker, self._context, topic_id)
                 live = self._find((topic_id, index))
                 if live is None:
                     continue

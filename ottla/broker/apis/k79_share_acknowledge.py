@@ -28,11 +28,13 @@ from ottla.protocol.messages.share_fetch import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from ottla.security.rights import READ_GROUP
 
 
 def handle(
     broker: Broker, request: ShareAcknowledgeRequest, context: RequestContext
 ) -> ShareAcknowledgeResponse | Awaitable[ShareAcknowledgeResponse]:
+    context.require(READ_GROUP, request.group_id or "")
     group_id, member_id = named(request.group_id, request.member_id)
     if request.share_session_epoch == OPEN_EPOCH:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
@@ -42,7 +44,7 @@ def handle(
         for topic in request.topics
         for partition in topic.partitions
     }
-    outcomes = acknowledge(broker, group_id, member_id, said, may_renew=context.version >= 2)
+    outcomes = acknowledge(broker, context, group_id, member_id, said, may_renew=context.version >= 2)
     if isinstance(outcomes, dict):
         return _respond(broker, request, context, outcomes)
     return _wait(broker, request, context, outcomes)

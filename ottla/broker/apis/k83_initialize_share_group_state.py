@@ -19,10 +19,12 @@ from ottla.protocol.messages.share_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
+from ottla.security.rights import CLUSTER_ACTION
 
 
 async def handle(
     broker: Broker, request: InitializeShareGroupStateRequest, context: RequestContext
 ) -> InitializeShareGroupStateResponse:
+    context.require(CLUSTER_ACTION)
     response: InitializeShareGroupStateResponse = await serve(broker, INITIALIZE, request)
     return response

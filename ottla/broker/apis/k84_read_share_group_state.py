@@ -14,10 +14,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.share.state_handlers import READ, serve
 from ottla.protocol.messages.share_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
+from ottla.security.rights import CLUSTER_ACTION
 
 
 async def handle(
     broker: Broker, request: ReadShareGroupStateRequest, context: RequestContext
 ) -> ReadShareGroupStateResponse:
+    context.require(CLUSTER_ACTION)
     response: ReadShareGroupStateResponse = await serve(broker, READ, request)
     return response

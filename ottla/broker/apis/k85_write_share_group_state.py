@@ -15,10 +15,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.share.state_handlers import WRITE, serve
 from ottla.protocol.messages.share_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
+from ottla.security.rights import CLUSTER_ACTION
 
 
 async def handle(
     broker: Broker, request: WriteShareGroupStateRequest, context: RequestContext
 ) -> WriteShareGroupStateResponse:
+    context.require(CLUSTER_ACTION)
     response: WriteShareGroupStateResponse = await serve(broker, WRITE, request)
     return response

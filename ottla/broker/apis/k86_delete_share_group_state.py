@@ -13,10 +13,12 @@ from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
 from ottla.broker.share.state_handlers import DELETE, serve
 from ottla.protocol.messages.share_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
+from ottla.security.rights import CLUSTER_ACTION
 
 
 async def handle(
     broker: Broker, request: DeleteShareGroupStateRequest, context: RequestContext
 ) -> DeleteShareGroupStateResponse:
+    context.require(CLUSTER_ACTION)
     response: DeleteShareGroupStateResponse = await serve(broker, DELETE, request)
     return response

@@ -17,10 +17,12 @@ from ottla.protocol.messages.share_state import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
 )
+from ottla.security.rights import CLUSTER_ACTION
 
 
 async def handle(
     broker: Broker, request: ReadShareGroupStateSummaryRequest, context: RequestContext
 ) -> ReadShareGroupStateSummaryResponse:
+    context.require(CLUSTER_ACTION)
     response: ReadShareGroupStateSummaryResponse = await serve(broker, SUMMARIZE, request)
     return response

@@ -36,11 +36,16 @@ from ottla.protocol.messages.streams_groups import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
+from ottla.security.rights import CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC, READ_GROUP
 
 
 def handle(
     broker: Broker, request: StreamsGroupHeartbeatRequest, context: RequestContext
 ) -> StreamsGroupHeartbeatResponse | Awaitable[StreamsGroupHeartbeatResponse]:
+    context.require(READ_GROUP, request.group_id)
+    topology = None if request.topology is None else read_topology(request.topology)
+    for name in sorted(topology.topics() if topology is not None else ()):
+        context.require(DESCRIBE_TOPIC, name)
     _check(request)
     endpoint = request.user_endpoint
     result = broker.groups.streams.heartbeat(
@@ -51,7 +56,7 @@ def handle(
             request.endpoint_information_epoch,
             request.rack_id,
             request.rebalance_timeout_ms,
-            None if request.topology is None else read_topology(request.topology),
+            topology,
             _read_owned(request),
             request.process_id,
             None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
@@ -62,17 +67,19 @@ def handle(
         ),
     )
     if isinstance(result, StreamsHeartbeatResult):
-        return _response(broker, result)
-    return _when_stored(broker, result)
+        return _response(broker, context, result)
+    return _when_stored(broker, context, result)
 
 
 async def _when_stored(
-    broker: Broker, result: Awaitable[StreamsHeartbeatResult]
+    broker: Broker, context: RequestContext, result: Awaitable[StreamsHeartbeatResult]
 ) -> StreamsGroupHeartbeatResponse:
-    return _response(broker, await result)
+    return _response(broker, context, await result)
 
 
-def _response(broker: Broker, result: StreamsHeartbeatResult) -> StreamsGroupHeartbeatResponse:
+def _response(
+    broker: Broker, context: RequestContext, result: StreamsHeartbeatResult
+) -> StreamsGroupHeartbeatResponse:
     response = StreamsGroupHeartbeatResponse(
         member_id=result.member_id,
         member_epoch=result.member_epoch,
@@ -93,8 +100,14 @@ def _response(broker: Broker, result: StreamsHeartbeatResult) -> StreamsGroupHea
             )
             for one in result.endpoints
         ]
-    if result.to_create:
-        broker.streams_topics.create(result.to_create)
+    denied = []
+    if result.to_create and not context.allows(CREATE_CLUSTER, quiet=True):
+        denied = [topic.name for topic in result.to_create if not context.allows(CREATE_TOPIC, topic.name)]
+    broker.streams_topics.create(topic for topic in result.to_create if topic.name not in denied)
+    if denied:
+        for status in response.status or ():
+            if status.status_code == StatusCode.MISSING_INTERNAL_TOPICS:
+                status.status_detail += f"; Unauthorized to CREATE on topics {', '.join(denied)}."
     return response
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.authorized_operations import GROUP_OPERATIONS
+from ottla.broker.requests.denied_groups import denied_groups, hide_unseen_topics
 from ottla.coordinator.groups.streams.heartbeat import StreamsGroupDescription
 from ottla.coordinator.groups.streams.state import StreamsMember, TaskIds, Tasks
 from ottla.coordinator.groups.streams.topology import ConfiguredTopology, InternalTopic
@@ -31,16 +31,23 @@ from ottla.protocol.messages.streams_groups import (
     TopicInfo,
 )
 from ottla.protocol.messages.streams_groups import TaskIds as DescribedTasks
+from ottla.security.acls import ResourceType
 
 
 def handle(
     broker: Broker, request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> StreamsGroupDescribeResponse:
-    groups = []
-    for description in broker.groups.streams.describe(request.group_ids):
+    allowed, groups = denied_groups(context, request.group_ids, DescribedGroup)
+    for description in broker.groups.streams.describe(allowed):
         described = _describe(description)
-        if request.include_authorized_operations and not description.error:
-            described.authorized_operations = GROUP_OPERATIONS
+        topology = description.topology
+        topics = () if topology is None else topology.topology.topics()
+        if (
+            hide_unseen_topics(context, described, topics)
+            and request.include_authorized_operations
+            and not description.error
+        ):
+            described.authorized_operations = context.operations(ResourceType.GROUP, description.group_id)
         groups.append(described)
     return StreamsGroupDescribeResponse(groups=groups)
 

@@ -29,20 +29,24 @@ from ottla.protocol.messages.share_groups import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.protocol.messages.share_state import ReadSummaryPartitionData
+from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC
 
 
 async def handle(
     broker: Broker, request: DescribeShareGroupOffsetsRequest, context: RequestContext
 ) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(groups=[await _group(broker, each) for each in request.groups])
+    return DescribeShareGroupOffsetsResponse(
+        groups=[await _group(broker, context, each) for each in request.groups]
+    )
 
 
 async def _group(
-    broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
+    broker: Broker, context: RequestContext, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     answer = DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id)
     shared: Collection[ShareKey] = ()
     try:
+        context.require(DESCRIBE_GROUP, asked.group_id)
         group = broker.groups.share.get(asked.group_id)
         shared = dict.fromkeys(group.share_keys())  # in their order, and quick to look up
     except KafkaError as error:
@@ -53,18 +57,24 @@ async def _group(
         wanted: dict[str, list[int]] = {}
         for key in shared:
             known = broker.image.topics_by_id.get(key.topic_id)
-            if known is not None:
+            if known is not None and context.allows(DESCRIBE_TOPIC, known.name):
                 wanted.setdefault(known.name, []).append(key.partition)
     else:
         wanted = {topic.topic_name: list(topic.partitions) for topic in asked.topics}
     answer.topics = [
-        await _topic(broker, asked.group_id, name, indexes, shared) for name, indexes in wanted.items()
+        await _topic(broker, context, asked.group_id, name, indexes, shared)
+        for name, indexes in wanted.items()
     ]
     return answer
 
 
 async def _topic(
-    broker: Broker, group_id: str, name: str, indexes: list[int], shared: Collection[ShareKey]
+    broker: Broker,
+    context: RequestContext,
+    group_id: str,
+    name: str,
+    indexes: list[int],
+    shared: Collection[ShareKey],
 ) -> DescribeShareGroupOffsetsResponseTopic:
     answer = DescribeShareGroupOffsetsResponseTopic(
         topic_name=name,
@@ -73,6 +83,11 @@ async def _topic(
             for index in indexes
         ],
     )
+    denied = context.denial(DESCRIBE_TOPIC, name, len(indexes))
+    if denied is not None:
+        for partition in answer.partitions:
+            partition.error_code, partition.error_message = denied.code, denied.message
+        return answer
     topic = broker.image.topics.get(name)
     if topic is None:
         for partition in answer.partitions:

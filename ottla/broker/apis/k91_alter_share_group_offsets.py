@@ -21,6 +21,7 @@ from ottla.protocol.messages.share_groups import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
+from ottla.security.rights import READ_GROUP, READ_TOPIC
 
 _UNKNOWN = "This server does not host this topic-partition."
 
@@ -28,11 +29,18 @@ _UNKNOWN = "This server does not host this topic-partition."
 async def handle(
     broker: Broker, request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> AlterShareGroupOffsetsResponse:
-    await broker.sharing.ensure_topic()
-    broker.groups.share.check_empty(request.group_id, may_be_missing=True)
+    context.require(READ_GROUP, request.group_id)
+    denials = {
+        asked.topic_name: context.denial(READ_TOPIC, asked.topic_name, len(asked.partitions))
+        for asked in request.topics
+    }
+    if not request.topics or None in denials.values():
+        await broker.sharing.ensure_topic()
+        broker.groups.share.check_empty(request.group_id, may_be_missing=True)
     response = AlterShareGroupOffsetsResponse()
     for asked in request.topics:
-        topic = broker.image.topics.get(asked.topic_name)
+        denied = denials[asked.topic_name]
+        topic = None if denied is not None else broker.image.topics.get(asked.topic_name)
         answered = AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
         response.responses.append(answered)
         if topic is not None:
@@ -41,7 +49,9 @@ async def handle(
         for partition in asked.partitions:
             answer = AlterShareGroupOffsetsResponsePartition(partition_index=partition.partition_index)
             answered.partitions.append(answer)
-            if topic is None or partition.partition_index not in topic.partitions:
+            if denied is not None:
+                answer.error_code, answer.error_message = denied.code, denied.message
+            elif topic is None or partition.partition_index not in topic.partitions:
                 answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN
             else:
                 starts[partition.partition_index] = partition.start_offset

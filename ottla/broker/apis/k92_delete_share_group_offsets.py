@@ -18,6 +18,7 @@ from ottla.protocol.messages.share_groups import (
     DeleteShareGroupOffsetsResponse,
     DeleteShareGroupOffsetsResponseTopic,
 )
+from ottla.security.rights import DELETE_GROUP, READ_TOPIC
 
 _UNKNOWN = "This server does not host this topic-partition."
 
@@ -25,12 +26,17 @@ _UNKNOWN = "This server does not host this topic-partition."
 async def handle(
     broker: Broker, request: DeleteShareGroupOffsetsRequest, context: RequestContext
 ) -> DeleteShareGroupOffsetsResponse:
+    context.require(DELETE_GROUP, request.group_id)
     broker.groups.share.check_empty(request.group_id)
     response = DeleteShareGroupOffsetsResponse()
     for asked in request.topics:
-        topic = broker.image.topics.get(asked.topic_name)
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
         response.responses.append(answer)
+        denied = context.denial(READ_TOPIC, asked.topic_name)
+        if denied is not None:
+            answer.error_code, answer.error_message = denied.code, denied.message
+            continue
+        topic = broker.image.topics.get(asked.topic_name)
         if topic is None:
             answer.error_code, answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN
             continue

@@ -19,6 +19,7 @@ from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
+from ottla.broker.security.authorizer_settings import authorizer_of
 from ottla.broker.security.sasl_settings import sasl_settings
 from ottla.cluster.image.change_notifications import remove_old_notifications
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
@@ -39,6 +40,7 @@ from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
+from ottla.security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +69,7 @@ class Server:
         self._member: ClusterMember | None = None
         self._housekeeping: Housekeeping | None = None
         self._failed: asyncio.Future[str] | None = None
+        self._authorizer: Authorizer | None = None
 
     @classmethod
     def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
@@ -106,15 +109,11 @@ class Server:
         for warning in config.warnings:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
+        self._authorizer = authorizer_of(config)
         if (refused := refused_listener(config)) is not None:
             raise StartupError(refused)
         for endpoint in config.listeners:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
-        if config.get_str("authorizer.class.name"):
-            raise StartupError(
-                "authorizer.class.name is set, but there is no authorizer yet, and everybody could do everything: "
-                "remove it if that is meant."
-            )
         self._failed = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
@@ -225,7 +224,9 @@ class Server:
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
             self._introduce()
-        feed = self._feed = ImageFeed(store, ClusterImage(cluster_id), config, config.broker_id)
+        feed = self._feed = ImageFeed(
+            store, ClusterImage(cluster_id), config, config.broker_id, self._authorizer
+        )
         await store.sync()  # a topic that a lagging server does not know yet would be taken for deleted
         await feed.load()
         if not config.zookeeper_connect:
@@ -283,7 +284,7 @@ class Server:
             replicas.keep_offline(lacking)
         topic_admin = TopicAdmin(store, image, config, config.broker_id, feed)
         producer_ids = ProducerIds(store, config.broker_id)
-        broker = Broker(config, store, image, replicas, topic_admin, producer_ids, dialer)
+        broker = Broker(config, store, image, replicas, topic_admin, producer_ids, dialer, self._authorizer)
         endpoints = config.advertised_listeners({each.name: each.port for each in self._listeners})
         broker.member = self._member = ClusterMember(broker, store, feed, endpoints, lost)
         return broker

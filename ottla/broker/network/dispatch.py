@@ -87,15 +87,20 @@ class RequestContext:
         rights = self.connection.rights
         return rights is None or rights.allows(right, name, self.api.name, quiet=quiet, count=count)
 
+    def denial(self, right: Right, name: str = CLUSTER_NAME, count: int = 1) -> KafkaError | None:
+        """What to answer if the client may not; None if it may."""
+        if self.allows(right, name, count=count):
+            return None
+        code, message = DENIED[right.resource_type]
+        if right.resource_type is ResourceType.CLUSTER:
+            message = f"Request {self.api.name} needs {right.operation.name} permission."
+        return KafkaError(code, message)
+
     def require(self, right: Right, name: str = CLUSTER_NAME) -> None:
-        """KafkaError, for the whole request, if the client may not."""
-        if not self.allows(right, name):
-            raise KafkaError(
-                DENIED[right.resource_type],
-                f"Request {self.api.name} needs {right.operation.name} permission."
-                if right.resource_type is ResourceType.CLUSTER
-                else None,
-            )
+        """KafkaError if the client may not."""
+        denial = self.denial(right, name)
+        if denial is not None:
+            raise denial
 
     def allows_any(self, right: Right) -> bool:
         """Whether there is a resource, be it there or not, that the client may do this with."""

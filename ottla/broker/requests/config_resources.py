@@ -11,9 +11,18 @@ from ottla.broker import loggers
 from ottla.cluster.topics.topic_admin import Alteration
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.configs import AlterConfigsResourceResponse
+from ottla.security.rights import (
+    ALTER_CONFIGS_CLUSTER,
+    ALTER_CONFIGS_GROUP,
+    ALTER_CONFIGS_TOPIC,
+    DESCRIBE_CONFIGS_CLUSTER,
+    DESCRIBE_CONFIGS_GROUP,
+    DESCRIBE_CONFIGS_TOPIC,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.network.dispatch import RequestContext
 
 
 class ResourceType(IntEnum):
@@ -27,8 +36,20 @@ class ResourceType(IntEnum):
 Resource = tuple[int, str]  # type and name
 
 
+def require_configs(context: RequestContext, kind: int, name: str, *, to_alter: bool) -> None:
+    """KafkaError if the client may not see, or alter, the configs of a resource."""
+    match kind:
+        case ResourceType.TOPIC:
+            context.require(ALTER_CONFIGS_TOPIC if to_alter else DESCRIBE_CONFIGS_TOPIC, name)
+        case ResourceType.GROUP:
+            context.require(ALTER_CONFIGS_GROUP if to_alter else DESCRIBE_CONFIGS_GROUP, name)
+        case _:
+            context.require(ALTER_CONFIGS_CLUSTER if to_alter else DESCRIBE_CONFIGS_CLUSTER)
+
+
 async def alter_each(
     broker: Broker,
+    context: RequestContext,
     wanted: Sequence[tuple[Resource, Alteration]],
     *,
     validate_only: bool,
@@ -47,6 +68,7 @@ async def alter_each(
         try:
             if times[resource] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            require_configs(context, kind, name, to_alter=True)
             if kind == ResourceType.BROKER_LOGGER and incremental:
                 _alter_loggers(broker, name, alteration, validate_only)
             else:

@@ -1,8 +1,8 @@
 """Responses to requests that fail as a whole, as Kafka's `getErrorResponse` makes them for each request class.
 
 The error stands wherever the response has a place for one: at its top, and in an entry for everything that was asked
-for, because clients look for what they have asked for. What answers what is read off the message declarations. An API
-module whose response is made otherwise has an `error_response` of its own.
+for, because clients look for what they have asked for. Of some APIs clients look at the top only. What answers what is
+read off the message declarations. An API module whose response is made otherwise has an `error_response` of its own.
 """
 
 from __future__ import annotations
@@ -68,16 +68,30 @@ _UNKNOWN: dict[str, Any] = {
 }
 
 
+# Kafka answers these at the top, without entries.
+_TOP_ONLY = frozenset(
+    {
+        13,  # LeaveGroup
+        47,  # OffsetDelete
+        57,  # UpdateFeatures
+        78,  # ShareFetch
+        79,  # ShareAcknowledge
+        91,  # AlterShareGroupOffsets
+        92,  # DeleteShareGroupOffsets
+    }
+)
+
 Asked = Struct | str | int
 
 
 def error_response(request: Request, error: KafkaError) -> Response:
     response = response_type(request.api_key)()
-    _fill(response, request, error)
+    _fill(response, None if request.api_key in _TOP_ONLY else request, error)
     return response
 
 
-def _fill(answer: Struct, asked: Asked, error: KafkaError) -> None:
+def _fill(answer: Struct, asked: Asked | None, error: KafkaError) -> None:
+    """With entries for what was asked for, if that is given."""
     for name, field in type(answer).fields.items():
         if name in _ERROR_CODES:
             setattr(answer, name, int(error.code))
@@ -85,7 +99,12 @@ def _fill(answer: Struct, asked: Asked, error: KafkaError) -> None:
             setattr(answer, name, error.message)
         elif name in _UNKNOWN:
             setattr(answer, name, _UNKNOWN[name])
-        elif field.kind == "array" and field.struct is not None and _has_error_code(field.struct):
+        elif (
+            asked is not None
+            and field.kind == "array"
+            and field.struct is not None
+            and _has_error_code(field.struct)
+        ):
             setattr(answer, name, [_entry(field.struct, each, error) for each in _answered(asked, name)])
 
 

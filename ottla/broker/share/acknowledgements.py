@@ -10,9 +10,11 @@ from ottla.broker.share.live_share_partition import LiveSharePartition
 from ottla.broker.share.share_sessions import SharedPartition
 from ottla.coordinator.share.share_partition import Acknowledgement, check_acknowledgements
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.security.rights import READ_TOPIC
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.network.dispatch import RequestContext
 
 Outcomes = dict[SharedPartition, KafkaError | None]
 
@@ -29,8 +31,16 @@ def named(group_id: str | None, member_id: str | None) -> tuple[str, str]:
     return group_id, member_id
 
 
+def may_read(broker: Broker, context: RequestContext, topic_id: bytes) -> None:
+    """KafkaError if the client may not read the topic; an id that is unknown is refused elsewhere."""
+    topic = broker.image.topics_by_id.get(topic_id)
+    if topic is not None:
+        context.require(READ_TOPIC, topic.name)
+
+
 def acknowledge(
     broker: Broker,
+    context: RequestContext,
     group_id: str,
     member_id: str,
     said: Mapping[SharedPartition, Sequence[_Batch]],
@@ -45,6 +55,7 @@ def acknowledge(
     pending: dict[SharedPartition, asyncio.Future[None]] = {}
     for partition, batches in said.items():
         try:
+            may_read(broker, context, partition[0])
             future = _begin(broker, group_id, member_id, partition, batches, may_renew)
         except KafkaError as error:
             outcomes[partition] = error

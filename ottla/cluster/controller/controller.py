@@ -21,6 +21,7 @@ from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
+from ottla.metadata.acl_nodes import EXTENDED_CHANGES, LITERAL_CHANGES
 from ottla.metadata.cluster_image import NO_CONTROLLER, NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.effective_config import TopicConfig
@@ -35,6 +36,7 @@ from ottla.metadata.stores.store import (
     Operation,
     Set,
     StoreError,
+    children_if_any,
 )
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ _PURGE_SECONDS = 60.0
 _CHANGES_KEPT_SECONDS = 300.0
 _CONFIG_CHANGES_KEPT_SECONDS = 900.0
 _MAX_CHANGES = 5000
+_KEPT_LONGER = (nodes.CONFIG_CHANGES, LITERAL_CHANGES, EXTENDED_CHANGES, nodes.DELEGATION_TOKEN_CHANGES)
 
 
 class Controller:
@@ -414,8 +417,8 @@ class Controller:
                 continue
             try:
                 await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
-                await self._purge_changes(nodes.CONFIG_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
-                await self._purge_changes(nodes.DELEGATION_TOKEN_CHANGES, _CONFIG_CHANGES_KEPT_SECONDS)
+                for parent in _KEPT_LONGER:
+                    await self._purge_changes(parent, _CONFIG_CHANGES_KEPT_SECONDS)
                 await self._purge_changes(nodes.LOG_DIR_EVENT_NOTIFICATION, 0, keep_last=False)
             except StoreError as error:
                 logger.warning("Cannot remove old notifications and will try later: %s", error)
@@ -423,7 +426,7 @@ class Controller:
     async def _purge_changes(self, parent: str, keep_seconds: float, *, keep_last: bool = True) -> None:
         """Remove notifications that all brokers have read. The last one stays where gaps are noticed by its number."""
         now = time.monotonic()
-        names = sorted(await self._store.children(parent), key=sequence_of)
+        names = sorted(await children_if_any(self._store, parent), key=sequence_of)
         if keep_last:
             del names[-1:]
         for index, name in enumerate(names):

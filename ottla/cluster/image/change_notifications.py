@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ottla.metadata import nodes
+from ottla.metadata.acl_nodes import EXTENDED_CHANGES, LITERAL_CHANGES
 from ottla.metadata.nodes import PartitionState
-from ottla.metadata.stores.store import Create, Delete, NodeStore
+from ottla.metadata.stores.store import Create, Delete, NodeStore, children_if_any
 
 CHANGES = "/ottla/changes"
 MAX_PARTITIONS = 500  # in one change
@@ -61,8 +62,15 @@ async def remove_old_notifications(store: NodeStore) -> None:
 
     The last one stays, so that gaps are noticed.
     """
-    for parent in (CHANGES, nodes.CONFIG_CHANGES, nodes.DELEGATION_TOKEN_CHANGES):
-        old = sorted(await store.children(parent), key=sequence_of)[:-1]
+    parents = (
+        CHANGES,
+        nodes.CONFIG_CHANGES,
+        LITERAL_CHANGES,
+        EXTENDED_CHANGES,
+        nodes.DELEGATION_TOKEN_CHANGES,
+    )
+    for parent in parents:
+        old = sorted(await children_if_any(store, parent), key=sequence_of)[:-1]
         if len(old) > _KEPT:
             await store.multi([Delete(f"{parent}/{name}") for name in old])
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller.offline_replicas import read_offline_replicas
+from ottla.cluster.image import acl_feed
+from ottla.cluster.image.acl_feed import AclFeed
 from ottla.cluster.image.change_notifications import CHANGES, ChangedPartition, decode_change, sequence_of
 from ottla.cluster.image.config_feed import ConfigFeed
 from ottla.cluster.image.image_applier import ImageApplier, LocalReplicas
@@ -25,6 +27,7 @@ from ottla.metadata.cluster_image import (
 )
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.stores.store import CancelWatch, NodeStore, StoreError, Watcher, children_if_any
+from ottla.security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +50,7 @@ class _Kind(enum.IntEnum):
     DELETIONS = 4
     CHANGES = 5
     CONFIGS = 6
+    ACLS = 7
     TOKENS = 8
 
 
@@ -70,11 +74,19 @@ class ImageFeed:
     After a gap the whole image is read again. Owner: the event loop.
     """
 
-    def __init__(self, store: NodeStore, image: ClusterImage, config: BrokerConfig, broker_id: int) -> None:
+    def __init__(
+        self,
+        store: NodeStore,
+        image: ClusterImage,
+        config: BrokerConfig,
+        broker_id: int,
+        authorizer: Authorizer | None = None,
+    ) -> None:
         self._store = store
         self.image = self._image = image
         self._may_delete = config.get_bool("delete.topic.enable")
         self.configs = ConfigFeed(store, image, config)
+        self._acls = None if authorizer is None else AclFeed(store, authorizer)
         self.tokens = TokenFeed(store, image)
         # Called after the image has changed.
         self.on_brokers: list[Callable[[], None]] = []
@@ -91,6 +103,7 @@ class ImageFeed:
             _Kind.DELETIONS: self._read_deletions,
             _Kind.CHANGES: self._read_changes,
             _Kind.CONFIGS: lambda: self.configs.read_changes(Gap),
+            _Kind.ACLS: self._read_acls,
             _Kind.TOKENS: lambda: self.tokens.read_changes(Gap),
         }
         self._last_change = -1
@@ -108,6 +121,10 @@ class ImageFeed:
         """Read everything. From here on no change is missed; changes are applied after `start`."""
         for path, children, kind in _WATCHED:
             self._watches.append(self._store.watch(path, self._marker(kind), children=children))
+        if self._acls is not None:
+            await self._acls.prepare()
+            for path in acl_feed.FOLDERS:
+                self._watches.append(self._store.watch(path, self._marker(_Kind.ACLS), children=True))
         await self._read_everything()
 
     def start(self, replicas: LocalReplicas) -> None:
@@ -236,6 +253,10 @@ class ImageFeed:
         self._image.set_controller(controller_id, max(epoch, self._image.controller_epoch))
         _call(self.on_controller)
 
+    async def _read_acls(self) -> None:
+        if self._acls is not None:
+            await self._acls.read_changes(Gap)
+
     async def _read_deletions(self) -> None:
         self._take_deletions(set(await children_if_any(self._store, nodes.DELETE_TOPICS)))
 
@@ -276,6 +297,8 @@ class ImageFeed:
         await self.configs.skip_changes()
         await self.tokens.skip_changes()
         fresh = await ClusterImage.load(self._store)
+        if self._acls is not None:
+            await self._acls.load()
         self._last_change = last_change
         self._image.cluster_id = fresh.cluster_id or self._image.cluster_id
         await self.read_offline()

@@ -5,7 +5,7 @@ broker gives them partitions of these.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -34,6 +34,8 @@ class HeartbeatRequest:
     owned: Assignment | None = None
     client_id: str = ""
     client_host: str = ""
+    # Whether the member may know of a topic, where that is limited: patterns do not match what it may not see.
+    sees: Callable[[str], bool] | None = None
 
     @property
     def is_full(self) -> bool:

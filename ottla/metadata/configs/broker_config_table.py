@@ -299,8 +299,8 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("group.streams.max.size",                   INT, INT_MAX, Range(1), "The most members of a streams group."),
     # Authorization and principals
     ("authorizer.class.name",          STRING,  "",          None,      "What decides who may do what; empty lets everybody."),
-    ("super.users",                    STRING,  None,        None,      "Principals that may do everything, separated by semicolons.", NO_EFFECT),
-    ("allow.everyone.if.no.acl.found", BOOLEAN, "false",     None,      "Let everybody do what no ACL speaks about.", NO_EFFECT),
+    ("super.users",                    STRING,  None,        None,      "Principals that may do everything, separated by semicolons."),
+    ("allow.everyone.if.no.acl.found", BOOLEAN, "false",     None,      "Let everybody do what no ACL speaks about."),
     ("security.inter.broker.protocol", STRING,  "PLAINTEXT", _SECURITY, "The security protocol among brokers."),
     ("principal.builder.class",        CLASS,   _PRINCIPALS, None,   "The Java class that makes a principal of a connection; not used.", PER_BROKER, NO_EFFECT),
     ("connections.max.reauth.ms",      LONG,    "0",         None,      "SASL clients authenticate again after this; 0: never."),

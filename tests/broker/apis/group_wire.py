@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.network.dispatch import Api, RequestContext
 from ottla.coordinator.groups.config import GroupConfig
 from ottla.coordinator.groups.coordinator import GroupCoordinator
 from ottla.protocol.codec import Request
@@ -92,9 +93,10 @@ class Wire:
     async def __call__(self, request: Request, version: int) -> Any:
         key = type(request).api_key
         handler = importlib.import_module(f"ottla.broker.apis.{MODULES[key]}")
-        context = SimpleNamespace(
-            version=version, client_id="client", client_host="/127.0.0.1", listener="PLAINTEXT"
+        connection: Any = SimpleNamespace(
+            client_id="client", client_host="127.0.0.1", listener="PLAINTEXT", rights=None
         )
+        context = RequestContext(Api(key, handler.handle), connection, version, correlation_id=1)
         received = type(request).decode(request.encode(version), version)
         response = handler.handle(self.broker, received, context)
         if isinstance(response, Awaitable):

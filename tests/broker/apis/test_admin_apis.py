@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.requests.authorized_operations import CLUSTER_OPERATIONS
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import DescribeClusterRequest
 from ottla.protocol.messages.fetch import (
@@ -32,6 +31,8 @@ from ottla.protocol.messages.replicas import (
 )
 from ottla.protocol.messages.transactions import DescribeProducersRequest, InitProducerIdRequest, TopicRequest
 from ottla.protocol.records import Record, build_batch
+from ottla.security.acls import ResourceType as AclResourceType
+from ottla.security.authorizer import all_operations
 from ottla.testing import Broker
 from tests.wire_client import WireClient
 
@@ -216,7 +217,7 @@ def test_the_cluster_is_one_broker(client: WireClient, broker: Broker, version: 
     assert len(answer.cluster_id) == 22
     assert answer.cluster_authorized_operations == NO_OPERATIONS
     asked: Any = client.call(DescribeClusterRequest(include_cluster_authorized_operations=True), version)
-    assert asked.cluster_authorized_operations == CLUSTER_OPERATIONS
+    assert asked.cluster_authorized_operations == all_operations(AclResourceType.CLUSTER)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ class Frames:
         self.pending: dict[str, PendingResponse] = {}
         self.abandoned: list[str] = []
 
+    def rights(self, connection: Connection) -> None:
+        """Everybody may do everything."""
+
     def handle(self, connection: Connection, frame: memoryview) -> None:
         name = str(frame, "ascii")
         self.handled.append(name)

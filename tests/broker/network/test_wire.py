@@ -53,6 +53,9 @@ class Echo:
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
         self._region = region
 
+    def rights(self, connection: Connection) -> None:
+        """Everybody may do everything."""
+
     def handle(self, connection: Connection, frame: memoryview) -> None:
         if frame == b"file":
             connection.write([b"<", self._region, b">"], len(self._region) + 2)

@@ -175,6 +175,6 @@ def test_a_cluster_that_went_to_kraft_is_left_alone(cluster: Cluster, tmp_path: 
     client.close()
 
 
-def test_without_an_authorizer_nobody_who_wants_one_is_served(tmp_path: Path) -> None:
-    said = refused(tmp_path, authorizer_class_name="kafka.security.authorizer.AclAuthorizer")
-    assert said.startswith("Error: authorizer.class.name is set, but there is no authorizer yet")
+def test_an_authorizer_that_is_not_known_keeps_a_broker_from_starting(tmp_path: Path) -> None:
+    said = refused(tmp_path, authorizer_class_name="com.example.Authorizer")
+    assert said.startswith("Error: authorizer.class.name is com.example.Authorizer, which is not known here")

@@ -66,6 +66,8 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         self.new_uuid = new_uuid
         self.static: dict[str, str] = {}
         self._owners: dict[tuple[bytes, int], str] = {}
+        # By pattern: what the member that last spoke of it may know of. Not stored: every heartbeat brings it.
+        self._sees: dict[str, Callable[[str], bool]] = {}
         self._classic_members = ClassicMembers(self)
 
     # What the group is
@@ -207,6 +209,8 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         )
         if updated is not member or known is None:
             self.put(updated)
+        if updated.regex and request.sees is not None:
+            self._sees[updated.regex] = request.sees
         self.refresh(now_ms, changed=changed)
         reconciled = self.reconcile(self.members[updated.member_id], request.owned)
         self.keep_session(reconciled)
@@ -393,8 +397,11 @@ class ConsumerGroup(SubscribingGroup[ConsumerState]):
         state = self.state_now
         for regex in state.regexes.keys() - wanted:
             del self.change().regexes[regex]
+            self._sees.pop(regex, None)
         for regex in wanted:
             found = TopicRegex(regex).matching(self.topics.names())
+            if (sees := self._sees.get(regex)) is not None:
+                found = frozenset(filter(sees, found))
             known = state.regexes.get(regex)
             if known is None or known.topics != found:
                 resolved = ResolvedRegex(found, self.topics.version, now_ms)

@@ -1,0 +1,53 @@
+"""Groups of a request that a client may not touch: each is answered with an error of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ottla.protocol.errors import ErrorCode
+from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, Right
+
+if TYPE_CHECKING:
+    from ottla.broker.network.dispatch import RequestContext
+
+
+class GroupAnswer(Protocol):
+    group_id: str
+    error_code: int
+
+
+class DescribedMembers(Protocol):
+    error_code: int
+    error_message: str | None
+    members: list[Any]
+
+
+A = TypeVar("A", bound=GroupAnswer)
+
+
+def denied_groups(
+    context: RequestContext, asked: Iterable[str], answer: Callable[[], A], right: Right = DESCRIBE_GROUP
+) -> tuple[list[str], list[A]]:
+    """The groups that the client may ask about, and the answers for the others."""
+    allowed: list[str] = []
+    denied: list[A] = []
+    for group_id in asked:
+        denial = context.denial(right, group_id)
+        if denial is None:
+            allowed.append(group_id)
+        else:
+            refused = answer()
+            refused.group_id, refused.error_code = group_id, denial.code
+            denied.append(refused)
+    return allowed, denied
+
+
+def hide_unseen_topics(context: RequestContext, group: DescribedMembers, topics: Iterable[str]) -> bool:
+    """Whether the client may see all topics that members have; else the group is answered without its members."""
+    if all(context.allows(DESCRIBE_TOPIC, name) for name in sorted(set(topics))):
+        return True
+    group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    group.error_message = "The group has described topic(s) that the client is not authorized to describe."
+    group.members = []
+    return False

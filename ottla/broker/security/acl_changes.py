@@ -1,0 +1,78 @@
+"""Making and removing ACLs: the way into the store, where brokers may write at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from ottla.metadata.acl_nodes import acl_path, change_notification, decode_entries, encode_entries
+from ottla.metadata.stores.store import (
+    BadPath,
+    BadVersion,
+    Create,
+    Delete,
+    NodeExists,
+    NodeStore,
+    NoNode,
+    Operation,
+    Set,
+    StoreError,
+    check_path,
+)
+from ottla.security.acls import BadAcl, Entry, ResourcePattern
+
+_MAX_ATTEMPTS = 10
+
+
+async def add_entries(store: NodeStore, pattern: ResourcePattern, entries: Collection[Entry]) -> None:
+    """Raises BadAcl if the store cannot keep the name."""
+    path = acl_path(pattern)
+    try:
+        check_path(path)
+        if "/" in pattern.name:
+            raise BadPath(path)
+    except BadPath:
+        raise BadAcl(f"ACL binding contains invalid resource name: {pattern.name}") from None
+    await _change(store, pattern, lambda before: before | frozenset(entries))
+
+
+async def remove_entries(
+    store: NodeStore, pattern: ResourcePattern, is_unwanted: Callable[[Entry], bool]
+) -> frozenset[Entry]:
+    """Those that were removed."""
+    removed: frozenset[Entry] = frozenset()
+
+    def without(before: frozenset[Entry]) -> frozenset[Entry]:
+        nonlocal removed
+        removed = frozenset(filter(is_unwanted, before))
+        return before - removed
+
+    await _change(store, pattern, without)
+    return removed
+
+
+async def _change(
+    store: NodeStore, pattern: ResourcePattern, change: Callable[[frozenset[Entry]], frozenset[Entry]]
+) -> None:
+    """Write what the entries of a pattern become, if nobody else has changed them meanwhile; else begin again."""
+    path = acl_path(pattern)
+    for _ in range(_MAX_ATTEMPTS):
+        [node] = await store.get_many([path])
+        before = frozenset() if node is None else decode_entries(node.data)
+        after = change(before)
+        if after == before:
+            return
+        write: Operation
+        if node is None:
+            write = Create(path, encode_entries(after))
+        elif after:
+            write = Set(path, encode_entries(after), node.version)
+        else:
+            write = Delete(path, node.version)
+        try:
+            await store.multi([write, change_notification(pattern)])
+        except (BadVersion, NoNode, NodeExists) as error:
+            if error.path != path:
+                raise
+            continue  # another broker was faster
+        return
+    raise StoreError(f"{path} changes faster than it can be read.")
