@@ -139,7 +139,11 @@ public final class OttlaClient {
         } else {
             described.put("code", code.code());
         }
-        return described.put("message", error.toString());
+        StringBuilder message = new StringBuilder(error.toString());
+        for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+            message.append("; caused by ").append(cause);
+        }
+        return described.put("message", message.toString());
     }
 
     private Object call(String operation, JsonNode arguments) throws Exception {

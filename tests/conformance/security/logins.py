@@ -98,7 +98,7 @@ def _for_java(login: Login) -> Mapping[str, str]:
         settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": login.certificate_file}
     options = {"username": login.username, "password": login.password}
     if login.mechanism == "OAUTHBEARER":
-        options = {"clientId": login.username, "clientSecret": login.password}
+        options = {"clientId": login.username, "clientSecret": login.password, "scope": "kafka"}
         settings |= {
             "sasl.oauthbearer.token.endpoint.url": login.token_url,
             "sasl.login.callback.handler.class": (
