@@ -32,8 +32,9 @@ from ottla.protocol.messages import (
 )
 from ottla.protocol.records import Record, build_batch
 
-# Served to everybody: before and during the login, and what tells about brokers only.
-FREE = {17, 18, 36, 60}
+# Served to everybody: before and during the login, and what tells about brokers only. Delegation tokens have owners
+# instead of rights, see `tests/broker/test_delegation_tokens.py`.
+FREE = {17, 18, 36, 38, 39, 40, 41, 60}
 # APIs that show what one may see, and never say that there is more.
 SILENT = {
     "3 Metadata all", "16 ListGroups", "60 DescribeCluster", "66 ListTransactions", "75 DescribeTopicPartitions all",
