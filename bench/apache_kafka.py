@@ -220,6 +220,7 @@ class ApacheKafka:
         self,
         *,
         port: int = 0,
+        ssl_port: int = 0,
         data: Path | str | None = None,
         config: Mapping[str, str] | None = None,
         cluster_id: str | None = None,
@@ -227,6 +228,7 @@ class ApacheKafka:
         start_timeout: float = 120,
     ) -> None:
         self.port = port or free_port()
+        self.ssl_port = ssl_port  # of a second listener, if there is one
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.startup_seconds = 0.0
         self._config = dict(config or {})
@@ -254,14 +256,17 @@ class ApacheKafka:
 
     def properties(self) -> dict[str, str]:
         controller = free_port()
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port}"
+        if self.ssl_port:
+            listeners += f",SSL://127.0.0.1:{self.ssl_port}"
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listeners,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
             "log.dirs": str(self.log_dir),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",

@@ -10,13 +10,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from bench.wire import free_port, wait_until_ready
+
+
+class Certificates(NamedTuple):
+    """Files in PEM, and the port of the listener that they are for."""
+
+    port: int
+    key_store: Path
+    trust_store: Path
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Of both brokers. They check no client certificates, as few do where the network is one's own."""
+        return {"ssl.keystore.location": str(self.key_store), "ssl.keystore.type": "PEM"}
+
 
 SETTLE_SECONDS = 2.0  # between start and the reading of idle memory
 
@@ -53,6 +67,11 @@ class OttlaBroker:
         self._command += options
         self._start_timeout = start_timeout
         self._process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Before it is started."""
+        for name, value in settings.items():
+            self._command += ["--set", f"{name}={value}"]
 
     @property
     def pid(self) -> int:
@@ -114,9 +133,15 @@ class OttlaBroker:
 class Contestant:
     """A kind of broker under measurement, with one shared instance for the rows that can share it."""
 
-    def __init__(self, name: str, launch: Callable[[], Broker]) -> None:
+    def __init__(
+        self,
+        name: str,
+        launch: Callable[[], Broker],
+        launch_tls: Callable[[Certificates], Broker] | None = None,
+    ) -> None:
         self.name = name
         self.launch = launch
+        self.launch_tls = launch_tls  # with a second listener that speaks TLS
         self.idle_mb = 0.0
         self.loaded = False
         self._shared: Broker | None = None
@@ -185,12 +210,23 @@ def ottla(chosen: str | None = None) -> Contestant:
     if asked.returncode != 0:
         said = (asked.stderr or asked.stdout).strip().splitlines() or ["nothing"]
         raise Unavailable(f"`{shlex.join(command)} start --help` fails and says: {said[-1]}")
-    return Contestant("Ottla", lambda: OttlaBroker(command))
+
+    def launch_tls(certificates: Certificates) -> Broker:
+        broker = OttlaBroker(command)
+        listeners = f"PLAINTEXT://{broker.bootstrap_servers},SSL://127.0.0.1:{certificates.port}"
+        broker.configure({"listeners": listeners, **certificates.settings})
+        return broker
+
+    return Contestant("Ottla", lambda: OttlaBroker(command), launch_tls)
 
 
 def apache_kafka() -> Contestant:
     kafka_jars()
-    return Contestant("Apache Kafka", ApacheKafka)
+
+    def launch_tls(certificates: Certificates) -> Broker:
+        return ApacheKafka(ssl_port=certificates.port, config=certificates.settings)
+
+    return Contestant("Apache Kafka", ApacheKafka, launch_tls)
 
 
 def allow_many_files() -> None:

@@ -26,7 +26,13 @@ WINDOW_FRAMES, WINDOW = 200, 2_000
 
 
 def produce_confluent(
-    bootstrap: str, topic: str, size: int, records: int, partitions: int, round_bytes: int
+    bootstrap: str,
+    topic: str,
+    size: int,
+    records: int,
+    partitions: int,
+    round_bytes: int,
+    security: dict[str, str] | None = None,
 ) -> dict[str, float]:
     """Fill librdkafka's queue, then time how long it takes to empty: the broker's share, not Python's.
 
@@ -45,6 +51,7 @@ def produce_confluent(
             "queue.buffering.max.messages": 0,
             "queue.buffering.max.kbytes": 2_000_000,
             "delivery.report.only.error": True,
+            **(security or {}),
         }
     )
     warm = [{"value": b"warm"}]
@@ -72,7 +79,12 @@ def _flushed(producer: Any) -> None:
 
 
 def consume_confluent(
-    bootstrap: str, topic: str, size: int, records: int, partitions: int
+    bootstrap: str,
+    topic: str,
+    size: int,
+    records: int,
+    partitions: int,
+    security: dict[str, str] | None = None,
 ) -> dict[str, float]:
     """Read a topic from its beginning, from the first record to the last.
 
@@ -89,6 +101,7 @@ def consume_confluent(
             "queued.max.messages.kbytes": 2_097_151,
             "fetch.queue.backoff.ms": 1,
             "check.crcs": False,
+            **(security or {}),
         }
     )
     for partition in range(partitions):  # connected, and every leader known

@@ -13,6 +13,7 @@ from bench.capacity import (
 from bench.experiment import Experiment, Scale
 from bench.latency import end_to_end, flat_latency, one_record_requests, round_trip
 from bench.throughput import java_throughput, throughput
+from bench.tls import tls_throughput
 from bench.transactions import transactions
 
 
@@ -21,6 +22,8 @@ def every_experiment(scale: Scale) -> list[Experiment]:
     return [
         *(throughput(size, partitions) for size in (100, 1_000, 10_000) for partitions in (1, 16)),
         java_throughput(),
+        tls_throughput(1_000, 1),
+        tls_throughput(1_000, 16),
         one_record_requests(),
         round_trip(under_load=False),
         round_trip(under_load=True),

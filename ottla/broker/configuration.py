@@ -8,7 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ottla.broker.security.inter_broker import check_inter_broker
 from ottla.broker.security.sasl_settings import sasl_settings
+from ottla.broker.security.ssl_settings import read_certificates, ssl_settings
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError, refusal, single_broker_defaults
 from ottla.metadata.configs.broker_config_table import ALIASES, BROKER_CONFIGS, broker_config_def, has_effect
@@ -118,23 +120,16 @@ def check_file(path: Path) -> CheckedFile:
 
 def refused_listener(config: BrokerConfig) -> str | None:
     """What a broker says to a listener that it cannot serve."""
-    for listener in config.listeners:
-        if listener.security_protocol in ("SSL", "SASL_SSL"):
-            return (
-                f"Listener {listener.name} asks for {listener.security_protocol}, but only PLAINTEXT and "
-                "SASL_PLAINTEXT are supported yet."
-            )
-        if listener.security_protocol == "PLAINTEXT":
-            continue
-        if config.zookeeper_connect and listener.name == config.inter_broker_listener_name:
-            return (
-                f"Brokers cannot use listener {listener.name} among themselves, because it asks for "
-                f"{listener.security_protocol}: name a PLAINTEXT listener as inter.broker.listener.name."
-            )
-        try:
-            sasl_settings(config, listener.name, ClusterImage())
-        except ConfigError as error:
-            return str(error)
+    try:
+        for listener in config.listeners:
+            if listener.security_protocol.endswith("SSL"):
+                read_certificates(ssl_settings(config, listener.name))
+            if listener.security_protocol.startswith("SASL"):
+                sasl_settings(config, listener.name, ClusterImage())
+        if config.zookeeper_connect:
+            check_inter_broker(config)
+    except ConfigError as error:
+        return str(error)
     return None
 
 

@@ -48,6 +48,7 @@ class Connection:
         self._patience = settings.request_timeout
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
+        self._is_encrypted = settings.tls is not None
         try:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
@@ -57,11 +58,10 @@ class Connection:
                 import ssl
 
                 if isinstance(error, ssl.SSLError):
-                    reason = error.reason or error
+                    reason = _tls_reason(error)
                     raise BadAddress(f"Cannot reach a broker at {self.where} over TLS: {reason}.") from None
             raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
         self.is_open = True
-        self._is_encrypted = settings.tls is not None
         if settings.sasl is not None:
             self._authenticate(settings.sasl, host)
 
@@ -192,11 +192,34 @@ class Connection:
             left = left[count:]
         return data
 
-    def _lost(self, error: OSError) -> Unreachable:
+    def _lost(self, error: OSError) -> ClientError:
         self.close()
+        if self._is_encrypted and (alert := _alert(error)):
+            # With TLS 1.3 a broker can refuse a certificate only after the client believes itself connected.
+            return BadAddress(f"Cannot reach a broker at {self.where} over TLS: {alert}.")
         if isinstance(error, TimeoutError):
             return Unreachable(f"The broker at {self.where} did not answer within {self._patience:g} s.")
         return Unreachable(f"Lost the connection to the broker at {self.where}: {error}.")
+
+
+def _tls_reason(error: Any) -> str:
+    """Of an `ssl.SSLError`."""
+    if message := getattr(error, "verify_message", None):
+        return f"its certificate is not accepted ({message.rstrip('.')})"
+    if error.reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
+        return "it does not speak TLS there"
+    return _alert(error) or str(error.reason or error)
+
+
+def _alert(error: OSError) -> str | None:
+    """What the broker said when it gave up."""
+    reason = getattr(error, "reason", None) or ""
+    if "_ALERT_" not in reason:
+        return None
+    words = reason.partition("_ALERT_")[2].replace("_", " ").lower()
+    if "certificate" in words or words == "unknown ca":
+        return f"it does not accept our certificate ({words})"
+    return f"it refused the handshake ({words})"
 
 
 def _connect(settings: Settings, host: str, port: int) -> socket.socket:

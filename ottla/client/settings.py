@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import ClientError, Unsupported
+from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
+from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 
 if TYPE_CHECKING:
     import ssl
@@ -19,39 +21,37 @@ DEFAULT_PORT = 9092
 
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
 
+_NO_STORES = StoreSettings()
+
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificates in PEM, as files or as text."""
+    """Whom to trust and what to show, as files or as text: PEM, PKCS12 or JKS, recognised by their content."""
 
-    ca_file: str | None = None
-    ca_text: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    #: The certificate chain and its key, one after the other.
-    certificate_text: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
+    stores: StoreSettings = _NO_STORES
+    protocols: tuple[str, ...] = ()
+    ciphers: tuple[str, ...] = ()
     verify: bool = True
     check_host: bool = True
 
     def context(self) -> ssl.SSLContext:
-        import ssl  # most clusters of tests and laptops need none of it
+        """ClientError, if the settings cannot be used."""
+        # Most clusters of tests and laptops need none of it.
+        from ottla.security.tls.contexts import client_context
+        from ottla.security.tls.stores import read_key_store, read_trust_store
 
-        context = ssl.create_default_context(cafile=self.ca_file, cadata=self.ca_text)
-        context.check_hostname = self.verify and self.check_host
-        if not self.verify:
-            context.verify_mode = ssl.CERT_NONE
-        if self.certificate_file is not None:
-            context.load_cert_chain(self.certificate_file, self.key_file, self.key_password)
-        elif self.certificate_text is not None:
-            from tempfile import NamedTemporaryFile
-
-            # Python's ssl reads certificates from files only; this one is its owner's alone, and gone at once.
-            with NamedTemporaryFile("w", suffix=".pem") as file:
-                file.write(self.certificate_text)
-                file.flush()
-                context.load_cert_chain(file.name, password=self.key_password)
-        return context
+        try:
+            return client_context(
+                read_key_store(self.stores),
+                read_trust_store(self.stores) if self.verify else None,
+                Versions(self.protocols, self.ciphers),
+                check_host=self.check_host,
+                verify=self.verify,
+            )
+        except TlsError as error:
+            raise ClientError(
+                f"The client configuration is not valid: {error}", ErrorCode.INVALID_CONFIG
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,33 +178,33 @@ def jaas_options(text: str) -> dict[str, str]:
 def _tls(properties: Mapping[str, str]) -> Tls | None:
     if not _protocol(properties).endswith("SSL"):
         return None
-    certificate = properties.get("ssl.certificate.location", _pem_store(properties, "keystore"))
+    given = partial(_first_given, properties)
+    stores = StoreSettings(
+        keystore_location=given("ssl.certificate.location", "ssl.keystore.location"),
+        keystore_password=given("ssl.keystore.password"),
+        keystore_key=given("ssl.key.pem", "ssl.keystore.key"),
+        keystore_certificate_chain=given("ssl.certificate.pem", "ssl.keystore.certificate.chain"),
+        key_location=given("ssl.key.location"),
+        key_password=given("ssl.key.password"),
+        truststore_location=given("ssl.ca.location", "ssl.truststore.location"),
+        truststore_password=given("ssl.truststore.password"),
+        truststore_certificates=given("ssl.ca.pem", "ssl.truststore.certificates"),
+    )
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
     return Tls(
-        ca_file=properties.get("ssl.ca.location", _pem_store(properties, "truststore")),
-        ca_text=properties.get("ssl.ca.pem", properties.get("ssl.truststore.certificates")),
-        certificate_file=certificate,
-        key_file=properties.get("ssl.key.location"),
-        certificate_text=_certificate_text(properties),
-        key_password=properties.get("ssl.key.password"),
-        verify=properties.get("enable.ssl.certificate.verification", "true").lower() != "false",
+        stores,
+        protocols=_names(properties, "ssl.enabled.protocols"),
+        ciphers=_names(properties, "ssl.cipher.suites"),
+        verify=properties.get("enable.ssl.certificate.verification", "true").strip().lower() != "false",
         # An empty algorithm switches off the check of host names in Java, and "none" in librdkafka.
-        check_host=properties.get("ssl.endpoint.identification.algorithm", "https") not in ("", "none"),
+        check_host=algorithm.strip().lower() not in ("", "none"),
     )
 
 
-def _certificate_text(properties: Mapping[str, str]) -> str | None:
-    """The client's certificate as text, by librdkafka's names or by Java's."""
-    certificate = properties.get("ssl.certificate.pem", properties.get("ssl.keystore.certificate.chain"))
-    key = properties.get("ssl.key.pem", properties.get("ssl.keystore.key"))
-    return None if certificate is None else f"{certificate}\n{key or ''}\n"
+def _first_given(properties: Mapping[str, str], *names: str) -> Given | None:
+    """By librdkafka's name or by Java's."""
+    return next((Given(name, properties[name]) for name in names if properties.get(name)), None)
 
 
-def _pem_store(properties: Mapping[str, str], store: str) -> str | None:
-    """The file of a Java key store or trust store, if it is PEM: the other kinds only Java can read."""
-    location = properties.get(f"ssl.{store}.location")
-    if location is not None and properties.get(f"ssl.{store}.type", "JKS").upper() != "PEM":
-        raise Unsupported(
-            f"ssl.{store}.location must be a PEM file, and ssl.{store}.type=PEM must say so: "
-            "Java's key stores cannot be read here."
-        )
-    return location
+def _names(properties: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in re.split("[,:]", properties.get(name, "")))))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +14,8 @@ from typing import Any, NamedTuple, cast
 
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.messages import response_type
+from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange
 
 _LENGTH = Struct(">i").unpack_from
 _HEADER = Struct(">ihhih").pack
@@ -36,21 +40,69 @@ class _Waiting(NamedTuple):
     keeps: bool  # what the response holds is used after `on_response` has returned
 
 
+class _Held(NamedTuple):
+    """A request that has not been sent yet."""
+
+    message: Request
+    version: int
+    on_response: OnResponse
+    on_error: OnError
+    keeps: bool
+
+
 class PeerError(OSError):
     """The other broker cannot be reached, hung up, or does not speak the protocol."""
+
+
+class PeerLogin(NamedTuple):
+    """How this broker proves to another one who it is."""
+
+    mechanism: str
+    exchange: Callable[[], ClientExchange]
+    setting: str  # that has the user and the password
+
+
+class PeerSecurity(NamedTuple):
+    """What the listener asks for that brokers use among themselves."""
+
+    listener: str = "PLAINTEXT"
+    context: Callable[[], ssl.SSLContext] | None = (
+        None  # of TLS, asked for each connection: it may have changed
+    )
+    login: PeerLogin | None = None
+
+
+PLAINTEXT = PeerSecurity()
 
 
 class PeerConnection(asyncio.BufferedProtocol):
     """Requests go out at once and are answered in their order; after a failure the connection is closed for good.
 
-    Connects with the first request. Owner: the event loop.
+    Connects with the first request, and logs in where the other broker asks for that. A login that lasts for a limited
+    time is repeated in time; meanwhile requests wait. Owner: the event loop.
     """
 
-    def __init__(self, host: str, port: int, client_id: str, *, connect_timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str,
+        *,
+        connect_timeout: float = 10.0,
+        security: PeerSecurity = PLAINTEXT,
+        broker_id: int | None = None,
+    ) -> None:
         self.host = host
         self.port = port
         self._client_id = client_id.encode()
         self._connect_timeout = connect_timeout
+        self._security = security
+        broker = "the broker" if broker_id is None else f"broker {broker_id}"
+        self._whom = f"{broker} at {host}:{port} (listener {security.listener})"
+        self._is_ready = False  # connected, and logged in
+        self._held_back: list[_Held] | None = None  # requests that wait until the login has been repeated
+        self._next_login: asyncio.TimerHandle | None = None
+        self._logging_in: asyncio.Task[None] | None = None
         self._connecting: asyncio.Task[OSError | None] | None = None
         self._transport: asyncio.Transport | None = None
         self._correlation_id = 0
@@ -64,7 +116,7 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     @property
     def is_open(self) -> bool:
-        return self._transport is not None and self._error is None
+        return self._is_ready and self._error is None
 
     @property
     def is_lost(self) -> bool:
@@ -89,12 +141,81 @@ class PeerConnection(asyncio.BufferedProtocol):
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout):
-                await loop.create_connection(lambda: self, self.host, self.port)
+                if self._security.context is None:
+                    await loop.create_connection(lambda: self, self.host, self.port)
+                else:
+                    context = self._security.context()
+                    await loop.create_connection(
+                        lambda: self, self.host, self.port, ssl=context, server_hostname=self.host
+                    )
+                if self._security.login is not None and self._error is None:
+                    await self._log_in(self._security.login)
+            self._is_ready = True
         except TimeoutError:
             self._fail(PeerError(f"{self.host}:{self.port} does not answer"))
+        except ssl.SSLCertVerificationError as error:
+            self._fail(PeerError(f"the certificate of {self._whom} is not accepted: {error.verify_message}"))
+        except ssl.SSLError as error:
+            reason = (error.reason or str(error)).replace("_", " ").lower()
+            self._fail(PeerError(f"the TLS handshake with {self._whom} failed: {reason}"))
+        except OSError as error:
+            is_cut_off = self._security.context is not None and not str(error)
+            self._fail(PeerError(f"{self._whom} hung up during the TLS handshake") if is_cut_off else error)
+        return self._error
+
+    # Logging in
+
+    async def _log_in(self, login: PeerLogin) -> None:
+        """PeerError says why it is not possible."""
+
+        def refused(reason: str | None) -> PeerError:
+            said = (reason or "it gives no reason").rstrip(".")
+            return PeerError(f"{self._whom} refuses the login of this broker: {said}; see {login.setting}")
+
+        try:
+            answer = await self._ask(SaslHandshakeRequest(mechanism=login.mechanism), 1)
+            if answer.error_code:
+                raise refused(f"it does not offer {login.mechanism} but {', '.join(answer.mechanisms)}")
+            steps = login.exchange()
+            token = next(steps)
+            while True:
+                answer = await self._ask(SaslAuthenticateRequest(auth_bytes=token), 1)
+                if answer.error_code:
+                    raise refused(answer.error_message)
+                token = steps.send(bytes(answer.auth_bytes))
+        except AuthenticationFailed as failure:
+            raise refused(str(failure)) from None
+        except StopIteration:
+            pass
+        if answer.session_lifetime_ms > 0:
+            # As Kafka's clients do: early enough, and not all at the same moment.
+            seconds = answer.session_lifetime_ms / 1000 * random.uniform(0.85, 0.95)
+            self._next_login = asyncio.get_running_loop().call_later(seconds, self._begin_to_repeat_login)
+
+    def _begin_to_repeat_login(self) -> None:
+        self._next_login = None
+        if self._error is None:
+            self._held_back = []
+            self._logging_in = asyncio.get_running_loop().create_task(self._repeat_login())
+
+    async def _repeat_login(self) -> None:
+        assert self._security.login is not None
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                await self._log_in(self._security.login)
+        except TimeoutError:
+            self._fail(PeerError(f"{self._whom} does not answer the repeated login"))
         except OSError as error:
             self._fail(error)
-        return self._error
+        held, self._held_back = self._held_back or [], None
+        for each in held:
+            self.send(*each[:4], keeps=each.keeps)
+
+    async def _ask(self, message: Request, version: int) -> Any:
+        """The response to a request of the login itself."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._send_now(_Held(message, version, *_settling(future), keeps=True))
+        return await future
 
     async def wait_lost(self) -> None:
         """Until the other side hangs up, or the connection is closed here."""
@@ -106,15 +227,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         """The response to one request. OSError if there will be none."""
         await self.connect()
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def answered(response: Any) -> None:
-            if not future.done():
-                future.set_result(response)
-
-        def failed(error: OSError) -> None:
-            if not future.done():
-                future.set_exception(error)
-
+        answered, failed = _settling(future)
         self.send(message, version, answered, failed, keeps=True)
         return await future
 
@@ -130,6 +243,16 @@ class PeerConnection(asyncio.BufferedProtocol):
         """Send now, on a connection that is there. Unless the caller `keeps` the response, its records are views of a
         buffer that is used again as soon as `on_response` returns, or, if that calls `hold`, after `release`.
         """
+        request = _Held(message, version, on_response, on_error, keeps)
+        if not self.is_open:
+            on_error(self._error or PeerError("not connected"))
+        elif self._held_back is not None:
+            self._held_back.append(request)
+        else:
+            self._send_now(request)
+
+    def _send_now(self, request: _Held) -> None:
+        message, version, on_response, on_error, keeps = request
         transport = self._transport
         if transport is None or self._error is not None:
             on_error(self._error or PeerError("not connected"))
@@ -243,6 +366,9 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._error is not None:
             return
         self._error = error
+        if self._next_login is not None:
+            self._next_login.cancel()
+            self._next_login = None
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(None)
         if self._transport is not None:
@@ -250,3 +376,17 @@ class PeerConnection(asyncio.BufferedProtocol):
         waiting, self._waiting = self._waiting, deque()
         for asked in waiting:
             asked.on_error(error)
+
+
+def _settling(future: asyncio.Future[Any]) -> tuple[OnResponse, OnError]:
+    """What settles a future, unless nobody waits for it any more."""
+
+    def answered(response: Any) -> None:
+        if not future.done():
+            future.set_result(response)
+
+    def failed(error: OSError) -> None:
+        if not future.done():
+            future.set_exception(error)
+
+    return answered, failed

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.cluster.peer import PLAINTEXT, PeerConnection, PeerError, PeerSecurity
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.codec import Request
@@ -24,10 +24,11 @@ class PeerAddress(NamedTuple):
 class PeerDialer:
     """Makes every connection from this broker to another one. Owner: the event loop."""
 
-    def __init__(self, config: BrokerConfig, image: ClusterImage) -> None:
+    def __init__(self, config: BrokerConfig, image: ClusterImage, security: PeerSecurity = PLAINTEXT) -> None:
         self._client_id = f"broker-{config.broker_id}"
         self._listener = config.inter_broker_listener_name
         self._image = image
+        self._security = security
 
     def address(self, broker_id: int) -> PeerAddress | None:
         """Where a broker listens for other brokers; None if it is not registered, or has no such listener."""
@@ -47,7 +48,14 @@ class PeerDialer:
     ) -> PeerConnection:
         """A connection that has yet to be opened. `purpose` is in the client id that the other broker sees."""
         client_id = f"{self._client_id}-{purpose}" if purpose else self._client_id
-        return PeerConnection(address.host, address.port, client_id, connect_timeout=connect_timeout)
+        return PeerConnection(
+            address.host,
+            address.port,
+            client_id,
+            connect_timeout=connect_timeout,
+            security=self._security,
+            broker_id=address.broker_id,
+        )
 
     def connection_to(self, broker_id: int, purpose: str = "") -> PeerConnection:
         return self.connection(self.registered(broker_id), purpose)

@@ -25,10 +25,12 @@ SECURITY_OPTIONS = (
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.extensions",
     "sasl.oauthbearer.method", "sasl.oauthbearer.scope", "sasl.oauthbearer.token",
-    "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username",
-    "security.protocol", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location",
-    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.keystore.location",
-    "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.type",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username", "security.protocol", "ssl.ca.location",
+    "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.cipher.suites", "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.key.pem",
+    "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location", "ssl.keystore.password",
+    "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password",
+    "ssl.truststore.type",
 )
 # fmt: on
 

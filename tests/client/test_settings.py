@@ -1,11 +1,13 @@
 from __future__ import annotations
 
-import ssl
+from pathlib import Path
 
 import pytest
 
 from ottla.client.errors import ClientError
 from ottla.client.settings import Sasl, Settings, Tls, parse_servers
+from ottla.protocol.errors import ErrorCode
+from ottla.security.tls.settings import Given, StoreSettings
 
 # Self-signed, for these tests only.
 CERTIFICATE = """\
@@ -44,16 +46,34 @@ def test_times_are_in_milliseconds() -> None:
         Settings.from_properties({"request.timeout.ms": "soon"})
 
 
-def test_pem_files_are_taken_by_the_names_of_either_client() -> None:
+def test_stores_are_taken_by_the_names_of_either_client() -> None:
     java = {
         "security.protocol": "SSL",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": "/ca.pem",
         "ssl.endpoint.identification.algorithm": "",
     }
-    assert Settings.from_properties(java).tls == Tls(ca_file="/ca.pem", check_host=False)
+    found = Settings.from_properties(java).tls
+    assert found is not None
+    assert found == Tls(
+        StoreSettings(truststore_location=Given("ssl.truststore.location", "/ca.pem")), check_host=False
+    )
     librdkafka = {"security.protocol": "ssl", "ssl.ca.location": "/ca.pem"}
-    assert Settings.from_properties(librdkafka).tls == Tls(ca_file="/ca.pem")
+    found = Settings.from_properties(librdkafka).tls
+    assert found == Tls(StoreSettings(truststore_location=Given("ssl.ca.location", "/ca.pem")))
+    assert hash(found) is not None, "callers with the same settings share connections"
+
+
+def test_a_store_that_cannot_be_read_is_named_by_its_setting(tmp_path: Path) -> None:
+    for name, value in (
+        ("ssl.ca.location", str(tmp_path / "nothing")),
+        ("ssl.truststore.certificates", "nonsense"),
+    ):
+        tls = Settings.from_properties({"security.protocol": "SSL", name: value}).tls
+        assert tls is not None
+        with pytest.raises(ClientError, match=name) as refused:
+            tls.context()
+        assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize(
@@ -66,15 +86,16 @@ def test_a_certificate_may_be_given_as_text(certificate_name: str, key_name: str
     assert tls is not None
     assert tls.context() is not None, "the key fits the certificate"
     assert "PRIVATE" not in repr(tls)
-    with pytest.raises(ssl.SSLError):
-        Tls(certificate_text=CERTIFICATE).context()
+    without_key = Settings.from_properties({"security.protocol": "SSL", certificate_name: CERTIFICATE}).tls
+    assert without_key is not None
+    with pytest.raises(ClientError, match="no setting has the key"):
+        without_key.context()
 
 
 @pytest.mark.parametrize(
     ("properties", "sentence"),
     [
         ({"security.protocol": "TLS"}, "there is no security.protocol TLS"),
-        ({"security.protocol": "SSL", "ssl.truststore.location": "/store.jks"}, "must be a PEM file"),
     ],
 )
 def test_what_cannot_be_done_is_refused(properties: dict[str, str], sentence: str) -> None:

@@ -55,6 +55,10 @@ class Housekeeping:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._checkpoint_high_watermarks()
 
+    def add(self, interval_ms: int, duty: Callable[[], Awaitable[None]]) -> None:
+        """Do this as well, from now on."""
+        self._every(interval_ms, duty)
+
     def _every(self, interval_ms: int, duty: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:
             while True:

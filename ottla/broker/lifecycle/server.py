@@ -20,7 +20,10 @@ from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
+from ottla.broker.security.initial_users import InitialUsers, store_initial_users
+from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.broker.security.sasl_settings import sasl_settings
+from ottla.broker.security.ssl_settings import TlsListeners
 from ottla.cluster.image.change_notifications import remove_old_notifications
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.log_config import log_config
@@ -38,6 +41,7 @@ from ottla.log.segments.active_files import active_files
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.security.authorizer import Authorizer
@@ -45,6 +49,7 @@ from ottla.security.authorizer import Authorizer
 logger = logging.getLogger(__name__)
 
 _METADATA_FILE = "ottla-metadata.db"
+_LOOK_FOR_CERTIFICATES_MS = 3000
 _WITHOUT = "%s. The broker starts without it, and the partitions in it are offline."
 
 
@@ -61,6 +66,7 @@ class Server:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
+        self.initial_users: InitialUsers = {}  # they are stored before the first listener opens
         self.broker: Broker
         self._listeners: list[Listener] = []
         self._directories: list[LogDirectory] = []
@@ -69,6 +75,7 @@ class Server:
         self._member: ClusterMember | None = None
         self._housekeeping: Housekeeping | None = None
         self._failed: asyncio.Future[str] | None = None
+        self._tls: TlsListeners
         self._authorizer: Authorizer | None = None
 
     @classmethod
@@ -110,8 +117,6 @@ class Server:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
         self._authorizer = authorizer_of(config)
-        if (refused := refused_listener(config)) is not None:
-            raise StartupError(refused)
         for endpoint in config.listeners:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
         self._failed = asyncio.get_running_loop().create_future()
@@ -121,6 +126,7 @@ class Server:
         store = self._store = self._metadata_store()
         await store.open()
         feed = await self._load_metadata(store)
+        self._tls = await asyncio.to_thread(self._secure_listeners)
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
         limits.ip_rate = broker.quotas.ip_rate
@@ -132,11 +138,14 @@ class Server:
             await broker.coordinators_loaded()  # nobody else could serve clients meanwhile
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
+        self._housekeeping.add(_LOOK_FOR_CERTIFICATES_MS, self._tls.reload_changed)
+        feed.configs.on_broker_configs.append(self._tls.settings_changed)
         broker.cleaner = log_cleaner(broker)
         broker.replicas.log_dir_moves.is_busy = broker.cleaner.status.running.__contains__
         broker.cleaner.start()
         protocols = {listener.name: listener.security_protocol for listener in config.listeners}
         for listener in self._listeners:
+            listener.tls = self._tls.of.get(listener.name)
             if protocols[listener.name].startswith("SASL_"):
                 listener.sasl = sasl_settings(config, listener.name, broker.image)
                 await listener.sasl.open()
@@ -202,15 +211,10 @@ class Server:
         config = self.config
         if config.zookeeper_connect is None:
             return EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
-        from ottla.metadata.stores.zookeeper import ZooKeeperStore  # a broker on its own does without kazoo
+        # A broker on its own does without kazoo.
+        from ottla.broker.security.zookeeper_access import zookeeper_store
 
-        session_ms = config.get_int("zookeeper.session.timeout.ms")
-        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
-        return ZooKeeperStore(
-            config.zookeeper_connect,
-            session_timeout=session_ms / 1000,
-            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
-        )
+        return zookeeper_store(config, config.zookeeper_connect)
 
     async def _load_metadata(self, store: NodeStore) -> ImageFeed:
         config = self.config
@@ -221,9 +225,11 @@ class Server:
                 (each.meta.cluster_id for each in self._directories if each.meta is not None), None
             )
         cluster_id = await join_cluster(store, found_id)
+        await store_initial_users(store, self.initial_users)
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
             self._introduce()
+        await encode_with_new_secret(store, config)
         feed = self._feed = ImageFeed(
             store, ClusterImage(cluster_id), config, config.broker_id, self._authorizer
         )
@@ -232,6 +238,12 @@ class Server:
         if not config.zookeeper_connect:
             await remove_old_notifications(store)
         return feed
+
+    def _secure_listeners(self) -> TlsListeners:
+        """Now that it is known what was set while the broker ran last. Raises ConfigError."""
+        if (refused := refused_listener(self.config)) is not None:
+            raise StartupError(refused)
+        return TlsListeners(self.config)
 
     # Logs
 
@@ -276,13 +288,14 @@ class Server:
 
     def _make_broker(self, store: NodeStore, feed: ImageFeed, lost: list[PartitionKey]) -> Broker:
         config, image = self.config, feed.image
-        dialer = PeerDialer(config, image)
+        dialer = PeerDialer(config, image, inter_broker_security(config, self._tls.of))
         replicas = Replicas(config, image, self._directories, dialer)
         replicas.on_all_failed = self._fail
         if lacking := out_of_reach(self._directories, image, config.broker_id):
             logger.error("%d partitions are offline, because their logs cannot be used", len(lacking))
             replicas.keep_offline(lacking)
         topic_admin = TopicAdmin(store, image, config, config.broker_id, feed)
+        topic_admin.check_broker_configs = self._tls.check
         producer_ids = ProducerIds(store, config.broker_id)
         broker = Broker(config, store, image, replicas, topic_admin, producer_ids, dialer, self._authorizer)
         endpoints = config.advertised_listeners({each.name: each.port for each in self._listeners})

@@ -30,12 +30,16 @@ logger = logging.getLogger(__name__)
 
 _LENGTH = Packer(">i").unpack_from
 _NOTHING = memoryview(b"")
+# What a TLS handshake begins with: its type, and the versions 1.0 to 1.2.
+_TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 
 RECEIVE_BYTES = 256 * 1024
 # Received while a request waits; beyond it the socket is left unread and the client's own buffers fill.
 _READ_AHEAD = 64 * 1024
 # Responses that wait for a client to read them: beyond it nothing more is handled for that client.
 _MAX_QUEUED = 4 * 1024 * 1024
+# How long a wire that cannot receive before it has sent something is left alone.
+_ROOM_SECONDS = 0.05
 # Responses that are pending, or follow one that is: beyond it nothing more is handled for that client.
 _MAX_PENDING = 2000
 
@@ -163,11 +167,17 @@ class Connection:
                     return
                 self._take_frames(view, received)
             if self._wire.has_received and not (self.closed or self._paused):
-                self._loop.call_soon(self._on_readable)
+                self._loop.call_soon(self._receive_more)
         except (BlockingIOError, InterruptedError):
-            return
+            if self._wire.wants_room:
+                self._pause()
+                self._loop.call_later(_ROOM_SECONDS, self._resume)
         except OSError:
             self.close()
+
+    def _receive_more(self) -> None:
+        if not (self.closed or self._paused):
+            self._on_readable()
 
     def _receive_into_stash(self) -> None:
         if self._filled == len(self._stash):
@@ -234,17 +244,31 @@ class Connection:
         self._stash, self._filled = stash, left
 
     def _refuse_size(self, size: int) -> None:
-        logger.warning(
-            "Closing the connection from %s: a request of %d bytes is outside 0..%d (socket.request.max.bytes)",
-            self.client_host,
-            size,
-            self.max_request_bytes,
-        )
+        if size >> 8 in _TLS_HANDSHAKES:
+            logger.warning(
+                "Closing the connection from %s: the client speaks TLS, and listener %s does not",
+                self.client_host,
+                self.listener,
+            )
+        else:
+            logger.warning(
+                "Closing the connection from %s: a request of %d bytes is outside 0..%d (socket.request.max.bytes)",
+                self.client_host,
+                size,
+                self.max_request_bytes,
+            )
         self.close()
 
     def _pause(self) -> None:
         self._paused = True
         self._loop.remove_reader(self._fd)
+
+    def _resume(self) -> None:
+        if self._paused and not self.closed:
+            self._paused = False
+            self._loop.add_reader(self._fd, self._on_readable)
+            if self._wire.has_received:
+                self._loop.call_soon(self._receive_more)
 
     def mute(self, seconds: float) -> None:
         """Handle no further request of this client for so long; its responses are still sent."""
@@ -271,11 +295,7 @@ class Connection:
         ):
             return
         self._busy = False
-        if self._paused:
-            self._paused = False
-            self._loop.add_reader(self._fd, self._on_readable)
-            if self._wire.has_received:
-                self._loop.call_soon(self._on_readable)
+        self._resume()
         if self._filled:
             self._take_stashed_frames()
 

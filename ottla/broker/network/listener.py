@@ -1,4 +1,4 @@
-"""Accepts connections on one listener and hands each to a `Connection`.
+"""Accepts connections on one listener and hands each to a `Connection`, after a handshake if it speaks TLS.
 
 Sockets are driven directly (readers and writers on the event loop) instead of through transports: a response that
 carries log segments can then go out by `sendfile`, and requests are parsed in the buffer that they were received in.
@@ -12,15 +12,19 @@ import socket
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.wire import PlainWire
+from ottla.broker.network.tls_wire import TlsHandshake, TlsWire, reason_of
+from ottla.broker.network.wire import PlainWire, Wire
 from ottla.broker.security.sasl_login import SaslLogin
 from ottla.log.files import descriptors
 from ottla.log.segments.active_files import active_files
+from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+from ottla.security.principal_mapping import NoRuleApplies
 
 if TYPE_CHECKING:
     from ottla.broker.network.connection_limits import ConnectionLimits
     from ottla.broker.network.dispatch import Dispatcher
     from ottla.broker.security.sasl_settings import SaslSettings
+    from ottla.broker.security.ssl_settings import ListenerTls
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +34,8 @@ _MAPPED = "::ffff:"
 # Connections that are held open for a while before they are refused; beyond this many they are refused at once.
 _MAX_HELD = 1000
 _RETRY_SECONDS = 0.1
+# A client may take this long for its TLS handshake, and never longer than it may be idle. Kafka has only the latter.
+_HANDSHAKE_SECONDS = 30.0
 # How often idle connections are looked for, within connections.max.idle.ms.
 _LOOKS_PER_IDLE_TIME = 10
 
@@ -55,6 +61,8 @@ class Listener:
         self._limits = limits
         self._max_idle = max_idle_ms / 1000
         self.sasl: SaslSettings | None = None  # set if clients have to log in
+        self.tls: ListenerTls | None = None  # set if it speaks TLS
+        self._handshakes: set[TlsHandshake] = set()  # also those that failed and are yet to be closed
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._accepting = False
@@ -138,15 +146,59 @@ class Listener:
         accepted.setblocking(False)
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection = Connection(
-            PlainWire(accepted), ip, self.name, self._dispatcher, self._max_request_bytes, self._forget
-        )
+        self._limits.enter(self.name, ip)
+        if self.tls is None:
+            self._serve(PlainWire(accepted), ip, ANONYMOUS, loop)
+        else:
+            self._shake_hands(accepted, ip, self.tls, loop)
+
+    def _serve(self, wire: Wire, ip: str, principal: KafkaPrincipal, loop: asyncio.AbstractEventLoop) -> None:
+        connection = Connection(wire, ip, self.name, self._dispatcher, self._max_request_bytes, self._forget)
+        connection.principal = principal
         if self.sasl is not None:
             login = SaslLogin(connection, self._dispatcher, self.sasl, self._max_request_bytes)
             connection.login, connection.handle_frame = login, login.handle
         self.connections.add(connection)
-        self._limits.enter(self.name, ip)
         connection.open(loop)
+
+    # TLS
+
+    def _shake_hands(
+        self, accepted: socket.socket, ip: str, tls: ListenerTls, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        try:
+            handshake = TlsHandshake(accepted, tls.context, ip, loop, self._on_handshake)
+        except (OSError, ValueError) as error:
+            logger.debug("A client at %s has gone before its TLS handshake: %s", ip, reason_of(error))
+            accepted.close()
+            self._limits.leave(self.name, ip)
+            return
+        self._handshakes.add(handshake)
+        handshake.start(min(_HANDSHAKE_SECONDS, self._max_idle) if self._max_idle > 0 else _HANDSHAKE_SECONDS)
+
+    def _on_handshake(self, handshake: TlsHandshake, failure: str | None) -> None:
+        assert self._loop is not None
+        assert self.tls is not None
+        principal = ANONYMOUS
+        if failure is None and self.sasl is None:
+            try:
+                principal = self.tls.principal(handshake.certificate)
+            except (NoRuleApplies, ValueError) as error:
+                failure = str(error)
+        if failure is not None:
+            logger.info(
+                "Failed authentication with %s on listener %s (SSL handshake failed): %s",
+                handshake.client_host, self.name, failure.rstrip("."),
+            )  # fmt: skip
+            handshake.timer = self._loop.call_later(self.tls.failure_delay, self._end_handshake, handshake)
+            return
+        self._handshakes.discard(handshake)
+        self._serve(TlsWire(handshake.socket), handshake.client_host, principal, self._loop)
+
+    def _end_handshake(self, handshake: TlsHandshake) -> None:
+        handshake.close()
+        self._handshakes.discard(handshake)
+        self._limits.leave(self.name, handshake.client_host)
 
     def _refuse_later(self, accepted: socket.socket, wait: float, loop: asyncio.AbstractEventLoop) -> None:
         """Hold the connection of a client that reconnects too often, and close it after its throttle time."""
@@ -206,5 +258,7 @@ class Listener:
             timer.cancel()
             refused.close()
         self._refused.clear()
+        for handshake in list(self._handshakes):
+            self._end_handshake(handshake)
         for connection in list(self.connections):
             connection.close()

@@ -20,8 +20,8 @@ Part: TypeAlias = bytes | memoryview | FileRegion
 
 # Below this a read and one joint write are cheaper than a sendfile of its own.
 _SENDFILE_FROM = 32 * 1024
-# What is read of a larger region at a time, on wires that cannot send files: the size of a TLS record.
-_READ_BYTES = 16 * 1024
+# What is given to a wire that cannot send files, at a time: what others wait for.
+_PIECE_BYTES = SHARED_BYTES
 
 
 class SendQueue:
@@ -117,11 +117,7 @@ class SendQueue:
                     return False
                 budget, is_extended = ALONE_BYTES - SHARED_BYTES, True
             head = parts[0]
-            if isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
-                if send_file is None:
-                    parts[0] = FileRegion(head.file, head.position + _READ_BYTES, head.size - _READ_BYTES)
-                    parts.appendleft(FileRegion(head.file, head.position, _READ_BYTES))
-                    continue
+            if send_file is not None and isinstance(head, FileRegion) and head.size >= _SENDFILE_FROM:
                 size = min(head.size, budget)
                 if not self._is_warm and not is_in_memory(head.fd, head.position, size):
                     self._warm(head, size)
@@ -137,10 +133,10 @@ class SendQueue:
                 budget -= sent
                 self.size -= sent
                 continue
-            batch, more = self._gather()
+            batch, more = self._gather() if send_file is not None else self._gather_piece()
             if not batch:
                 assert isinstance(head, FileRegion)
-                self._warm(head, head.size)
+                self._warm(head, min(head.size, _PIECE_BYTES))
                 return False
             try:
                 sent = self._wire.send(batch, MORE_FOLLOWS if more else 0)
@@ -175,6 +171,34 @@ class SendQueue:
             else:
                 pieces.append(head)
             parts.popleft()
+        return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
+
+    def _gather_piece(self) -> tuple[Buffer, bool]:
+        """The same for a wire that cannot send files: regions of any size are read, but no more than one piece."""
+        parts = self.parts
+        pieces: list[Buffer] = []
+        room = _PIECE_BYTES
+        while parts and room:
+            head = parts[0]
+            if isinstance(head, FileRegion):
+                size = min(head.size, room)
+                data: Buffer | None = read_now(head.fd, head.position, size)
+                if data is None:
+                    if pieces or not self._is_warm:
+                        break
+                    data = FileRegion(head.file, head.position, size).read()
+                self._is_warm = False
+                rest: Part = FileRegion(head.file, head.position + size, head.size - size)
+            else:
+                size = min(len(head), room)
+                data = memoryview(head)[:size]
+                rest = memoryview(head)[size:]
+            pieces.append(data)
+            room -= size
+            if len(rest):
+                parts[0] = rest
+            else:
+                parts.popleft()
         return (pieces[0] if len(pieces) == 1 else b"".join(pieces)), bool(parts)
 
     def _warm(self, region: FileRegion, size: int) -> None:

@@ -32,6 +32,11 @@ class Wire(Protocol):
         ...
 
     @property
+    def wants_room(self) -> bool:
+        """Nothing can be received before something was sent that is the wire's own business."""
+        ...
+
+    @property
     def receive_into(self) -> Callable[[memoryview], int]:
         """Fill a buffer; returns the number of bytes, 0 at the end of the stream."""
         ...
@@ -55,6 +60,7 @@ class PlainWire:
     __slots__ = ("_socket", "fd", "receive_into", "send", "send_file")
 
     has_received = False
+    wants_room = False
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock

@@ -183,8 +183,12 @@ class BrokerConfig(TypedValues):
             self.dynamic_broker = dict(broker)
         if cluster_default is not None:
             self.dynamic_default = dict(cluster_default)
+        self.values = self.values_with(self.dynamic_broker)
+
+    def values_with(self, broker: Mapping[str, str]) -> dict[str, Value]:
+        """The values that would be in force if these were the ones of this broker."""
         values = dict(_DEFAULT_VALUES)
-        for layer in (self.static, self.dynamic_default, self.dynamic_broker):
+        for layer in (self.static, self.dynamic_default, broker):
             for name, text in layer.items():
                 definition = broker_config_def(name)
                 if definition is None:
@@ -194,7 +198,7 @@ class BrokerConfig(TypedValues):
                 except InvalidValue as error:
                     # It was valid once, perhaps for another version: going on beats not starting.
                     logger.warning("A dynamic configuration is ignored: %s", error)
-        self.values = values
+        return values
 
     # What it means
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,18 @@ import pytest
 
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
+from ottla.broker.network.tls_wire import TlsHandshake, TlsWire
 from ottla.broker.network.turns import Turns
 from ottla.broker.network.wire import PlainWire, Wire
 from ottla.log.files.file_region import FileRegion, SegmentFile
+from ottla.security.certificates import make_authority
 
 
 class GuardedWire:
     """As TLS will be: it takes whole records off the socket, hands out what was asked for, and sends no files."""
 
     send_file = None
+    wants_room = False
 
     def __init__(self, sock: socket.socket) -> None:
         self._plain = PlainWire(sock)
@@ -90,3 +94,50 @@ def test_every_byte_arrives_in_order(make_wire: Callable[[socket.socket], Wire],
             theirs.close()
 
     assert asyncio.run(exchange()) == b"first<" + content + b">" + b"x" * 900 + b"last"
+
+
+def test_every_byte_arrives_in_order_over_tls_through_small_buffers(tmp_path: Path) -> None:
+    """OpenSSL has to be offered the same bytes again whenever the socket is full."""
+    authority = make_authority()
+    issued = authority.issue("broker", ["localhost"])
+    (tmp_path / "broker.pem").write_bytes(issued.key_pem + issued.certificate_pem)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "broker.pem")
+    client = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+    content = os.urandom(2_000_000)
+    path = tmp_path / "segment"
+    path.write_bytes(content)
+    names = [b"first", b"file", b"x" * 900, b"file", b"y" * 5, b"last"]
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    def ask() -> bytes:
+        with client.wrap_socket(theirs, server_hostname="localhost") as wrapped:
+            wrapped.settimeout(30)
+            wrapped.sendall(b"".join(len(n).to_bytes(4, "big") + n for n in names))
+            received = bytearray()
+            while not received.endswith(b"last"):
+                received += wrapped.recv(70_000)
+            return bytes(received)
+
+    async def exchange() -> bytes:
+        loop = asyncio.get_running_loop()
+        dispatcher: Any = Echo(FileRegion(SegmentFile(str(path), writable=False), 0, len(content)))
+        connected: asyncio.Future[Connection] = loop.create_future()
+
+        def on_done(handshake: TlsHandshake, failure: str | None) -> None:
+            assert failure is None
+            wire = TlsWire(handshake.socket)
+            connection = Connection(wire, "127.0.0.1", "SSL", dispatcher, 1000, lambda _: None)
+            connection.open(loop)
+            connected.set_result(connection)
+
+        TlsHandshake(ours, server, "127.0.0.1", loop, on_done).start(30)
+        try:
+            return await asyncio.to_thread(ask)
+        finally:
+            (await connected).close()
+
+    region = b"<" + content + b">"
+    assert asyncio.run(exchange()) == b"first" + region + b"x" * 900 + region + b"yyyyylast"

@@ -1,0 +1,57 @@
+"""The `ssl.*` settings of a listener or of a client, each with the name that its owner gave it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TlsError(ValueError):
+    """What is wrong, in one sentence that names the setting; never with a password in it."""
+
+
+class Given(NamedTuple):
+    """A setting that was given, under this name: `listener.name.internal.ssl.keystore.location`, say."""
+
+    name: str
+    value: str
+
+    def __repr__(self) -> str:
+        return f"Given({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Key store and trust store. Hashable; None is what was not given."""
+
+    keystore_location: Given | None = None
+    keystore_password: Given | None = None
+    keystore_key: Given | None = None  # PEM itself
+    keystore_certificate_chain: Given | None = None  # PEM itself
+    key_location: Given | None = None  # librdkafka's clients have keys in files of their own
+    key_password: Given | None = None
+    truststore_location: Given | None = None
+    truststore_password: Given | None = None
+    truststore_certificates: Given | None = None  # PEM itself
+
+    @property
+    def has_key(self) -> bool:
+        return self.keystore_location is not None or self.keystore_certificate_chain is not None
+
+    @property
+    def has_trust(self) -> bool:
+        return self.truststore_location is not None or self.truststore_certificates is not None
+
+    @property
+    def files(self) -> list[str]:
+        """What has to be read again when it changes."""
+        given = (self.keystore_location, self.key_location, self.truststore_location)
+        return [each.value for each in given if each is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Which versions of TLS and which of their cipher suites may be used; empty is Kafka's default, or OpenSSL's."""
+
+    protocols: tuple[str, ...] = ()
+    ciphers: tuple[str, ...] = ()
