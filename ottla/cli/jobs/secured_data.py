@@ -5,6 +5,7 @@
     client.properties         how the admin logs in: with librdkafka's names, which Ottla's commands read too,
     client-java.properties    and with Java's
     brokers.properties        how the brokers of a cluster log in at each other
+    zookeeper.pem, …          keys and passwords of a cluster's ZooKeeper, which every start makes anew
 
 All of them are files and not in a folder, because Kafka takes every folder in there for a partition. All of them
 are readable by their owner only, from the moment that they are there.
@@ -114,6 +115,17 @@ class SecuredData:
         names = list(dict.fromkeys(hosts)) or _hosts(self._leaf())
         issued = authority.issue(socket.gethostname(), names, days=days)
         write_for_owner(self.server, issued.key_pem + issued.certificate_pem)
+
+    def make_zookeeper_keys(self) -> tuple[Path, Path]:
+        """The keys of a cluster's ZooKeeper, and the authority that its brokers trust; whose key is not kept."""
+        from ottla.security.certificates import make_authority
+
+        keys, trusted = self.directory / "zookeeper.pem", self.directory / "zookeeper-ca.pem"
+        authority = make_authority("Ottla CA of ZooKeeper")
+        issued = authority.issue("zookeeper", ("localhost", "127.0.0.1"))
+        write_for_owner(keys, issued.key_pem + issued.certificate_pem)
+        write_for_owner(trusted, authority.certificate_pem)
+        return keys, trusted
 
     def issue(self, name: str, hosts: Sequence[str], days: int, directory: Path) -> tuple[Path, Path]:
         """A certificate for a client: the files with the certificate and with its key."""

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 
 from ottla.cli.properties import parse_properties
 from ottla.security.certificates import make_authority
@@ -197,6 +199,22 @@ def test_no_secret_is_on_a_command_line_or_in_a_log(welcome, data):
     assert [path for path in others if password.encode() in path.read_bytes()] == []
 
 
+def served_by_zookeeper(address):
+    """Whether somebody without keys and password is."""
+    client = KazooClient(address, timeout=3)
+    try:
+        client.start(5)
+        client.get_children("/")
+    except KazooException:
+        return False
+    except client.handler.timeout_exception:
+        return False
+    finally:
+        client.stop()
+        client.close()
+    return True
+
+
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_a_whole_cluster_is_secure(tmp_path, alone, new_ottla):
@@ -212,6 +230,7 @@ def test_a_whole_cluster_is_secure(tmp_path, alone, new_ottla):
                 ottla("topics", "create", "orders", "--partitions", 3, "--replication-factor", 3)
             ottla("produce", "orders", "--acks", "all", stdin=b"one\ntwo\n")
             ottla("users", "list")
+            assert not served_by_zookeeper(re.search(r"ZooKeeper +(\S+)", said)[1])
             [described] = ottla("topics", "describe", "orders", "--json").json
             assert [len(each["isr"]) for each in described["partitions"]] == [3, 3, 3]
         assert not (data / "initial-users.json").exists()

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ottla.cli.errors import JobError
+
+if TYPE_CHECKING:
+    from ottla.cli.commands.servers.local_cluster import Protection
 
 
 class Given(NamedTuple):
@@ -73,6 +76,21 @@ class SecureStart:
             yield [*options, "--initial-users", str(self._users_file)]
         finally:
             self._users_file.unlink(missing_ok=True)
+
+    def protect_zookeeper(self) -> Protection:
+        """All of a cluster is started at once: keys and the password are made for this life only."""
+        from ottla.cli.commands.security.users import make_password
+        from ottla.cli.commands.servers.local_cluster import Protection
+        from ottla.cli.jobs.secured_data import BROKERS
+        from ottla.jvm.zookeeper_security import ServerSecurity
+
+        keys, trusted = self.data.make_zookeeper_keys()
+        security = ServerSecurity(key_store=keys, users={BROKERS: make_password()})
+        return Protection(
+            security,
+            security.broker_settings(trust_store=trusted),
+            security.broker_environment(self.data.directory / "zookeeper-jaas.conf", BROKERS),
+        )
 
 
 def read_settings(file: Path) -> dict[str, str]:

@@ -183,6 +183,7 @@ def _start_cluster(
                 {**secured.settings, **settings},
                 [*options, *more],
                 announce=announce,
+                protection=secured.protect_zookeeper(),
             )
     if not quiet:
         _say_goodbye()
