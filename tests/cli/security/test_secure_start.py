@@ -7,6 +7,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -189,6 +190,18 @@ def test_what_is_wrong_with_a_certificate_is_one_sentence(tmp_path, alone):
         failed = alone("start", "--data", tmp_path / "data", *words, check=False)
         assert failed.code == 2
         assert "belong to" in failed.err
+
+
+def test_a_renewed_certificate_is_served_without_a_restart(welcome, data, alone):
+    host, _, port = properties(data)["bootstrap.servers"].rpartition(":")
+    before = ssl.get_server_certificate((host, int(port)))
+    alone("certs", "renew", "--data", data)
+    deadline = time.monotonic() + 60
+    while (after := ssl.get_server_certificate((host, int(port)))) == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert after.strip() in (data / "server.pem").read_text()
+    assert AdminClient(properties(data)).list_topics(timeout=20).brokers
 
 
 def test_no_secret_is_on_a_command_line_or_in_a_log(welcome, data):
