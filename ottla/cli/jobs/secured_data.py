@@ -103,8 +103,11 @@ class SecuredData:
             _certificates(authority)
         with suppress(OSError):
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for ours in (self.authority, self.authority_key):
-            ours.unlink(missing_ok=True)
+        if self.authority_key.exists():  # clients may have certificates of it
+            for ours in (self.authority, self.authority_key):
+                with suppress(FileNotFoundError):
+                    ours.rename(ours.with_name(f"{ours.name}.old"))
+        self.authority.unlink(missing_ok=True)
         if authority is not None:
             write_for_owner(self.authority, authority.read_bytes())
         write_for_owner(self.server, found)
@@ -238,13 +241,17 @@ def credentials(password: str) -> dict[str, str]:
     return {each: format_credential(new_credential(each, password, _ITERATIONS)) for each in MECHANISMS}
 
 
-def hosts_of(addresses: Iterable[str], advertised: str | None = None) -> list[str]:
-    """What clients may call the broker that listens at these addresses, which are HOST:PORT."""
-    named = [address.rpartition(":")[0] for address in addresses]
-    for endpoint in (advertised or "").split(","):
-        named.append(endpoint.strip().partition("://")[2].rpartition(":")[0])
-    own = [host.strip("[]") for host in named if host.strip("[]") not in _EVERY_INTERFACE]
+def hosts_of(addresses: Iterable[str]) -> list[str]:
+    """What clients may call the broker that is at these addresses, which are HOST:PORT."""
+    named = [address.rpartition(":")[0].strip("[]") for address in addresses]
+    own = [host for host in named if host not in _EVERY_INTERFACE]
     return list(dict.fromkeys([*own, "localhost", socket.gethostname(), "127.0.0.1", "::1"]))
+
+
+def advertised_at(listeners: str) -> list[str]:
+    """HOST:PORT of `advertised.listeners`, as far as clients are let in there."""
+    endpoints = (each.strip().partition("://") for each in listeners.split(","))
+    return [address for name, _, address in endpoints if name.upper() == "SASL_SSL" and address]
 
 
 def write_for_owner(path: Path, data: bytes) -> None:
