@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from ottla.client.encryption.key_file import check_private
 from ottla.encryption import (
     BadValue,
     Decryptor,
@@ -55,6 +56,13 @@ def test_one_that_others_may_open_is_refused(file: Path, mode: int) -> None:
     file.chmod(mode)
     with pytest.raises(KeysUnavailable, match=f"open to others \\(mode {mode:04o}\\).*chmod 600"):
         KeyFile(file).new_data_key()
+
+
+def test_one_that_belongs_to_somebody_else_is_refused(file: Path) -> None:
+    found = file.stat()
+    others = os.stat_result((found.st_mode, 0, 0, 1, os.geteuid() + 1, *found[5:]))
+    with pytest.raises(KeysUnavailable, match="belongs to somebody else"):
+        check_private(file, others)
 
 
 def test_its_group_may_read_it(file: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import pickle
 import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -142,6 +145,24 @@ def test_the_same_value_never_looks_the_same(keys: Wrapping) -> None:
     assert len({each[12:] for each in sealed}) == 1000
 
 
+def test_a_forked_process_goes_on_with_nonces_of_its_own(keys: Wrapping) -> None:
+    """What a pool of random bytes, or a counter, would get wrong."""
+    encryptor = Encryptor(keys)
+    encryptor.seal("t", b"x")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, b"".join(encryptor.seal("t", b"x")[0][:12] for _ in range(50)))
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        theirs = pipe.read()
+    nonces = {theirs[start : start + 12] for start in range(0, len(theirs), 12)}
+    assert len(nonces) == 50
+    assert nonces.isdisjoint({encryptor.seal("t", b"x")[0][:12] for _ in range(50)})
+
+
 # -- what is refused ----------------------------------------------------------------------------------------
 
 
@@ -243,6 +264,18 @@ def test_a_data_key_is_replaced_after_so_many_records(keys: Wrapping) -> None:
     decryptor = Decryptor(keys)
     assert [decryptor.decrypt("t", *record).value for record in records] == [b"%d" % n for n in range(10)]
     assert keys.unwrapped == 4
+
+
+def test_threads_do_not_use_a_data_key_more_often(keys: Wrapping) -> None:
+    encryptor = Encryptor(keys, records_per_key=10)
+    with ThreadPoolExecutor(4) as threads:
+        records = list(threads.map(lambda _: encryptor.seal("t", b"x"), range(1000)))
+    used = Counter(header for _, header in records)
+    assert set(used.values()) == {10}
+    decryptor = Decryptor(keys)
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(lambda record: decryptor.open("t", *record), records)) == {b"x"}
+    assert keys.unwrapped == len(used)
 
 
 def test_and_after_so_much_time(keys: Wrapping, clock: Clock) -> None:

@@ -116,13 +116,12 @@ class _Known(NamedTuple):
 class _Opener:
     """Opens the values of one topic that have one header."""
 
-    __slots__ = ("_associated", "_data_key", "_envelope", "_fields", "_topic")
+    __slots__ = ("_associated", "_associated_of", "_data_key", "_fields")
 
     def __init__(self, data_key: DataKey, envelope: Envelope, topic: str) -> None:
         self._data_key = data_key
-        self._envelope = envelope
-        self._topic = topic
         self._associated = envelope.associated_data(topic)
+        self._associated_of = {path: envelope.associated_data(topic, path) for path in envelope.fields}
         try:
             self._fields = FieldPaths(envelope.fields) if envelope.fields else None
         except EncryptionError:
@@ -147,7 +146,7 @@ class _Opener:
         # Base64 can write the same bytes in several ways, of which we write one.
         if text != f'"{base64.b64encode(sealed).decode()}"':
             raise BadValue(f"The field {path} is not encrypted.")
-        return self._data_key.open(sealed, self._envelope.associated_data(self._topic, path)).decode()
+        return self._data_key.open(sealed, self._associated_of[path]).decode()
 
 
 def rewrap(keys: KeyProvider, headers: GivenHeaders) -> Headers:

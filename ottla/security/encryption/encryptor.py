@@ -77,7 +77,7 @@ class Encryptor:
             current.left -= 1
         if self._fields is None:
             return current.data_key.seal(value, current.associated), current.header
-        return self._seal_fields(self._fields, current, topic, value), current.header
+        return self._seal_fields(self._fields, current, value), current.header
 
     def forget(self) -> None:
         """Throw the data keys away; the next value of each topic gets a new one."""
@@ -99,10 +99,10 @@ class Encryptor:
         )
         return current
 
-    def _seal_fields(self, fields: FieldPaths, current: _Current, topic: str, value: bytes) -> bytes:
+    def _seal_fields(self, fields: FieldPaths, current: _Current, value: bytes) -> bytes:
         def seal(path: str, text: str) -> str:
-            associated = current.envelope.associated_data(topic, path)
-            return f'"{base64.b64encode(current.data_key.seal(text.encode(), associated)).decode()}"'
+            sealed = current.data_key.seal(text.encode(), current.associated_of[path])
+            return f'"{base64.b64encode(sealed).decode()}"'
 
         reason = "it is not UTF-8"
         try:
@@ -111,18 +111,21 @@ class Encryptor:
             reason = str(error)
         except ValueError:  # it has the value in it, and must not be the context of ours
             pass
-        raise EncryptionError(f"The fields of a value for topic '{topic}' cannot be encrypted: {reason}.")
+        raise EncryptionError(
+            f"The fields of a value for topic '{current.topic}' cannot be encrypted: {reason}."
+        )
 
 
 class _Current:
     """The data key of a topic, and for how long and how many values it is used."""
 
-    __slots__ = ("associated", "data_key", "envelope", "header", "left", "until")
+    __slots__ = ("associated", "associated_of", "data_key", "header", "left", "topic", "until")
 
     def __init__(self, data_key: DataKey, envelope: Envelope, topic: str, left: int, until: float) -> None:
         self.data_key = data_key
-        self.envelope = envelope
+        self.topic = topic
         self.header = envelope.encode()
         self.associated = envelope.associated_data(topic)
+        self.associated_of = {path: envelope.associated_data(topic, path) for path in envelope.fields}
         self.left = left
         self.until = until
