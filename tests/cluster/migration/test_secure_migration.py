@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,16 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewTopic,
+    ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
@@ -191,6 +198,99 @@ def check_acls(cluster: MigratingCluster) -> None:
     finally:
         client.stop()
         client.close()
+
+
+def acl(topic: str, user: str, operation: AclOperation, **options: Any) -> AclBinding:
+    return AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        options.get("pattern", ResourcePatternType.LITERAL),
+        f"User:{user}",
+        options.get("host", "*"),
+        operation,
+        options.get("permission", AclPermissionType.ALLOW),
+    )
+
+
+def all_acls(ports: Ports) -> set[tuple[Any, ...]]:
+    admin = ports.admin()
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    return {
+        (each.restype, each.name, each.resource_pattern_type, each.principal, each.host, each.operation,
+         each.permission_type)
+        for each in admin.describe_acls(every).result(30)
+    }  # fmt: skip
+
+
+def may_see(ports: Ports, user: str, *topics: str) -> set[str]:
+    settings = {
+        "bootstrap.servers": ports.sasl,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": user,
+        "sasl.password": PASSWORD,
+    }
+    return set(AdminClient(settings).list_topics(timeout=30).topics) & {*topics}
+
+
+def test_acls_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
+    settings = {
+        **ports.settings(super_users="User:ANONYMOUS"),
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    }
+    topics = ("orders", "order-items", "prices", "plans")
+    with MigratingCluster(tmp_path / "cluster", settings, 1) as cluster:
+        cluster.start_kafka()
+        admin = ports.admin()
+        for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics]).values():
+            future.result(30)
+        for user in ("ann", "o'bob, *"):
+            add_scram_user(admin, user)
+        made = [
+            acl("orders", "ann", AclOperation.READ),
+            acl("orders", "ann", AclOperation.WRITE, host="127.0.0.1"),
+            acl("order-", "ann", AclOperation.DESCRIBE, pattern=ResourcePatternType.PREFIXED),
+            acl("*", "o'bob, *", AclOperation.ALL),
+            acl("plans", "o'bob, *", AclOperation.DESCRIBE, permission=AclPermissionType.DENY),
+            acl("plans", "*", AclOperation.READ, host="10.0.0.1"),
+        ]
+        for future in admin.create_acls(made).values():
+            future.result(30)
+        under_kafka = all_acls(ports)
+        assert len(under_kafka) == len(made)
+        seen = {user: may_see(ports, user, *topics) for user in ("ann", "o'bob, *")}
+        assert seen == {"ann": {"orders", "order-items"}, "o'bob, *": {"orders", "order-items", "prices"}}
+        cluster.stop()
+
+        cluster.start_ottla()
+        assert all_acls(ports) == under_kafka
+        assert {user: may_see(ports, user, *topics) for user in seen} == seen
+        admin = ports.admin()
+        new = [
+            acl("prices", "ann", AclOperation.DESCRIBE),
+            acl("pla", "ann", AclOperation.READ, pattern=ResourcePatternType.PREFIXED),
+        ]
+        for future in admin.create_acls(new).values():
+            future.result(30)
+        gone = AclBindingFilter(
+            ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:ann", None, AclOperation.READ,
+            AclPermissionType.ANY,
+        )  # fmt: skip
+        [removed] = admin.delete_acls([gone]).values()
+        assert len(removed.result(30)) == 1
+        under_ottla = all_acls(ports)
+        assert len(under_ottla) == len(made) + 1
+        cluster.stop()
+
+        cluster.start_kafka()
+        assert all_acls(ports) == under_ottla
+        admin, deadline = ports.admin(), time.monotonic() + 60
+        while not {*topics} <= set(admin.list_topics(timeout=30).topics):
+            assert time.monotonic() < deadline, "a Kafka that has just started knows of no topic yet"
+        assert may_see(ports, "ann", *topics) == {"orders", "order-items", "prices", "plans"}
+        assert may_see(ports, "o'bob, *", *topics) == seen["o'bob, *"]
 
 
 def test_a_password_cannot_be_set_without_a_secret(ports: Ports, tmp_path: Path) -> None:
