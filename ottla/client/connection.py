@@ -63,7 +63,7 @@ class Connection:
             raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
         self.is_open = True
         if settings.sasl is not None:
-            self._authenticate(settings.sasl)
+            self._authenticate(settings.sasl, host)
 
     def __enter__(self) -> Self:
         return self
@@ -81,27 +81,35 @@ class Connection:
     def send(self, request: Request, answer: type[R], *, max_version: int | None = None) -> Sent[R]:
         return self._send(request, answer, self.version(request, max_version))
 
-    def _authenticate(self, sasl: Sasl) -> None:
+    def _authenticate(self, sasl: Sasl, host: str) -> None:
+        try:
+            self._log_in(sasl, host)
+        except ClientError:
+            self.close()
+            raise
+
+    def _log_in(self, sasl: Sasl, host: str) -> None:
         from ottla.client.sasl import exchange
         from ottla.protocol.messages import sasl as messages
 
         handshake = messages.SaslHandshakeRequest(mechanism=sasl.mechanism)
         offered = self.receive(self._send(handshake, messages.SaslHandshakeResponse, 1))
-        reason = f"it does not offer {sasl.mechanism}" if offered.error_code else ""
-        steps = exchange(sasl.mechanism, sasl.username, sasl.password)
+        if offered.error_code:
+            raise self._refused(f"it does not offer {sasl.mechanism}")
+        steps = exchange(sasl, host)
         token = next(steps)
-        while not reason:
+        while True:
             request = messages.SaslAuthenticateRequest(auth_bytes=token)
             answer = self.receive(self._send(request, messages.SaslAuthenticateResponse, 0))
             if answer.error_code:
-                reason = (answer.error_message or "wrong user name or password").rstrip(".")
-                break
+                raise self._refused((answer.error_message or "wrong user name or password").rstrip("."))
             try:
                 token = steps.send(bytes(answer.auth_bytes))
             except StopIteration:
                 return
-        self.close()
-        raise ClientError(
+
+    def _refused(self, reason: str) -> ClientError:
+        return ClientError(
             f"The broker at {self.where} refused the credentials: {reason}.",
             ErrorCode.SASL_AUTHENTICATION_FAILED,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
 from ottla.spark.formats import value_format as formats
+from ottla.spark.formats.encryption_options import FIELDS, KEYS
 from ottla.spark.formats.value_format import as_format
 from ottla.spark.options import OptionError
 
@@ -33,6 +34,7 @@ def read_topic(
     bootstrap_servers: str | None = None,
     dead_letter: str | None = None,
     commit_group: str | None = None,
+    decrypt_with: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The records of a topic (or of several, separated by commas), with keys and values decoded.
@@ -40,6 +42,7 @@ def read_topic(
     The columns are key, value, topic, partition, offset and timestamp, and headers if `options` has includeHeaders.
     `value` and `key` are json(schema), text or raw. JSON that cannot be read is null in `value`, and its bytes are
     in `badValue`; with `dead_letter` such records go to that topic instead. `starting` is what startingOffsets takes.
+    With `decrypt_with`, such as "file:/etc/secrets/keys.json", values are decrypted first; the others are bad.
     """
     given = {
         "kafka.bootstrap.servers": queries.bootstrap_servers(spark, bootstrap_servers),
@@ -50,6 +53,8 @@ def read_topic(
         given["ottla.commit.group"] = commit_group
     if dead_letter is not None:
         given["deadLetterTopic"] = dead_letter
+    if decrypt_with is not None:
+        given[KEYS] = decrypt_with
     for name, kind in (("key", as_format(key, "key")), ("value", as_format(value, "value"))):
         given[f"{name}Format"] = kind.name
         if kind.schema is not None:
@@ -72,6 +77,8 @@ def to_topic(
     bootstrap_servers: str | None = None,
     trigger: str | None = None,
     output_mode: str = "append",
+    encrypt_with: str | None = None,
+    encrypt_fields: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
 ) -> StreamingQuery | None:
     """Write a DataFrame to a topic. Returns the running query of a stream; a batch has been written on return.
@@ -79,12 +86,17 @@ def to_topic(
     `key` is a column, by default the column 'key' if there is one. `value` is a column too; by default it is the
     column 'value', and where there is none, all columns but the key as JSON. value=json does that in any case;
     value=text and value=raw take the one column that is left. Structs, arrays and maps are written as JSON.
+    With `encrypt_with`, such as "file:/etc/secrets/keys.json", values are encrypted, or of JSON only `encrypt_fields`.
     """
     given = {
         "kafka.bootstrap.servers": queries.bootstrap_servers(df.sparkSession, bootstrap_servers),
         "topic": topic,
-        **(options or {}),
     }
+    if encrypt_with is not None:
+        given[KEYS] = encrypt_with
+    if encrypt_fields:
+        given[FIELDS] = ",".join(encrypt_fields)
+    given |= options or {}
     partition_by = {name.lower(): text for name, text in given.items()}.get("partitioncolumn")
     rows = _encoded(df, key, value, partition_by)
     if not df.isStreaming:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from ottla.security.jaas import BadJaas, parse_file
+from ottla.security.java_options import JAAS_FILE, system_properties
 from ottla.security.sasl import digest_md5
 from ottla.security.tls.contexts import client_context
 from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
@@ -39,7 +39,6 @@ JAVA_OPTIONS = {
     "zookeeper.ssl.crl.enable": "zookeeper.ssl.crl",
     "zookeeper.ssl.ocsp.enable": "zookeeper.ssl.ocsp",
 }
-_LOGIN_FILE = "java.security.auth.login.config"
 _LOGIN_SWITCH = "zookeeper.sasl.client"
 _LOGIN_SECTION = "zookeeper.sasl.clientconfig"
 _STORE_TYPES = ("JKS", "PKCS12", "PEM")
@@ -74,7 +73,7 @@ def zookeeper_security(
     settings: Mapping[str, str | None], environment: Mapping[str, str] = os.environ
 ) -> ZooKeeperSecurity:
     """`settings` have Kafka's names, or ZooKeeper's; those that are missing or None are not set. Raises BadSecurity."""
-    options = java_options(environment)
+    options = system_properties(environment)
     values = {}
     for name, option in JAVA_OPTIONS.items():
         value = next(
@@ -93,22 +92,12 @@ def zookeeper_security(
     return ZooKeeperSecurity(_tls_context(values), bool(values.get("zookeeper.ssl.keystore.location")), login)
 
 
-def java_options(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The system properties that KAFKA_OPTS sets: `-Dname=value`."""
-    try:
-        words = shlex.split(environment.get("KAFKA_OPTS", ""))
-    except ValueError as error:
-        raise BadSecurity(f"KAFKA_OPTS cannot be read: {error}.") from None
-    pairs = (word[2:].partition("=") for word in words if word.startswith("-D"))
-    return {name: value for name, _, value in pairs}
-
-
 # The login
 
 
 def _login(options: Mapping[str, str]) -> ZooKeeperLogin | None:
     """Of the section `Client` of the JAAS file; None without one."""
-    name = options.get(_LOGIN_FILE)
+    name = options.get(JAAS_FILE)
     if not name or options.get(_LOGIN_SWITCH, "true").lower() == "false":
         return None
     section = options.get(_LOGIN_SECTION, "Client")
@@ -116,7 +105,7 @@ def _login(options: Mapping[str, str]) -> ZooKeeperLogin | None:
         found = parse_file(Path(name.removeprefix("file:")).read_text()).get(section)
     except OSError as error:
         raise BadSecurity(
-            f"Cannot read {name}, which KAFKA_OPTS names as {_LOGIN_FILE}: {error.strerror}."
+            f"Cannot read {name}, which KAFKA_OPTS names as {JAAS_FILE}: {error.strerror}."
         ) from None
     except (BadJaas, UnicodeDecodeError) as error:
         raise BadSecurity(f"{name}: {error}.") from None
@@ -127,8 +116,8 @@ def _login(options: Mapping[str, str]) -> ZooKeeperLogin | None:
         raise BadSecurity(f"{name}: section {section} has more than one login module.")
     if digest_md5.MECHANISM not in module.mechanisms:
         raise BadSecurity(
-            f"{name}: section {section} names a login module of {' and '.join(module.mechanisms)}; brokers log in to "
-            "ZooKeeper with org.apache.zookeeper.server.auth.DigestLoginModule."
+            f"{name}: section {section} names {module.name}; brokers log in to ZooKeeper with "
+            "org.apache.zookeeper.server.auth.DigestLoginModule."
         )
     for option in ("username", "password"):
         if not module.options.get(option):

@@ -150,11 +150,18 @@ def test_a_credential_with_few_iterations_lets_nobody_in() -> None:
 
 def test_a_token_is_not_a_user() -> None:
     mechanism = "SCRAM-SHA-512"
-    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True))
+
+    def owner(token_id: str) -> Login | None:
+        return Login("ann", token_id, 17) if token_id == "id" else None
+
+    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True), owner)
     converse(server, scram.log_in(mechanism, "id", "pencil", is_token=True))
-    assert server.login == Login("id", token_id="id")
+    assert server.login == Login("ann", token_id="id", expires_at_ms=17), "its owner"
+    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True))
+    with pytest.raises(AuthenticationFailed):
+        converse(server, scram.log_in(mechanism, "id", "pencil", is_token=True))
     for name, is_token, kept_as_token in (("id", False, True), ("id", True, False)):
-        server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=kept_as_token))
+        server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=kept_as_token), owner)
         with pytest.raises(AuthenticationFailed):
             converse(server, scram.log_in(mechanism, name, "pencil", is_token=is_token))
 

@@ -20,6 +20,7 @@ from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
+from ottla.broker.security.initial_users import InitialUsers, store_initial_users
 from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.broker.security.sasl_settings import sasl_settings
 from ottla.broker.security.ssl_settings import TlsListeners
@@ -65,6 +66,7 @@ class Server:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
+        self.initial_users: InitialUsers = {}  # they are stored before the first listener opens
         self.broker: Broker
         self._listeners: list[Listener] = []
         self._directories: list[LogDirectory] = []
@@ -146,6 +148,7 @@ class Server:
             listener.tls = self._tls.of.get(listener.name)
             if protocols[listener.name].startswith("SASL_"):
                 listener.sasl = sasl_settings(config, listener.name, broker.image)
+                await listener.sasl.open()
             listener.open(broker.dispatcher)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
@@ -222,6 +225,7 @@ class Server:
                 (each.meta.cluster_id for each in self._directories if each.meta is not None), None
             )
         cluster_id = await join_cluster(store, found_id)
+        await store_initial_users(store, self.initial_users)
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
             self._introduce()

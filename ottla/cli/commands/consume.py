@@ -56,6 +56,19 @@ Renderer = Callable[["ConsumedMessage"], bytes]
     default="read_committed",
     show_default=True,
 )
+@click.option(
+    "--decrypt-with",
+    metavar="KEYS",
+    help="Decrypt the values: file:keys.json (see `ottla keys`), or vault:https://host:8200#name.",
+)
+@click.option(
+    "--decrypt-as",
+    metavar="TOPIC",
+    help="The topic that the values were encrypted for, if they were copied, as dead letters are.",
+)
+@click.option(
+    "--allow-plain", is_flag=True, help="With --decrypt-with: take values that are not encrypted, too."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Do not say how many messages there were.")
 @raw_property_option
 @json_option("Print each message as a line of JSON.")
@@ -77,6 +90,9 @@ def consume(
     print_key: bool,
     key_separator: str,
     isolation: str,
+    decrypt_with: str | None,
+    decrypt_as: str | None,
+    allow_plain: bool,
     quiet: bool,
     raw_properties: dict[str, str],
     as_json: bool,
@@ -91,6 +107,7 @@ def consume(
       ottla consume orders --since 10m --details
       ottla consume orders --offset -5 --until-end --json
       ottla consume orders --group billing
+      ottla consume orders --from-beginning --decrypt-with file:keys.json
       ottla consume orders --partition 0 --offset 100 -n 10 --format '%p:%o %k = %v\\n'
     """
     from ottla.cli.jobs.consume import ConsumeOptions, Consumption
@@ -108,7 +125,10 @@ def consume(
         )
     start = _start(from_beginning, offset, from_timestamp, since)
     render = _renderer(as_json, template, details, print_key, key_separator)
-    options = ConsumeOptions(start, partitions, group, max_messages, until_end, isolation, raw_properties)
+    decrypt = _decryption(decrypt_with, decrypt_as, allow_plain)
+    options = ConsumeOptions(
+        start, partitions, group, max_messages, until_end, isolation, raw_properties, decrypt
+    )
     consumption = Consumption(client, topics, options, _warn)
     connection = _ConnectionWatch()
     total = 0
@@ -128,6 +148,19 @@ def consume(
         consumption.close()
     if not quiet:
         output.note(f"Processed a total of {total} messages")
+
+
+def _decryption(
+    keys: str | None, topic: str | None, allow_plain: bool
+) -> Callable[[ConsumedMessage], ConsumedMessage] | None:
+    if keys is None:
+        if topic is not None or allow_plain:
+            needs = "--allow-plain" if topic is None else "--decrypt-as"
+            raise click.UsageError(f"{needs} needs --decrypt-with, which says where the keys are.")
+        return None
+    from ottla.cli.jobs.encryption import decrypting
+
+    return decrypting(keys, topic, allow_plain=allow_plain)
 
 
 def _warn(reason: JobError) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ottla.cli.errors import JobError
 from ottla.cli.options import client_options, count_option, json_option, raw_property_option, seconds_option
 
 if TYPE_CHECKING:
+    from ottla.cli.jobs.messages import OutgoingMessage
     from ottla.cli.jobs.produce import LineFormat, ProduceSummary, Production
 
 
@@ -49,6 +50,18 @@ if TYPE_CHECKING:
     help="Never store a message twice, even if a connection breaks; takes half a second to set up. "
     "[default: with --file and --acks all]",
 )
+@click.option(
+    "--encrypt-with",
+    metavar="KEYS",
+    help="Encrypt the values: file:keys.json (see `ottla keys`), or vault:https://host:8200#name.",
+)
+@click.option(
+    "--encrypt-field",
+    "encrypt_fields",
+    multiple=True,
+    metavar="NAME",
+    help="Encrypt only this field of JSON values, such as card or address.street. May be repeated.",
+)
 @seconds_option("--delivery-timeout", default=30.0, help="When to give up on a message.")
 @click.option("--quiet", "-q", is_flag=True, help="No summary and no progress bar.")
 @raw_property_option
@@ -68,6 +81,8 @@ def produce(
     compression: str,
     acks: str,
     idempotent: bool | None,
+    encrypt_with: str | None,
+    encrypt_fields: tuple[str, ...],
     delivery_timeout: float,
     quiet: bool,
     raw_properties: dict[str, str],
@@ -84,6 +99,7 @@ def produce(
       ottla produce orders --file orders.csv --key-separator , --compression zstd
       ottla consume orders --json --until-end --from-beginning | ottla produce copy --json-lines
       echo '{"key": "a", "value": {"n": 1}, "headers": {"h": "x"}}' | ottla produce orders --json-lines
+      echo secret | ottla produce orders --encrypt-with file:keys.json
     """
     from ottla.cli.jobs.produce import LineFormat, ProduceOptions, Production
 
@@ -108,7 +124,12 @@ def produce(
         # Asked for: properties that exclude it are refused instead of turning it off.
         raw_properties = {"enable.idempotence": str(idempotent).lower(), **raw_properties}
     options = ProduceOptions(
-        acks, compression, all_acks and file is not None, delivery_timeout, raw_properties
+        acks,
+        compression,
+        all_acks and file is not None,
+        delivery_timeout,
+        raw_properties,
+        _encryption(encrypt_with, encrypt_fields),
     )
     with contextlib.ExitStack() as stack:
         lines = _lines(messages, file, quiet, stack)
@@ -127,6 +148,18 @@ def produce(
     if failure is not None:
         raise failure
     return 130 if interrupted else 0
+
+
+def _encryption(
+    keys: str | None, fields: tuple[str, ...]
+) -> Callable[[str, OutgoingMessage], OutgoingMessage] | None:
+    if keys is None:
+        if fields:
+            raise click.UsageError("--encrypt-field needs --encrypt-with, which says where the keys are.")
+        return None
+    from ottla.cli.jobs.encryption import encrypting
+
+    return encrypting(keys, fields)
 
 
 def _send_all(

@@ -48,6 +48,8 @@ class ConsumeOptions:
     until_end: bool = False
     isolation: str = "read_committed"
     properties: Mapping[str, str] = field(default_factory=dict)
+    # What becomes of a message before it is handed out: JobError if it cannot be read.
+    decrypt: Callable[[ConsumedMessage], ConsumedMessage] | None = None
 
 
 class Consumption:
@@ -228,9 +230,25 @@ class Consumption:
             batch = [message for message in map(self._accept, polled) if message is not None]
             if limit is not None:
                 batch = batch[: limit - taken]
+            batch, failure = self._decrypted(batch)
             taken += len(batch)
             yield batch
             self._store(batch)
+            if failure is not None:
+                raise failure
+
+    def _decrypted(self, batch: list[ConsumedMessage]) -> tuple[list[ConsumedMessage], JobError | None]:
+        """The messages before the first that cannot be decrypted, and what is wrong with that one."""
+        decrypt = self.options.decrypt
+        if decrypt is None:
+            return batch, None
+        readable: list[ConsumedMessage] = []
+        try:
+            for message in batch:
+                readable.append(decrypt(message))
+        except JobError as failure:
+            return readable, failure
+        return readable, None
 
     def _probe(self) -> bool:
         """Whether a broker answers. "All brokers down" alone is also said when the first of several

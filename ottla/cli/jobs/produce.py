@@ -48,6 +48,8 @@ class ProduceOptions:
     idempotent: bool = False
     timeout: float = 30.0  # until a message counts as failed
     properties: Mapping[str, str] = field(default_factory=dict)
+    # What becomes of a message before it is sent: JobError if it cannot be.
+    encrypt: Callable[[str, OutgoingMessage], OutgoingMessage] | None = None
 
 
 def read_messages(lines: Iterable[bytes], line_format: LineFormat) -> Iterator[OutgoingMessage]:
@@ -129,6 +131,7 @@ class Production:
         self._fatal: KafkaError | None = None
         self._started = time.perf_counter()
         self._sent = 0
+        self._encrypt = options.encrypt
         properties = {"acks": options.acks, **options.properties}
         self._acks_all = acks_all(properties)
         self._producer: Producer = client.producer(
@@ -179,6 +182,8 @@ class Production:
         """Hand a message to the client, waiting while its queue is full."""
         from confluent_kafka import KafkaException
 
+        if self._encrypt is not None:
+            message = self._encrypt(self.topic, message)
         arguments: dict[str, Any] = {}
         size = len(message.value or b"") + len(message.key or b"")
         if message.headers:

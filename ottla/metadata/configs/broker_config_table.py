@@ -327,25 +327,32 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("connections.max.reauth.ms",      LONG,    "0",         None,      "SASL clients authenticate again after this; 0: never."),
     ("security.providers",             STRING,  None,        None,      "Java security providers; not used.", NO_EFFECT),
     # Delegation tokens
-    ("delegation.token.secret.key",               PASSWORD, None,        None,     "The secret that signs delegation tokens.", NO_EFFECT),
-    ("delegation.token.expiry.time.ms",           LONG,     "86400000",  Range(1), "How long a delegation token is valid unless it is renewed.", NO_EFFECT),
-    ("delegation.token.max.lifetime.ms",          LONG,     "604800000", Range(1), "How long a delegation token can be renewed at all.", NO_EFFECT),
-    ("delegation.token.expiry.check.interval.ms", LONG,     "3600000",   Range(1), "How often expired delegation tokens are removed.", NO_EFFECT),
+    ("delegation.token.secret.key",               PASSWORD, None,        None,     "The secret that signs delegation tokens; without it there are none."),
+    ("delegation.token.expiry.time.ms",           LONG,     "86400000",  Range(1), "How long a delegation token is valid unless it is renewed."),
+    ("delegation.token.max.lifetime.ms",          LONG,     "604800000", Range(1), "How long a delegation token can be renewed at all."),
+    ("delegation.token.expiry.check.interval.ms", LONG,     "3600000",   Range(1), "How often expired delegation tokens are removed."),
     # SASL
     ("sasl.enabled.mechanisms",                   LIST,     "GSSAPI",  None, "The SASL mechanisms clients may use.", PER_BROKER),
     ("sasl.mechanism.inter.broker.protocol",      STRING,   "GSSAPI",  None, "The SASL mechanism among brokers.", PER_BROKER),
     ("sasl.jaas.config",                          PASSWORD, None,      None, "The login module with user and password.", PER_BROKER),
+    ("java.security.auth.login.config",           STRING,   None,      None, "A JAAS file with a section KafkaServer; else the one that KAFKA_OPTS names."),
     ("sasl.server.max.receive.size",              INT,      "524288",  None, "The largest message while authenticating."),
     ("sasl.server.callback.handler.class",        CLASS,    None,      None, "A Java callback handler; not used.", NO_EFFECT),
     ("sasl.login.callback.handler.class",         CLASS,    None,      None, "A Java callback handler; not used.", NO_EFFECT),
     ("sasl.login.class",                          CLASS,    None,      None, "A Java login class; not used.", NO_EFFECT),
-    ("sasl.oauthbearer.jwks.endpoint.url",        STRING,   None,      None, "Where keys that sign tokens are found.", NO_EFFECT),
-    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG,     "3600000", None, "How often keys are fetched.", NO_EFFECT),
-    ("sasl.oauthbearer.expected.audience",        LIST,     "",        None, "The audiences a token may be meant for.", NO_EFFECT),
-    ("sasl.oauthbearer.expected.issuer",          STRING,   None,      None, "The issuer a token must come from.", NO_EFFECT),
-    ("sasl.oauthbearer.clock.skew.seconds",       INT,      "30",      None, "By how much clocks may differ.", NO_EFFECT),
-    ("sasl.oauthbearer.scope.claim.name",         STRING,   "scope",   None, "The claim that holds the scope.", NO_EFFECT),
-    ("sasl.oauthbearer.sub.claim.name",           STRING,   "sub",     None, "The claim that holds the subject.", NO_EFFECT),
+    ("sasl.kerberos.service.name",                STRING,   None,      None, "The first part of the principal that brokers run as, such as kafka.", PER_BROKER),
+    ("sasl.kerberos.principal.to.local.rules",    LIST,     "DEFAULT", None, "How the principal of a client becomes a user.", PER_BROKER),
+    ("sasl.oauthbearer.jwks.endpoint.url",        STRING,   None,      None, "Where the keys that sign tokens are found."),
+    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG,     "3600000", None, "How often keys are fetched."),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",     LONG, "100",   None, "The first pause before keys are fetched again that could not be."),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000", None, "The longest pause before keys are fetched again that could not be."),
+    ("sasl.oauthbearer.expected.audience",        LIST,     "",        None, "The audiences a token may be meant for; required."),
+    ("sasl.oauthbearer.expected.issuer",          STRING,   None,      None, "The issuer a token must come from; required."),
+    ("sasl.oauthbearer.clock.skew.seconds",       INT,      "30",      Range(0), "By how much clocks may differ."),
+    ("sasl.oauthbearer.scope.claim.name",         STRING,   "scope",   None, "The claim that holds the scope."),
+    ("sasl.oauthbearer.sub.claim.name",           STRING,   "sub",     None, "The claim that holds the name of the user."),
+    ("org.apache.kafka.sasl.oauthbearer.allowed.urls",  LIST,    "",      None, "The URLs where keys may be fetched, as KAFKA_OPTS may list them too; empty: any https."),
+    ("ottla.sasl.oauthbearer.unsecured.tokens",         BOOLEAN, "false", None, "Believe tokens that nobody has signed: anybody can be anybody. For trials only."),
     # TLS
     ("ssl.client.auth",                       STRING,   "none",    _CLIENT_AUTH, "Whether clients must show a certificate.", PER_BROKER),
     ("ssl.keystore.location",                 STRING,   None,      None,         "The file with key and certificate.", PER_BROKER),
@@ -381,7 +388,7 @@ _UNUSED_PREFIXES = (
 )
 _UNUSED_NAMES = frozenset({
     "auto.include.jmx.reporter", "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "cordoned.log.dirs",
-    "delegation.token.master.key", "early.start.listeners", "eligible.leader.replicas.enable",
+    "early.start.listeners", "eligible.leader.replicas.enable",
     "follower.fetch.last.tiered.offset.enable", "group.coordinator.background.threads", "group.share.max.groups",
     "initial.broker.registration.timeout.ms", "inter.broker.protocol.version",
     "log.message.downconversion.enable", "log.message.format.version", "log.message.timestamp.difference.max.ms",
@@ -390,8 +397,8 @@ _UNUSED_NAMES = frozenset({
 })
 # fmt: on
 
-# Names people write that are not Kafka's, read as the ones they mean.
-ALIASES = {"log.segment.ms": "log.roll.ms"}
+# Names people write that are not Kafka's, or not any more, read as the ones they mean.
+ALIASES = {"log.segment.ms": "log.roll.ms", "delegation.token.master.key": "delegation.token.secret.key"}
 
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 

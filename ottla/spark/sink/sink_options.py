@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ottla.client.settings import Settings
 from ottla.protocol.compression import Codec
 from ottla.spark.checkpoints import location
+from ottla.spark.formats.encryption_options import FIELDS, KEYS, Encryption, parse_encryption
 from ottla.spark.kernels import MAX_BATCH_BYTES
 from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 
@@ -16,7 +17,7 @@ _KNOWN = KnownOptions(
     # checkpointLocation and queryName are Spark's own; includeHeaders is for a source, and ignored here.
     (
         "topic", "ottla.delivery", "partitionColumn", "failOnDataLoss", "includeHeaders", "checkpointLocation",
-        "queryName",
+        "queryName", KEYS, FIELDS,
     ),
     kafka=(
         *SECURITY_OPTIONS,
@@ -72,6 +73,8 @@ class SinkOptions:
     partition_column: str | None = None
     #: Where the checkpoint of the query is, if it was said for this query.
     checkpoint: str = ""
+    #: How values are encrypted.
+    encryption: Encryption | None = None
 
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
@@ -110,6 +113,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -
         fail_on_data_loss=given.flag("failOnDataLoss", True),
         partition_column=given.text("partitionColumn"),
         checkpoint=location(checkpoint) if checkpoint else "",
+        encryption=parse_encryption(given),
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
+from ottla.spark.formats.encrypted_columns import encrypted
 from ottla.spark.kernels import Encoder, rows_by_partition
 from ottla.spark.sink.exactly_once.task_transaction import Attempt, TaskTransaction
 from ottla.spark.sink.partitioner import Partitioner
@@ -71,12 +72,16 @@ def _write(
 class _Task:
     def __init__(self, options: SinkOptions, producer: Producer) -> None:
         self._topic = options.topic
+        self._encryption = options.encryption
         self._producer = producer
         self._partitioners: dict[str, Partitioner] = {}
 
     def write(self, rows: Chunk) -> None:
         for topic, part in by_topic(rows, self._topic):
             partitions = self._partitioner(topic).partitions(len(part.values), part.hashed, part.partitions)
+            if self._encryption is not None:
+                values, headers = encrypted(self._encryption, topic, part.values, part.headers)
+                part = part._replace(values=values, headers=headers)
             encoder = Encoder(part.keys, part.values, part.headers, part.timestamps)
             for partition, wanted in rows_by_partition(partitions):
                 self._producer.send(TopicPartition(topic, partition), encoder, wanted)

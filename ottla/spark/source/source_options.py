@@ -11,6 +11,7 @@ from ottla.client.cluster import TopicPartition
 from ottla.client.fetch import FetchOptions
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.settings import Settings
+from ottla.spark.formats.encryption_options import KEYS, PLAIN, TOPIC
 from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 from ottla.spark.source.positions import Position, parse_offsets, parse_timestamp, parse_timestamps
 from ottla.spark.source.typed_options import TypedOptions, parse_typed_options
@@ -26,6 +27,7 @@ SOURCE_OPTIONS = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "keyFormat", "keySchema", "valueFormat", "valueSchema", "badRows", "deadLetterTopic", "timeZone",
+    KEYS, PLAIN, TOPIC,
 )
 
 _KNOWN = KnownOptions(
@@ -99,8 +101,9 @@ class SourceOptions:
 
     @property
     def fetches_headers(self) -> bool:
-        """Dead letters keep them, whether Spark asks for them or not."""
-        return self.include_headers or self.typed.dead_letter_topic is not None
+        """Dead letters keep them and encrypted values need them, whether Spark asks for them or not."""
+        typed = self.typed
+        return self.include_headers or typed.dead_letter_topic is not None or typed.decryption is not None
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ottla.spark.formats.encryption_options import Decryption, parse_decryption
 from ottla.spark.formats.json_times import time_zone
 from ottla.spark.formats.json_types import check_type
 from ottla.spark.formats.value_format import Format, json, raw, text
@@ -23,21 +24,26 @@ class TypedOptions:
     bad_rows: str = KEEP
     dead_letter_topic: str | None = None
     time_zone: str = "UTC"
+    #: How values are decrypted, before they are decoded.
+    decryption: Decryption | None = None
     #: Spark's types of the columns, as soon as Spark has parsed the schemas.
     key_type: Any = None
     value_type: Any = None
 
     @property
     def is_needed(self) -> bool:
-        return self.key != raw or self.value != raw
+        return self.key != raw or self.value != raw or self.decryption is not None
 
     @property
     def bad_columns(self) -> list[str]:
         """The columns that keep the bytes of what could not be decoded."""
         if self.bad_rows == FAIL or self.dead_letter_topic is not None:
             return []
-        columns = [("badKey", self.key), ("badValue", self.value)]
-        return [name for name, kind in columns if kind.schema is not None]
+        may_be_bad = {
+            "badKey": self.key.schema is not None,
+            "badValue": self.value.schema is not None or self.decryption is not None,
+        }
+        return [name for name, wanted in may_be_bad.items() if wanted]
 
     def with_types(self, schema: StructType) -> TypedOptions:
         types = {}
@@ -57,7 +63,8 @@ def parse_typed_options(given: Options) -> TypedOptions:
         raise OptionError("deadLetterTopic is empty: name the topic for the records that cannot be read.")
     if dead_letters is not None and given.text("badRows") is not None:
         raise OptionError("badRows and deadLetterTopic contradict each other: omit one of them.")
-    if key.schema is None and value.schema is None:
+    decryption = parse_decryption(given)
+    if key.schema is None and value.schema is None and decryption is None:
         for name in ("badRows", "deadLetterTopic"):
             if given.text(name) is not None:
                 raise OptionError(f"{name} has no meaning without valueFormat=json or keyFormat=json.")
@@ -68,7 +75,7 @@ def parse_typed_options(given: Options) -> TypedOptions:
         raise OptionError(
             f"timeZone must be a time zone such as UTC or Europe/Berlin, not '{zone}'."
         ) from None
-    return TypedOptions(key, value, bad_rows, dead_letters, zone)
+    return TypedOptions(key, value, bad_rows, dead_letters, zone, decryption)
 
 
 def _format(given: Options, which: str) -> Format:

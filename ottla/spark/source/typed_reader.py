@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ottla.client.cluster import TopicPartition
 from ottla.client.errors import ClientError
+from ottla.spark.formats.encrypted_columns import ColumnDecryptor, unfit, without_own_header
 from ottla.spark.formats.json_decoder import Decoded, JsonDecoder
 from ottla.spark.formats.value_format import Format
 from ottla.spark.source.dead_letters import DeadLetters
@@ -32,15 +33,15 @@ class TypedReader:
             _decoder(typed.key, typed.key_type, typed),
             _decoder(typed.value, typed.value_type, typed),
         ]
+        self._decryptor: ColumnDecryptor | None = None
+        if typed.decryption is not None:
+            self._decryptor = ColumnDecryptor(typed.decryption, partition.topic)
         self._dead_letters: DeadLetters | None = None
         if typed.dead_letter_topic is not None:
             self._dead_letters = DeadLetters(options.settings, typed.dead_letter_topic, partition)
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        decoded = [
-            _decode(decoder, column)
-            for decoder, column in zip(self._decoders, batch.columns[:2], strict=True)
-        ]
+        decoded = [_decode(self._decoders[_KEY], batch.column(_KEY)), self._decode_values(batch)]
         reasons = {
             row: (_ERRORS[which], reason)
             for which in (_VALUE, _KEY)
@@ -52,6 +53,8 @@ class TypedReader:
         columns["key"], columns["value"] = decoded[_KEY].column, decoded[_VALUE].column
         if not self._with_headers:
             columns.pop("headers", None)
+        elif self._decryptor is not None:
+            columns["headers"] = without_own_header(columns["headers"], decoded[_VALUE].reasons)
         for name in self._bad_columns:
             which = _KEY if name == "badKey" else _VALUE
             columns[name] = _only(batch.column(which), decoded[which].reasons)
@@ -62,6 +65,14 @@ class TypedReader:
             good[list(reasons)] = False
             typed = typed.filter(pa.array(good))
         return typed
+
+    def _decode_values(self, batch: pa.RecordBatch) -> Decoded:
+        values = batch.column(_VALUE)
+        if self._decryptor is None:
+            return _decode(self._decoders[_VALUE], values)
+        opened = self._decryptor.open(values, batch.column("headers"))
+        decoded = _decode(self._decoders[_VALUE], opened.values)
+        return Decoded(decoded.column, unfit(decoded.reasons) | opened.reasons)
 
     def finish(self) -> None:
         if self._dead_letters is not None:

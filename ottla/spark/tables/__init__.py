@@ -31,6 +31,7 @@ def table(
     bootstrap_servers: str | None = None,
     dead_letter: str | None = None,
     commit_group: str | None = None,
+    decrypt_with: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The latest record of each key, as Kafka's compaction would leave it, with the columns of `read_topic`.
@@ -56,6 +57,7 @@ def table(
         bootstrap_servers=bootstrap_servers,
         dead_letter=dead_letter,
         commit_group=commit_group,
+        decrypt_with=decrypt_with,
         options={**({"endingOffsets": "current"} if follow else {}), **(options or {})},
     ).where("key IS NOT NULL")
     others = [name for name in records.columns if name not in ("key", "topic", "partition")]

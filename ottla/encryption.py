@@ -1,0 +1,39 @@
+"""Encrypt record values before they are produced, and decrypt them after they were consumed, with any client.
+
+    from ottla.encryption import Decryptor, Encryptor, open_keys
+
+    keys = open_keys("file:keys.json")
+    value, headers = Encryptor(keys).encrypt("orders", b"…", headers)    # before produce
+    value, headers = Decryptor(keys).decrypt("orders", value, headers)   # after consume
+
+Make one of each and keep it: it holds data keys in memory. docs/security.md says what is protected from whom.
+"""
+
+from ottla.client.encryption.key_file import KeyFile, add_key_version, make_key_file
+from ottla.client.encryption.references import open_keys
+from ottla.client.encryption.vault import VaultAddress, VaultTransit
+from ottla.security.encryption.decryptor import Decrypted, Decryptor, rewrap
+from ottla.security.encryption.encryptor import Encrypted, Encryptor
+from ottla.security.encryption.errors import BadValue, EncryptionError, KeysUnavailable
+from ottla.security.encryption.headers import HEADER
+from ottla.security.encryption.key_provider import KeyProvider, NewDataKey
+
+__all__ = [
+    "HEADER",
+    "BadValue",
+    "Decrypted",
+    "Decryptor",
+    "Encrypted",
+    "EncryptionError",
+    "Encryptor",
+    "KeyFile",
+    "KeyProvider",
+    "KeysUnavailable",
+    "NewDataKey",
+    "VaultAddress",
+    "VaultTransit",
+    "add_key_version",
+    "make_key_file",
+    "open_keys",
+    "rewrap",
+]

@@ -1,0 +1,169 @@
+"""What an encrypted value looks like, and what its tag covers.
+
+The value is AES-256-GCM: a nonce of 12 bytes, as many bytes as the plain value has, and a tag of 16 bytes. Everything
+else that is needed to read it is in one header, `ottla.encryption`:
+
+    version         1 byte, 1
+    algorithm       1 byte, 1 is AES-256-GCM
+    data key        16 bytes, the id of the key that encrypts the value
+    name            1 byte for its length, then the name of the key that wraps the data key
+    wrapped key     2 bytes for its length, then the data key as the owner of the wrapping key has encrypted it
+    fields          1 byte for how many, then for each 2 bytes for its length and its path; none is the whole value
+
+With fields the value is JSON in which each of them is a string: the same in Base64, of the text that the field has.
+
+The tag covers version, algorithm, id of the data key, topic, the paths, and which of them this is: a value cannot be
+moved to another topic, nor a field to another one. Not the partition, the offset, the key or the time of the record,
+which producers do not know or a broker may set; and not the wrapped key, so that it can be wrapped anew. The id of a
+data key is a hash of it. So no other key can pass for it, and a wrapped key that was exchanged is noticed.
+
+Nonces are random. A data key is used for 2^20 values by default, and for 2^32 at most, which is the limit that NIST SP
+800-38D sets for random nonces: the same one comes twice with a probability below 2^-57, and below 2^-32 at the limit.
+A counter would need no such limit, but it would come twice with certainty where a process is forked, restored from a
+snapshot, or used by two threads, and one repetition gives away both values and the means to forge more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+from typing import NamedTuple, NoReturn
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from ottla.security.encryption.errors import BadValue
+from ottla.security.encryption.headers import HEADER
+
+#: The most values that one data key may encrypt.
+MOST_RECORDS = 1 << 32
+KEY_BYTES = 32
+
+_VERSION = 1
+_AES_256_GCM = 1
+_NONCE_BYTES = 12
+_TAG_BYTES = 16
+_ID_BYTES = 16
+_ID_LABEL = b"ottla.encryption data key id"
+
+# What Vault allows for names. They come from headers, which anybody may have written, and end up in URLs.
+_KEY_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+def is_key_name(name: str) -> bool:
+    return _KEY_NAME.fullmatch(name) is not None
+
+
+class DataKey:
+    """A key for values. It knows its id, and does not show itself."""
+
+    __slots__ = ("_cipher", "id")
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise BadValue(f"A data key has {KEY_BYTES} bytes, and this one has {len(key)}.")
+        self.id = hmac.digest(key, _ID_LABEL, hashlib.sha256)[:_ID_BYTES]
+        self._cipher = AESGCM(key)
+
+    def __repr__(self) -> str:
+        return f"DataKey({self.id.hex()})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A data key does not leave its process.")
+
+    def seal(self, plain: bytes, associated: bytes) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, plain, associated)
+
+    def open(self, sealed: bytes, associated: bytes) -> bytes:
+        if len(sealed) < _NONCE_BYTES + _TAG_BYTES:
+            raise BadValue("The encrypted value is truncated.")
+        try:
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], associated)
+        except InvalidTag:
+            pass
+        raise BadValue("The encrypted value was changed, or it was encrypted for another topic.")
+
+
+class Envelope(NamedTuple):
+    """The header. All values of a data key and a topic have the same."""
+
+    data_key_id: bytes
+    key_name: str
+    wrapped_key: bytes
+    fields: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        name = self.key_name.encode()
+        return b"".join(
+            (
+                bytes((_VERSION, _AES_256_GCM)),
+                self.data_key_id,
+                bytes((len(name),)),
+                name,
+                _sized(self.wrapped_key),
+                bytes((len(self.fields),)),
+                *(_sized(field.encode()) for field in self.fields),
+            )
+        )
+
+    def associated_data(self, topic: str, field: str | None = None) -> bytes:
+        """What the tag covers beside the value. Lengths go before texts, so that no two places give the same."""
+        return b"".join(
+            (
+                HEADER.encode(),
+                bytes((_VERSION, _AES_256_GCM)),
+                self.data_key_id,
+                _sized(topic.encode()),
+                bytes((len(self.fields),)),
+                *(_sized(each.encode()) for each in self.fields),
+                b"" if field is None else _sized(field.encode()),
+            )
+        )
+
+
+def parse(header: bytes) -> Envelope:
+    """The header of a record; BadValue if it is not one that `Envelope.encode` has made."""
+    if len(header) < 2:
+        raise BadValue(f"The header {HEADER} is truncated.")
+    if header[0] != _VERSION or header[1] != _AES_256_GCM:
+        raise BadValue(
+            f"The header {HEADER} has version {header[0]} and algorithm {header[1]}, which are not known here."
+        )
+    try:
+        return _parse(header)
+    except (IndexError, ValueError):
+        pass
+    raise BadValue(f"The header {HEADER} is truncated or was changed.")
+
+
+def _parse(header: bytes) -> Envelope:
+    reader = _Reader(header, 2)
+    data_key_id = reader.take(_ID_BYTES)
+    name = reader.take(reader.number(1)).decode("ascii")
+    wrapped = reader.take(reader.number(2))
+    fields = tuple(reader.take(reader.number(2)).decode() for _ in range(reader.number(1)))
+    if reader.position != len(header) or not is_key_name(name):
+        raise ValueError
+    return Envelope(data_key_id, name, wrapped, fields)
+
+
+class _Reader:
+    def __init__(self, data: bytes, position: int) -> None:
+        self._data = data
+        self.position = position
+
+    def take(self, size: int) -> bytes:
+        start, self.position = self.position, self.position + size
+        if self.position > len(self._data):
+            raise IndexError
+        return self._data[start : self.position]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+
+def _sized(data: bytes) -> bytes:
+    return len(data).to_bytes(2, "big") + data

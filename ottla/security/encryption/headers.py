@@ -1,0 +1,32 @@
+"""Headers of records as the clients for Python have them: lists of pairs, or None, or a dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.security.encryption.errors import BadValue
+
+#: The header of a record whose value is encrypted.
+HEADER = "ottla.encryption"
+
+_Given = bytes | str | None
+GivenHeaders = Mapping[str, _Given] | Iterable[tuple[str, _Given]] | None
+Headers = list[tuple[str, bytes | None]]
+
+
+def _pairs(headers: GivenHeaders) -> Headers:
+    given = headers.items() if isinstance(headers, Mapping) else headers or ()
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in given]
+
+
+def split(headers: GivenHeaders) -> tuple[bytes | None, Headers]:
+    """The header of the encryption, if there is one, and the others."""
+    everything = _pairs(headers)
+    own = [value for name, value in everything if name == HEADER]
+    others = [pair for pair in everything if pair[0] != HEADER]
+    if not own:
+        return None, others
+    if len(own) > 1:
+        raise BadValue(f"The record has the header {HEADER} {len(own)} times.")
+    [value] = own
+    return value or b"", others

@@ -1,0 +1,135 @@
+"""Columns of values that are encrypted before they are written, and decrypted where they are read.
+
+Each worker asks for keys of its own and keeps them in memory only. See `ottla.security.encryption`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.client.errors import ClientError
+from ottla.security.encryption.errors import BadValue, EncryptionError
+from ottla.security.encryption.headers import HEADER
+from ottla.spark.formats.encryption_options import (
+    KEYS,
+    Decryption,
+    Encryption,
+    make_decryptor,
+    make_encryptor,
+)
+from ottla.spark.kernels.record_columns import HEADERS_TYPE
+
+#: What is wrong with a value that was encrypted is not told in detail: it would go to logs and to dead letters.
+_UNFIT = "the value, once it is decrypted, does not fit the schema"
+
+# One for all tasks of a worker, so that a data key serves more than one micro-batch.
+_shared_encryptor = functools.lru_cache(maxsize=32)(make_encryptor)
+_shared_decryptor = functools.lru_cache(maxsize=32)(make_decryptor)
+
+
+# -- writing ------------------------------------------------------------------------------------------------
+
+
+def encrypted(
+    options: Encryption, topic: str, values: pa.Array, headers: pa.Array | None
+) -> tuple[pa.Array, pa.Array]:
+    """The columns to write. Nulls stay null, and get no header."""
+    if headers is not None and pc.any(pc.equal(headers.flatten().field(0), HEADER)).as_py():
+        raise ClientError(
+            f"A row has a header {HEADER}, so its value is encrypted already: drop the column 'headers', or read the "
+            f"topic with {KEYS}."
+        )
+    encryptor = _shared_encryptor(options)
+    sealed: list[bytes | None] = []
+    own: list[bytes | None] = []
+    try:
+        for value in values.cast(pa.binary()).to_pylist():
+            if value is None:
+                sealed.append(None)
+                own.append(None)
+                continue
+            data, header = encryptor.seal(topic, value)
+            sealed.append(data)
+            own.append(header)
+    except EncryptionError as error:
+        raise ClientError(str(error)) from None
+    rows = [None] * len(own) if headers is None else headers.to_pylist()
+    added = [
+        row if header is None else [*(row or ()), {"key": HEADER, "value": header}]
+        for row, header in zip(rows, own, strict=True)
+    ]
+    return pa.array(sealed, pa.binary()), pa.array(added, HEADERS_TYPE)
+
+
+# -- reading ------------------------------------------------------------------------------------------------
+
+
+class Opened(NamedTuple):
+    """`values` are null where they cannot be decrypted; `reasons` says by row why."""
+
+    values: pa.BinaryArray
+    reasons: dict[int, str]
+
+
+class ColumnDecryptor:
+    """Decrypts the values of one topic, for one task."""
+
+    def __init__(self, options: Decryption, topic: str) -> None:
+        self._decryptor = _shared_decryptor(options)
+        self._topic = options.topic or topic
+
+    def open(self, values: pa.BinaryArray, headers: pa.ListArray) -> Opened:
+        opened: list[bytes | None] = []
+        own, reasons = _own_headers(headers)
+        for row, (value, header) in enumerate(zip(values.to_pylist(), own, strict=True)):
+            plain = None
+            if row not in reasons:
+                try:
+                    plain = self._decryptor.open(self._topic, value, header)
+                except BadValue as error:
+                    reasons[row] = _clause(error)
+                except EncryptionError as error:
+                    raise ClientError(str(error)) from None
+            opened.append(plain)
+        return Opened(pa.array(opened, pa.binary()), reasons)
+
+
+def unfit(reasons: dict[int, str]) -> dict[int, str]:
+    """What the rows are told in place of reasons that quote a value."""
+    return dict.fromkeys(reasons, _UNFIT)
+
+
+def without_own_header(headers: pa.ListArray, kept: dict[int, str]) -> pa.ListArray:
+    """Headers for who passes plain values on. Rows in `kept` are still encrypted, and keep theirs."""
+    rows = [
+        pairs if pairs is None or row in kept else [pair for pair in pairs if pair["key"] != HEADER] or None
+        for row, pairs in enumerate(headers.to_pylist())
+    ]
+    return pa.array(rows, headers.type)
+
+
+def _own_headers(headers: pa.ListArray) -> tuple[list[bytes | None], dict[int, str]]:
+    """The header of each row that belongs to the encryption, and what is wrong with rows that have several."""
+    found: list[bytes | None] = [None] * len(headers)
+    reasons: dict[int, str] = {}
+    pairs = headers.flatten()
+    which = pc.indices_nonzero(pc.equal(pairs.field(0), HEADER))
+    rows = pc.list_parent_indices(headers).take(which).to_pylist()
+    # Nearly all rows have the same one.
+    values = pairs.field(1).take(which).dictionary_encode()
+    distinct = values.dictionary.to_pylist()
+    for row, code in zip(rows, values.indices.to_pylist(), strict=True):
+        if found[row] is not None:
+            reasons[row] = f"the record has the header {HEADER} more than once"
+        found[row] = b"" if code is None else distinct[code]
+    return found, reasons
+
+
+def _clause(error: EncryptionError) -> str:
+    """A sentence as a part of another one."""
+    text = str(error).rstrip(".")
+    return text[:1].lower() + text[1:]
