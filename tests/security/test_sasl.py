@@ -111,6 +111,17 @@ def test_an_answer_to_another_challenge_is_refused_though_its_proof_is_right() -
     assert server.login is None
 
 
+def test_an_older_librdkafka_logs_in_with_its_nonce_said_twice() -> None:
+    mechanism = "SCRAM-SHA-256"
+    server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
+    challenge = server.answer(b"n,,n=ann,r=abc").decode()
+    without_proof = f"c=biws,r=abc{challenge.split(',')[0][2:]}"
+    right = proof(mechanism, f"n=ann,r=abc,{challenge},{without_proof}")
+    server.answer(f"{without_proof},p={right}".encode())
+    assert server.login is not None
+    assert server.login.name == "ann"
+
+
 def test_a_gs2_header_that_changes_is_refused_though_its_proof_is_right() -> None:
     mechanism = "SCRAM-SHA-256"
     server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
