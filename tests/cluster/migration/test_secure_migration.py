@@ -109,7 +109,7 @@ class Ports:
         resource = ConfigResource(ResourceType.BROKER, "0", incremental_configs=[entry])
         admin = self.admin()
         for done in admin.incremental_alter_configs([resource]).values():
-            done.result(30)
+            done.result(90)
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def add_scram_user(admin: AdminClient, name: str) -> None:
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         change = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 8192), PASSWORD.encode())
         for future in admin.alter_user_scram_credentials([change]).values():
-            future.result(30)
+            future.result(90)
 
 
 def test_users_and_passwords_move_to_ottla_and_back(cluster: MigratingCluster, ports: Ports) -> None:
@@ -220,7 +220,7 @@ def all_acls(ports: Ports) -> set[tuple[Any, ...]]:
     return {
         (each.restype, each.name, each.resource_pattern_type, each.principal, each.host, each.operation,
          each.permission_type)
-        for each in admin.describe_acls(every).result(30)
+        for each in admin.describe_acls(every).result(90)
     }  # fmt: skip
 
 
@@ -245,7 +245,7 @@ def test_acls_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
         cluster.start_kafka()
         admin = ports.admin()
         for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics]).values():
-            future.result(30)
+            future.result(90)
         for user in ("ann", "o'bob, *"):
             add_scram_user(admin, user)
         made = [
@@ -257,7 +257,7 @@ def test_acls_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
             acl("plans", "*", AclOperation.READ, host="10.0.0.1"),
         ]
         for future in admin.create_acls(made).values():
-            future.result(30)
+            future.result(90)
         under_kafka = all_acls(ports)
         assert len(under_kafka) == len(made)
         seen = {user: may_see(ports, user, *topics) for user in ("ann", "o'bob, *")}
@@ -273,13 +273,13 @@ def test_acls_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
             acl("pla", "ann", AclOperation.READ, pattern=ResourcePatternType.PREFIXED),
         ]
         for future in admin.create_acls(new).values():
-            future.result(30)
+            future.result(90)
         gone = AclBindingFilter(
             ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:ann", None, AclOperation.READ,
             AclPermissionType.ANY,
         )  # fmt: skip
         [removed] = admin.delete_acls([gone]).values()
-        assert len(removed.result(30)) == 1
+        assert len(removed.result(90)) == 1
         under_ottla = all_acls(ports)
         assert len(under_ottla) == len(made) + 1
         cluster.stop()
