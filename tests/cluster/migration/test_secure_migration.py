@@ -31,15 +31,19 @@ from ottla.client.cluster import Cluster as Client
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.security.sasl import scram
 from ottla.testing.ports import ReservedPorts
 from ottla.zookeeper.client import ZooKeeperClient
 from ottla.zookeeper.security import zookeeper_security
 from tests.cluster.migration.migrating_cluster import MigratingCluster
+from tests.wire_client import WireClient
 from tests.zookeeper_keys import zookeeper_keys
 
 pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
 
 CONFIGS = "kafka.admin.ConfigCommand"
+TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 PLAIN_JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -291,6 +295,55 @@ def test_acls_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
             assert time.monotonic() < deadline, "a Kafka that has just started knows of no topic yet"
         assert may_see(ports, "ann", *topics) == {"orders", "order-items", "prices", "plans"}
         assert may_see(ports, "o'bob, *", *topics) == seen["o'bob, *"]
+
+
+def new_token(ports: Ports, file: Path) -> tuple[str, str]:
+    """Id and HMAC of a token that Kafka's own tool has asked for in ann's name."""
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+        f'sasl.jaas.config={SCRAM_MODULE} required username="ann" password="{PASSWORD}";\n'
+    )
+    words = ["--bootstrap-server", ports.sasl, "--command-config", str(file), "--create"]
+    said = run_tool(TOKENS, [*words, "--max-life-time-period", "-1"], version=ZOOKEEPER_VERSION).stdout
+    line = next(each for each in said.splitlines() if "User:ann" in each)
+    token_id, hmac = line.split()[:2]
+    return token_id, hmac
+
+
+def logs_in_with(ports: Ports, token_id: str, hmac: str) -> bool:
+    exchange = scram.log_in("SCRAM-SHA-256", token_id, hmac, is_token=True)
+    with WireClient(ports.sasl) as client:
+        handshake: Any = client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+        assert handshake.error_code == 0
+        message = next(exchange)
+        try:
+            while True:
+                answer: Any = client.call(SaslAuthenticateRequest(auth_bytes=message), 1)
+                if answer.error_code:
+                    return False
+                message = exchange.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return True
+
+
+def test_delegation_tokens_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
+    settings = ports.settings(delegation_token_secret_key="of the tokens")
+    with MigratingCluster(tmp_path / "cluster", settings, 1) as cluster:
+        cluster.start_kafka()
+        add_scram_user(ports.admin(), "ann")
+        of_kafka = new_token(ports, tmp_path / "ann.properties")
+        cluster.stop()
+
+        cluster.start_ottla()
+        assert logs_in_with(ports, *of_kafka)
+        assert not logs_in_with(ports, of_kafka[0], "another")
+        of_ottla = new_token(ports, tmp_path / "ann.properties")
+        assert logs_in_with(ports, *of_ottla)
+        cluster.stop()
+
+        cluster.start_kafka()
+        assert logs_in_with(ports, *of_kafka)
+        assert logs_in_with(ports, *of_ottla)
 
 
 def test_a_password_cannot_be_set_without_a_secret(ports: Ports, tmp_path: Path) -> None:
