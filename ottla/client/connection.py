@@ -50,10 +50,11 @@ class Connection:
         self._patience = settings.request_timeout
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
-        self._unanswered = 0
-        self._login = None if settings.sasl is None else (settings.sasl, host)
-        self._next_login: float | None = None  # when to log in again, where a login lasts for a limited time
         self._is_encrypted = settings.tls is not None
+        self._sasl = settings.sasl
+        self._host = host
+        self._unanswered = 0
+        self._log_in_again_at: float | None = None  # where a login lasts for a limited time
         try:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
@@ -67,8 +68,8 @@ class Connection:
                     raise BadAddress(f"Cannot reach a broker at {self.where} over TLS: {reason}.") from None
             raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
         self.is_open = True
-        if self._login is not None:
-            self._authenticate(*self._login)
+        if settings.sasl is not None:
+            self._authenticate(settings.sasl)
 
     def __enter__(self) -> Self:
         return self
@@ -84,44 +85,43 @@ class Connection:
         return self.receive(self.send(request, answer, max_version=max_version))
 
     def send(self, request: Request, answer: type[R], *, max_version: int | None = None) -> Sent[R]:
-        if self._next_login is not None and not self._unanswered and time.monotonic() >= self._next_login:
-            assert self._login is not None
-            self._authenticate(*self._login)
-        return self._send(request, answer, self.version(request, max_version))
+        version = self.version(request, max_version)
+        is_due = self._log_in_again_at is not None and time.monotonic() >= self._log_in_again_at
+        if is_due and not self._unanswered and self._sasl is not None:
+            self._authenticate(self._sasl)
+        return self._send(request, answer, version)
 
-    def _authenticate(self, sasl: Sasl, host: str) -> None:
+    def _authenticate(self, sasl: Sasl) -> None:
         try:
-            self._log_in(sasl, host)
+            self._log_in(sasl)
         except ClientError:
             self.close()
             raise
 
-    def _log_in(self, sasl: Sasl, host: str) -> None:
+    def _log_in(self, sasl: Sasl) -> None:
         from ottla.client.sasl import exchange
         from ottla.protocol.messages import sasl as messages
 
-        # A broker says from version 1 on how long a login lasts (KIP-368).
-        version = min(self.versions.get(messages.SaslAuthenticateRequest.api_key, (0, 0))[1], 1)
         handshake = messages.SaslHandshakeRequest(mechanism=sasl.mechanism)
         offered = self.receive(self._send(handshake, messages.SaslHandshakeResponse, 1))
-        if offered.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            raise self._refused(f"it does not offer {sasl.mechanism}")
         if offered.error_code:
-            raise self._refused("it does not expect a login now")
-        steps = exchange(sasl, host)
+            raise self._refused(f"it does not offer {sasl.mechanism}")
+        steps = exchange(sasl, self._host)
         token = next(steps)
         while True:
             request = messages.SaslAuthenticateRequest(auth_bytes=token)
-            answer = self.receive(self._send(request, messages.SaslAuthenticateResponse, version))
+            answer = self.receive(self._send(request, messages.SaslAuthenticateResponse, 1))
             if answer.error_code:
                 raise self._refused((answer.error_message or "wrong user name or password").rstrip("."))
             try:
                 token = steps.send(bytes(answer.auth_bytes))
             except StopIteration:
                 break
-        lifetime = answer.session_lifetime_ms / 1000
-        # As Kafka's clients do: early enough, and not all at the same moment.
-        self._next_login = time.monotonic() + lifetime * random.uniform(0.85, 0.95) if lifetime > 0 else None
+        self._log_in_again_at = None
+        if answer.session_lifetime_ms > 0:
+            # As Kafka's clients do: early enough, and not all at the same moment.
+            seconds = answer.session_lifetime_ms / 1000 * random.uniform(0.85, 0.95)
+            self._log_in_again_at = time.monotonic() + seconds
 
     def _refused(self, reason: str) -> ClientError:
         return ClientError(
@@ -181,12 +181,12 @@ class Connection:
 
     def receive(self, sent: Sent[R], allocate: Callable[[int], memoryview] = _allocate) -> R:
         """The answer. It is read into what `allocate` returns; its records are views of that, not copies."""
-        self._unanswered -= 1
         try:
             [size] = struct.unpack(">i", self._read(_allocate(4)))
             data = self._read(allocate(size))
         except OSError as error:
             raise self._lost(error) from None
+        self._unanswered -= 1
         try:
             [correlation_id] = struct.unpack_from(">i", data)
             if correlation_id != sent.correlation_id:

@@ -392,11 +392,11 @@ def test_our_client_logs_in_again_in_time(tmp_path: Path, monkeypatch: pytest.Mo
         for mechanism in ("PLAIN", "SCRAM-SHA-512"):
             cluster = Cluster(Settings.from_properties(secured.client(mechanism)))
             with cluster.any_connection() as connection:
-                due = connection._next_login
+                due = connection._log_in_again_at
                 assert due is not None
-                while connection._next_login == due:
+                while connection._log_in_again_at == due:
                     assert time.monotonic() < due + 20, "it has not logged in again"
                     assert connection.request(MetadataRequest(topics=[]), MetadataResponse) is not None
                     time.sleep(0.02)
-                assert connection._next_login is not None
+                assert connection._log_in_again_at is not None
                 assert connection.request(MetadataRequest(topics=[]), MetadataResponse) is not None
