@@ -18,6 +18,7 @@ from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.requests.delayed_produce import DelayedProduces
 from ottla.broker.requests.fetch_sessions import FetchSessions
+from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.share.sharing import Sharing
 from ottla.cluster.peers import PeerDialer, Peers
 from ottla.cluster.producer_ids import ProducerIds
@@ -153,6 +154,7 @@ class Broker:
         self.dispatcher = Dispatcher(self)
         self.sharing = Sharing(self)
         self.streams_topics = StreamsTopics(topic_admin)
+        self.delegation_tokens = DelegationTokens(config, store, image)
         # The groups first: transactions that are ended at the start may have committed offsets.
         self._leadership = {
             runtime.topic: CoordinatorLeadership(runtime, replicas, image)

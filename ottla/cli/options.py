@@ -35,7 +35,12 @@ def client_options(command: Command) -> Command:
         seconds_option(
             "--timeout", default=DEFAULT_TIMEOUT, help="How long to wait for the broker's answer."
         ),
-        file_option("--command-config", help="Client properties: security.protocol, sasl.mechanism, …"),
+        file_option(
+            "--command-config",
+            envvar="OTTLA_COMMAND_CONFIG",
+            show_envvar=True,
+            help="Client properties: security.protocol, sasl.mechanism, …",
+        ),
         bootstrap_server_option,
     ):
         decorated = option(decorated)
@@ -43,9 +48,13 @@ def client_options(command: Command) -> Command:
 
 
 def make_client(bootstrap_server: str, command_config: Path | None, timeout: float) -> Client:
+    """The file may name the brokers, too; those that are named otherwise win."""
     from ottla.cli.properties import read_client_properties
 
     properties = read_client_properties(command_config) if command_config else {}
+    named = properties.pop("bootstrap.servers", None)
+    if named and bootstrap_server == DEFAULT_BOOTSTRAP_SERVER:
+        bootstrap_server = named
     return Client(bootstrap_server, properties, timeout)
 
 

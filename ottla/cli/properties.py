@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
 from ottla.client.settings import jaas_options
+
+if TYPE_CHECKING:
+    from ottla.security.tls.settings import Given
 
 # Settings of the Java client that mean nothing to librdkafka; a file shared with Java tools may hold them.
 _JAVA_ONLY = frozenset(
@@ -63,24 +67,7 @@ def to_librdkafka(properties: dict[str, str]) -> dict[str, str]:
         for option in ("username", "password"):
             if option in options:
                 config.setdefault(f"sasl.{option}", options[option])
-    store_types = {
-        kind: properties.get(f"ssl.{kind}.type", "").upper() for kind in ("truststore", "keystore")
-    }
-    truststore = config.pop("ssl.truststore.location", None)
-    config.pop("ssl.truststore.password", None)
-    if truststore is not None:
-        if store_types["truststore"] == "JKS" or truststore.endswith(".jks"):
-            raise JobError(
-                f"The truststore {truststore} is a Java keystore: export its certificates as PEM and "
-                "name that file with ssl.ca.location."
-            )
-        config.setdefault("ssl.ca.location", truststore)
-    keystore = config.get("ssl.keystore.location")
-    if keystore is not None and store_types["keystore"] == "PEM":
-        del config["ssl.keystore.location"]
-        config.pop("ssl.keystore.password", None)
-        config.setdefault("ssl.certificate.location", keystore)
-        config.setdefault("ssl.key.location", keystore)
+    _convert_stores(properties, config)
     for java, librdkafka in (
         ("ssl.truststore.certificates", "ssl.ca.pem"),
         ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
@@ -91,3 +78,74 @@ def to_librdkafka(properties: dict[str, str]) -> dict[str, str]:
     if properties.get("ssl.endpoint.identification.algorithm") == "":
         config["ssl.endpoint.identification.algorithm"] = "none"
     return config
+
+
+def _convert_stores(properties: dict[str, str], config: dict[str, str]) -> None:
+    """Java's key store and trust store. librdkafka reads files in PEM; others become PEM in memory."""
+    given = {
+        name: config.pop(name)
+        for store in ("truststore", "keystore")
+        for name in (f"ssl.{store}.location", f"ssl.{store}.password")
+        if name in config
+    }
+    if "ssl.truststore.location" in given:
+        if _is_pem(properties, "truststore"):
+            config.setdefault("ssl.ca.location", given["ssl.truststore.location"])
+        else:
+            config.setdefault("ssl.ca.pem", _trusted(given))
+    if "ssl.keystore.location" in given:
+        if _is_pem(properties, "keystore"):
+            for name in ("ssl.certificate.location", "ssl.key.location"):
+                config.setdefault(name, given["ssl.keystore.location"])
+        else:
+            certificate, key = _key_and_certificate(given, config.pop("ssl.key.password", None))
+            config.setdefault("ssl.certificate.pem", certificate)
+            config.setdefault("ssl.key.pem", key)
+
+
+def _is_pem(properties: dict[str, str], store: str) -> bool:
+    """As it says itself; one that cannot be read is what `ssl.….type` says."""
+    try:
+        return b"-----BEGIN " in Path(properties[f"ssl.{store}.location"]).read_bytes()
+    except OSError:
+        return properties.get(f"ssl.{store}.type", "").upper() == "PEM"
+
+
+def _trusted(given: dict[str, str]) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    from ottla.security.tls.settings import StoreSettings, TlsError
+    from ottla.security.tls.stores import read_trust_store
+
+    settings = StoreSettings(
+        truststore_location=_given(given, "ssl.truststore.location"),
+        truststore_password=_given(given, "ssl.truststore.password"),
+    )
+    try:
+        trusted = read_trust_store(settings) or []
+    except TlsError as error:
+        raise JobError(f"The client configuration is not valid: {error}") from None
+    return "".join(each.public_bytes(Encoding.PEM).decode() for each in trusted)
+
+
+def _key_and_certificate(given: dict[str, str], key_password: str | None) -> tuple[str, str]:
+    from ottla.security.tls.settings import Given, StoreSettings, TlsError
+    from ottla.security.tls.stores import read_key_store
+
+    settings = StoreSettings(
+        keystore_location=_given(given, "ssl.keystore.location"),
+        keystore_password=_given(given, "ssl.keystore.password"),
+        key_password=None if key_password is None else Given("ssl.key.password", key_password),
+    )
+    try:
+        store = read_key_store(settings)
+    except TlsError as error:
+        raise JobError(f"The client configuration is not valid: {error}") from None
+    assert store is not None
+    return store.chain_pem.decode(), store.key_pem().decode()
+
+
+def _given(given: dict[str, str], name: str) -> Given | None:
+    from ottla.security.tls.settings import Given
+
+    return Given(name, given[name]) if given.get(name) else None

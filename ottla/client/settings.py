@@ -15,6 +15,8 @@ from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 if TYPE_CHECKING:
     import ssl
 
+    from ottla.client.oauth import OAuth
+
 DEFAULT_PORT = 9092
 
 _JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
@@ -53,10 +55,23 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
+class Kerberos:
+    """Without a keytab the tickets of the user who runs this count."""
+
+    service: str = "kafka"
+    principal: str | None = None
+    keytab: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sasl:
     mechanism: str
     username: str = ""
     password: str = field(default="", repr=False)
+    #: User and password are the id and the HMAC of a delegation token.
+    is_token: bool = False
+    oauth: OAuth | None = None
+    kerberos: Kerberos | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +143,27 @@ def _sasl(properties: Mapping[str, str]) -> Sasl | None:
     if not _protocol(properties).startswith("SASL"):
         return None
     jaas = jaas_options(properties.get("sasl.jaas.config", ""))
+    mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
+    oauth = None
+    if mechanism == "OAUTHBEARER":
+        from ottla.client.oauth import oauth_settings
+
+        oauth = oauth_settings(properties, jaas)
     return Sasl(
-        properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI",
+        mechanism,
         properties.get("sasl.username", jaas.get("username", "")),
         properties.get("sasl.password", jaas.get("password", "")),
+        is_token=jaas.get("tokenauth", "").lower() == "true",
+        oauth=oauth,
+        kerberos=_kerberos(properties, jaas) if mechanism == "GSSAPI" else None,
+    )
+
+
+def _kerberos(properties: Mapping[str, str], jaas: Mapping[str, str]) -> Kerberos:
+    return Kerberos(
+        properties.get("sasl.kerberos.service.name") or jaas.get("serviceName") or "kafka",
+        properties.get("sasl.kerberos.principal") or jaas.get("principal"),
+        properties.get("sasl.kerberos.keytab") or jaas.get("keyTab"),
     )
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from ottla.jvm.java import cache_directory, java_home
+from ottla.jvm.zookeeper_security import ServerSecurity
 from ottla.lifeline import start_child
 
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -61,8 +63,10 @@ def jars() -> list[Path]:
     return found
 
 
-def command(config: Path, *, log_level: str = "warn", heap_megabytes: int = 512) -> list[str]:
-    """How a server is started with this zoo.cfg. Its log goes to stderr."""
+def command(
+    config: Path, *, log_level: str = "warn", heap_megabytes: int = 512, options: Sequence[str] = ()
+) -> list[str]:
+    """How a server is started with this zoo.cfg, and with more options of Java. Its log goes to stderr."""
     return [
         str(java_home() / "bin" / "java"),
         f"-Xmx{heap_megabytes}m",
@@ -74,6 +78,7 @@ def command(config: Path, *, log_level: str = "warn", heap_megabytes: int = 512)
         # Operators ask with four-letter words on the client port; the admin web server is not among the jars.
         "-Dzookeeper.4lw.commands.whitelist=*",
         "-Dzookeeper.admin.enableServer=false",
+        *options,
         "-cp",
         os.pathsep.join(map(str, jars())),
         MAIN,
@@ -108,6 +113,7 @@ class ZooKeeperServer:
         server_id: int = 1,
         ensemble: Mapping[int, str] | None = None,
         settings: Mapping[str, str] | None = None,
+        security: ServerSecurity | None = None,
     ) -> None:
         self.data = data
         self.host = host
@@ -115,6 +121,7 @@ class ZooKeeperServer:
         self._server_id = server_id
         self._ensemble = dict(ensemble or {})
         self._settings = dict(settings or {})
+        self._security = security or ServerSecurity()
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -123,6 +130,7 @@ class ZooKeeperServer:
 
     def _write_config(self) -> Path:
         self.data.mkdir(parents=True, exist_ok=True)
+        secure, port = self._security, "secureClientPort" if self._security.uses_tls else "clientPort"
         settings = {
             "tickTime": "2000",
             "initLimit": "10",
@@ -132,8 +140,9 @@ class ZooKeeperServer:
             "maxSessionTimeout": "60000",
             "maxClientCnxns": "0",
             "dataDir": str(self.data.absolute()),
-            "clientPort": str(self.port),
-            "clientPortAddress": self.host,
+            port: str(self.port),
+            f"{port}Address": self.host,
+            **secure.server_settings(in_ensemble=bool(self._ensemble)),
             **self._settings,
         }
         lines = [f"{key}={value}" for key, value in settings.items()]
@@ -149,7 +158,8 @@ class ZooKeeperServer:
         config = self._write_config()
         with (self.data / "zookeeper.log").open("ab") as log:
             # Ctrl-C goes to the process that started it, which stops it when it is no longer needed.
-            self.process = start_child(command(config), log, new_session=True)
+            options = self._security.jvm_options(self.data)
+            self.process = start_child(command(config, options=options), log, new_session=True)
 
     def wait(self, seconds: float = 30.0) -> None:
         """Until it serves; of an ensemble, until it has found a leader."""
@@ -166,7 +176,11 @@ class ZooKeeperServer:
         self.wait(seconds)
 
     def serves(self) -> bool:
-        return "Mode:" in (four_letter_word(self.host, self.port, "srvr") or "")
+        return "Mode:" in self.ask("srvr")
+
+    def ask(self, word: str) -> str:
+        """What it answers to a four-letter word; nothing if it does not."""
+        return four_letter_word(self.host, self.port, word, tls=self._security.probe()) or ""
 
     def stop(self) -> None:
         self._end(kill=False)
@@ -196,21 +210,36 @@ class ZooKeeperServer:
         )
 
 
-def ensemble(data: Path, count: int, *, host: str = "127.0.0.1", port: int = 2181) -> list[ZooKeeperServer]:
+def ensemble(
+    data: Path,
+    count: int,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 2181,
+    security: ServerSecurity | None = None,
+) -> list[ZooKeeperServer]:
     """`count` servers on one machine: clients at `port` and the ports after it, the servers' own talk above that."""
     if count == 1:
-        return [ZooKeeperServer(data, port, host=host)]
+        return [ZooKeeperServer(data, port, host=host, security=security)]
     own = port + 1000
     members = {n: f"{host}:{own + 2 * n}:{own + 2 * n + 1}" for n in range(1, count + 1)}
     return [
-        ZooKeeperServer(data / f"server-{n}", port + n - 1, host=host, server_id=n, ensemble=members)
+        ZooKeeperServer(
+            data / f"server-{n}", port + n - 1, host=host, server_id=n, ensemble=members, security=security
+        )
         for n in members
     ]
 
 
-def four_letter_word(host: str, port: int, word: str, seconds: float = 2.0) -> str | None:
+def four_letter_word(
+    host: str, port: int, word: str, seconds: float = 2.0, tls: ssl.SSLContext | None = None
+) -> str | None:
     """What a server answers to ruok, srvr, mntr, …; None if nobody answers."""
-    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=seconds) as connection:
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((host, port), timeout=seconds) as plain,
+        plain if tls is None else tls.wrap_socket(plain, server_hostname=host) as connection,
+    ):
         connection.sendall(word.encode())
         answer = b""
         while received := connection.recv(65536):

@@ -42,8 +42,12 @@ class QuotaChange(NamedTuple):
 
 
 def _to_name(name: str | None) -> str:
+    return nodes.DEFAULT_ENTITY if name is None else safe_name(name)
+
+
+def safe_name(name: str) -> str:
     """As Kafka makes names safe for ZooKeeper."""
-    return nodes.DEFAULT_ENTITY if name is None else quote(name, safe="-_.~").replace("~", "%7E")
+    return quote(name, safe="-_.~").replace("~", "%7E")
 
 
 def _from_name(text: str) -> str | None:

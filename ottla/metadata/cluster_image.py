@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 from ottla.metadata import nodes
 from ottla.metadata.client_quotas import Entity, load_client_quotas
+from ottla.metadata.delegation_tokens import DelegationToken, load_delegation_tokens
 from ottla.metadata.nodes import BrokerRegistration, Endpoint, PartitionState, TopicAssignment
 from ottla.metadata.scram_credentials import load_scram_credentials
 from ottla.metadata.stores.store import NodeStore, children_if_any
@@ -81,6 +82,7 @@ class ClusterImage:
         self.client_quotas: dict[Entity, dict[str, float]] = {}
         # User → mechanism → what `ottla.security.sasl.scram` makes of a password.
         self.scram_credentials: dict[str, dict[str, str]] = {}
+        self.delegation_tokens: dict[str, DelegationToken] = {}
 
     # Brokers
 
@@ -215,6 +217,7 @@ class ClusterImage:
         image.deleting = set(await children_if_any(store, nodes.DELETE_TOPICS))
         image.client_quotas = await load_client_quotas(store)
         image.scram_credentials = await load_scram_credentials(store)
+        image.delegation_tokens = await load_delegation_tokens(store)
         return image
 
     async def _load_brokers(self, store: NodeStore) -> None:

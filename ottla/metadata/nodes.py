@@ -37,6 +37,8 @@ LATEST_PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 CONFIG_CLIENTS = "/config/clients"
 CONFIG_USERS = "/config/users"
 CONFIG_IPS = "/config/ips"
+DELEGATION_TOKENS = "/delegation_token/tokens"
+DELEGATION_TOKEN_CHANGES = "/delegation_token/token_changes"
 DEFAULT_ENTITY = "<default>"
 
 # What a broker creates before anything else, as Kafka does.
@@ -57,6 +59,8 @@ PERSISTENT_PATHS = (
     "/config/users",
     CONFIG_BROKERS,
     "/config/ips",
+    DELEGATION_TOKENS,
+    DELEGATION_TOKEN_CHANGES,
 )
 
 

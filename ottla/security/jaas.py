@@ -4,7 +4,8 @@ A setting has one entry, a file has sections of them:
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" user_ann="secret";
 
-Only Kafka's own login modules are known. A class that somebody else names is never looked for.
+Only Kafka's own login modules are known. A class that somebody else names is never looked for. In a file there may be
+others, in sections that are not Kafka's.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _PACKAGE = "org.apache.kafka.common.security"
-# Simple name of a login module → the mechanisms that it serves.
+# Name of a login module → the mechanisms that it serves.
 _MODULES = {
     f"{_PACKAGE}.plain.PlainLoginModule": ("PLAIN",),
     f"{_PACKAGE}.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
     "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
 }
+# An option of OAUTHBEARER: a PEM file with the certificates that its endpoints may have.
+CA_FILE = "ssl.truststore.location"
+
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(
     r"""(?:\s|//[^\n]*|\#[^\n]*|/\*.*?\*/)*
@@ -40,7 +44,7 @@ class LoginModule(NamedTuple):
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        return _MODULES[self.name]
+        return _MODULES.get(self.name, ())
 
     def __repr__(self) -> str:
         return f"LoginModule({self.name!r}, options of {sorted(self.options)})"
@@ -54,10 +58,18 @@ class LoginModule(NamedTuple):
 def parse_entry(text: str) -> LoginModule:
     """The value of a setting `sasl.jaas.config`: exactly one login module."""
     tokens = _Tokens(text)
-    module = _module(tokens)
+    module = _known(_module(tokens))
     if not tokens.at_end:
         raise BadJaas("there is more than one login module")
     return module
+
+
+def server_section(sections: dict[str, list[LoginModule]], listener: str) -> list[LoginModule] | None:
+    """What a file says of a listener, or of all listeners of a broker."""
+    for name in (f"{listener.lower()}.KafkaServer", "KafkaServer"):
+        if name in sections:
+            return [_known(module) for module in sections[name]]
+    return None
 
 
 def parse_file(text: str) -> dict[str, list[LoginModule]]:
@@ -78,11 +90,15 @@ def parse_file(text: str) -> dict[str, list[LoginModule]]:
     return sections
 
 
+def _known(module: LoginModule) -> LoginModule:
+    if module.name not in _MODULES:
+        known = ", ".join(each.rpartition(".")[2] for each in _MODULES)
+        raise BadJaas(f"the login module {module.name} is not known; there are {known}")
+    return module
+
+
 def _module(tokens: _Tokens) -> LoginModule:
     name = tokens.word("a login module")
-    if name not in _MODULES:
-        known = ", ".join(each.rpartition(".")[2] for each in _MODULES)
-        raise BadJaas(f"the login module {name} is not known; there are {known}")
     flag = tokens.word("'required' after the login module")
     if flag.lower() not in _FLAGS:
         raise BadJaas("after the login module 'required' is expected")

@@ -20,12 +20,17 @@ _BOOLEANS = {"true": True, "false": False}
 # fmt: off
 #: Who the client is, and how it proves that: the same for reading and for writing.
 SECURITY_OPTIONS = (
-    "enable.ssl.certificate.verification", "sasl.jaas.config", "sasl.mechanism", "sasl.password", "sasl.username",
-    "security.protocol", "ssl.ca.location", "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem",
-    "ssl.cipher.suites", "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.key.location",
-    "ssl.key.password", "ssl.key.pem", "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location",
-    "ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location",
-    "ssl.truststore.password", "ssl.truststore.type",
+    "enable.ssl.certificate.verification", "https.ca.location", "sasl.jaas.config", "sasl.kerberos.keytab",
+    "sasl.kerberos.principal", "sasl.kerberos.service.name", "sasl.mechanism",
+    "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret", "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.method", "sasl.oauthbearer.scope", "sasl.oauthbearer.token",
+    "sasl.oauthbearer.token.endpoint.url", "sasl.password", "sasl.username", "security.protocol", "ssl.ca.location",
+    "ssl.ca.pem", "ssl.certificate.location", "ssl.certificate.pem", "ssl.cipher.suites", "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm", "ssl.key.location", "ssl.key.password", "ssl.key.pem",
+    "ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.keystore.location", "ssl.keystore.password",
+    "ssl.keystore.type", "ssl.truststore.certificates", "ssl.truststore.location", "ssl.truststore.password",
+    "ssl.truststore.type",
 )
 # fmt: on
 
@@ -63,7 +68,7 @@ class KnownOptions(NamedTuple):
                     raise OptionError(f"Option '{name}' cannot be used: {self.refused[kafka]}.")
                 if kafka.startswith("sasl."):
                     raise OptionError(
-                        f"Option '{name}' cannot be used: of SASL only PLAIN and SCRAM are spoken."
+                        f"Option '{name}' cannot be used: it is not one of those that are understood of SASL."
                     )
             known = [*spelling, *(f"kafka.{each}" for each in self.kafka)]
             close = difflib.get_close_matches(name, known, n=1)
@@ -123,7 +128,7 @@ class Options:
             raise OptionError(
                 f"kafka.sasl.mechanism must be {', '.join(most)} or {last}, not '{sasl.mechanism}'."
             )
-        if sasl is not None and not sasl.username:
+        if sasl is not None and not sasl.username and sasl.oauth is None and sasl.kerberos is None:
             raise OptionError(
                 "Who are you? Say kafka.sasl.username and kafka.sasl.password, or kafka.sasl.jaas.config."
             )

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from ottla.testing.broker import Broker
     from ottla.testing.cluster import Cluster
     from ottla.testing.cluster_network import ZOOKEEPER
+    from ottla.testing.security import acl
     from ottla.testing.zookeeper import ZooKeeper
 
-__all__ = ["ZOOKEEPER", "Broker", "Cluster", "ErrorCode", "ZooKeeper"]
+__all__ = ["ZOOKEEPER", "Broker", "Cluster", "ErrorCode", "ZooKeeper", "acl"]
 
 # Imported when used: a test with one broker needs nothing of clusters.
 _MODULES = {
@@ -34,6 +35,7 @@ _MODULES = {
     "ErrorCode": "ottla.protocol.errors",
     "ZOOKEEPER": "ottla.testing.cluster_network",
     "ZooKeeper": "ottla.testing.zookeeper",
+    "acl": "ottla.testing.security",
 }
 
 

@@ -17,7 +17,9 @@ from ottla.broker.lifecycle.server import Server
 from ottla.log.cleaner.status import CleanerStatus
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, build_batch, read_records
+from ottla.security.acls import Acl
 from ottla.testing.ports import ReservedPorts
+from ottla.testing.security import ADMIN, BrokerSecurity
 
 T = TypeVar("T")
 
@@ -44,6 +46,9 @@ class Broker:
     `config` takes the keys of server.properties; the first of its `listeners` is the one to reach it at. `data` keeps
     the data in a directory of yours, so that a second broker can be started on it; without it the data is removed when
     the broker stops.
+
+    `security` is SASL_SSL, SASL_PLAINTEXT or SSL: `users` are names and passwords, beside the user `admin`, and with
+    `acls` (of `ottla.testing.acl`; an empty list is enough) nothing is allowed that none of them allows.
     """
 
     def __init__(
@@ -52,7 +57,13 @@ class Broker:
         config: Mapping[str, str] | None = None,
         data: str | Path | None = None,
         port: int = 0,
+        security: str | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[Acl] | None = None,
     ) -> None:
+        if security is None and (users is not None or acls is not None):
+            raise ValueError("users and acls need security: SASL_SSL, SASL_PLAINTEXT or SSL")
+        self._security = None if security is None else BrokerSecurity(security, users, acls)
         self._config = dict(config or {})
         self._data = None if data is None else Path(data)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
@@ -72,6 +83,7 @@ class Broker:
             **DEFAULTS,
             "log.dirs": str(self._data),
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            **(self._security.settings(self._data, self._port) if self._security else {}),
             **self._config,
         }
         started: list[BaseException | None] = []
@@ -88,6 +100,8 @@ class Broker:
             self._thread.join()
             self._clean_up()
             raise started[0]
+        if self._security is not None:
+            self._security.store_acls(self.bootstrap_servers)
         return self
 
     async def _main(
@@ -97,6 +111,8 @@ class Broker:
         self._stopping = asyncio.Event()
         try:
             self._server = Server.from_options(None, overrides)
+            if self._security is not None:
+                self._server.initial_users = self._security.initial_users()
             await self._server.start()
         except BaseException as error:
             started.append(error)
@@ -148,6 +164,22 @@ class Broker:
     def data(self) -> Path:
         assert self._data is not None, "the broker is not running"
         return self._data
+
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """What a client of confluent-kafka needs to connect, as `admin` or as another user."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self._security_of(user)}
+
+    def client_properties(self, user: str | None = None) -> dict[str, str]:
+        """The same by the names of Java's clients, whose tools take them as a file."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self._security_of(user, java=True)}
+
+    def _security_of(self, user: str | None, *, java: bool = False) -> dict[str, str]:
+        if self._security is None:
+            if user is not None:
+                raise ValueError("the broker has no users: give it security and users")
+            return {}
+        named = ADMIN if user is None else user
+        return self._security.client_properties(named) if java else self._security.client_config(named)
 
     # Preparing and checking without a client
 

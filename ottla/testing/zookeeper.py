@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer, four_letter_word
+from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
+from ottla.jvm.zookeeper_security import ServerSecurity
 from ottla.testing.network import Network
 from ottla.testing.ports import ReservedPorts
 
@@ -23,10 +24,18 @@ _SETTINGS = {"tickTime": "500", "minSessionTimeout": "500", "forceSync": "no"}
 class ZooKeeper:
     """Start it with `with`, reach it at `connect`. Servers are counted from 1, as in ZooKeeper.
 
-    With `faults` servers reach each other through relays in this process: that is what `cut` needs.
+    With `faults` servers reach each other through relays in this process: that is what `cut` needs. `security` has keys
+    and users, for servers that not everybody may reach.
     """
 
-    def __init__(self, servers: int = 1, *, data: str | Path | None = None, faults: bool = False) -> None:
+    def __init__(
+        self,
+        servers: int = 1,
+        *,
+        data: str | Path | None = None,
+        faults: bool = False,
+        security: ServerSecurity | None = None,
+    ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="ottla-zookeeper-") if data is None else None
         directory = Path(self._temporary.name if self._temporary is not None else str(data))
         self._reserved = ReservedPorts(3 * servers)
@@ -41,6 +50,7 @@ class ZooKeeper:
                 server_id=n,
                 ensemble={each: self._where(n, each) for each in self._own} if servers > 1 else None,
                 settings=_SETTINGS,
+                security=security,
             )
             for n in self._own
         }
@@ -125,7 +135,7 @@ class ZooKeeper:
     def leader(self) -> int | None:
         """The server that says that it leads the ensemble; None while there is none."""
         for number, server in self.servers.items():
-            if "Mode: leader" in (four_letter_word(server.host, server.port, "srvr") or ""):
+            if "Mode: leader" in server.ask("srvr"):
                 return number
         return None
 

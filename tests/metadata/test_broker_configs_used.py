@@ -15,7 +15,7 @@ from ottla.metadata.configs.group_configs import GROUP_BOUNDS, GROUP_SYNONYMS
 from ottla.metadata.configs.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 # The rooms that a broker is made of.
-ROOMS = ("broker", "cluster", "coordinator", "log", "metadata")
+ROOMS = ("broker", "cluster", "coordinator", "log", "metadata", "zookeeper")
 # What explains settings, and the nodes and files that have values of their own.
 ASIDE = ("broker_config_table", "configuration.py", "meta_properties.py")
 READS = {

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
@@ -351,3 +352,39 @@ async def counted_nodes(file: Path) -> tuple[int, set[str]]:
         return int((await store.get("/count")).data), set(await store.children("/"))
     finally:
         await store.close()
+
+
+def rights(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_only_its_owner_may_read_the_file_and_those_beside_it(file: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = EmbeddedStore(file)
+        await store.create("/a", b"secret")
+        wal = file.with_name(f"{file.name}-wal")
+        assert wal.exists()
+        assert {path.name: rights(path) for path in file.parent.iterdir()} == {
+            file.name: 0o600,
+            wal.name: 0o600,
+        }
+        await store.close()
+    finally:
+        os.umask(before)
+
+
+async def test_a_file_that_others_could_read_is_closed_to_them(file: Path) -> None:
+    store = EmbeddedStore(file)
+    await store.create("/a", b"secret")
+    for name in (file.name, f"{file.name}-wal"):
+        shutil.copy(file.with_name(name), file.with_name(f"copy-{name}"))
+        file.with_name(f"copy-{name}").chmod(0o664)
+    await store.close()
+
+    copy = file.with_name(f"copy-{file.name}")
+    file.with_name(f"{copy.name}-shm").touch(0o664)
+    store = EmbeddedStore(copy)
+    assert (await store.get("/a")).data == b"secret"
+    assert {rights(path) for path in file.parent.iterdir()} == {0o600}
+    await store.close()

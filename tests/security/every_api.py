@@ -16,6 +16,7 @@ from ottla.protocol.messages import (
     cluster,
     configs,
     consumer_groups,
+    delegation_tokens,
     fetch,
     groups,
     offsets,
@@ -32,8 +33,8 @@ from ottla.protocol.messages import (
 )
 from ottla.protocol.records import Record, build_batch
 
-# Served to everybody: before and during the login, and what tells about brokers only.
-FREE = {17, 18, 36, 60}
+# Served to everybody: before and during the login, what tells about brokers only, and tokens that are one's own.
+FREE = {17, 18, 36, 39, 40, 41, 60}
 # APIs that show what one may see, and never say that there is more.
 SILENT = {
     "3 Metadata all", "16 ListGroups", "60 DescribeCluster", "66 ListTransactions", "75 DescribeTopicPartitions all",
@@ -440,6 +441,13 @@ def _requests(names: Names) -> Iterator[tuple[str, Request, int | None]]:
             topics=[topics.CreatePartitionsTopic(name=name, count=0, assignments=None) for name in named],
             timeout_ms=5000,
             validate_only=True,
+        ),
+        None,
+    )
+    yield (
+        "of somebody else",
+        delegation_tokens.CreateDelegationTokenRequest(
+            owner_principal_type="User", owner_principal_name="cat", max_lifetime_ms=60_000
         ),
         None,
     )

@@ -21,6 +21,7 @@ from tests.wire_client import WireClient
 USERS = ("admin", "ann", "bob")
 _USERS = " ".join(f'user_{name}="{name}-secret"' for name in USERS)
 JAAS = f"org.apache.kafka.common.security.plain.PlainLoginModule required {_USERS};"
+TOKEN_SECRET = "key of tokens"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -39,6 +40,7 @@ class AuthorizedBroker:
                 "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
                 "authorizer.class.name": AUTHORIZER,
                 "super.users": "User:admin;User:ANONYMOUS",
+                "delegation.token.secret.key": TOKEN_SECRET,
                 **config,
             },
         )

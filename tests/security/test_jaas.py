@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.security.jaas import BadJaas, parse_entry, parse_file
+from ottla.security.jaas import BadJaas, parse_entry, parse_file, server_section
+from ottla.security.java_options import system_properties
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -60,3 +61,36 @@ def test_what_is_refused_and_that_no_secret_is_repeated(text: str, why: str) -> 
 
 def test_options_are_not_shown() -> None:
     assert "hunter2" not in repr(parse_entry(f'{PLAIN} required password="hunter2";'))
+
+
+DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
+
+
+def test_the_section_of_a_listener_comes_before_that_of_all() -> None:
+    sections = parse_file(
+        f"""
+        KafkaServer {{ {PLAIN} required user_ann="all"; }};
+        internal.KafkaServer {{ {SCRAM} required; {PLAIN} required user_ann="internal"; }};
+        Client {{ {DIGEST} required username="zk"; }};
+        """
+    )
+    assert [each.name for each in server_section(sections, "INTERNAL") or ()] == [SCRAM, PLAIN]
+    assert (server_section(sections, "EXTERNAL") or [])[0].users() == {"ann": "all"}
+    assert server_section({}, "EXTERNAL") is None
+
+
+def test_modules_of_others_are_refused_only_where_they_would_be_used() -> None:
+    sections = parse_file(f"KafkaServer {{ {DIGEST} required; }}; Client {{ {DIGEST} required; }};")
+    with pytest.raises(BadJaas, match="DigestLoginModule is not known"):
+        server_section(sections, "SASL_PLAINTEXT")
+
+
+def test_system_properties_are_read_out_of_kafka_opts() -> None:
+    assert system_properties({"KAFKA_OPTS": '-Xmx1g -Da.b=c "-Dd=e f" -Dg -D h=i'}) == {
+        "a.b": "c",
+        "d": "e f",
+        "g": "",
+        "": "",
+    }
+    assert system_properties({"KAFKA_OPTS": "-Da=b 'broken"}) == {"a": "b"}
+    assert system_properties({}) == {}

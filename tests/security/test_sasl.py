@@ -111,6 +111,17 @@ def test_an_answer_to_another_challenge_is_refused_though_its_proof_is_right() -
     assert server.login is None
 
 
+def test_an_older_librdkafka_logs_in_with_its_nonce_said_twice() -> None:
+    mechanism = "SCRAM-SHA-256"
+    server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
+    challenge = server.answer(b"n,,n=ann,r=abc").decode()
+    without_proof = f"c=biws,r=abc{challenge.split(',')[0][2:]}"
+    right = proof(mechanism, f"n=ann,r=abc,{challenge},{without_proof}")
+    server.answer(f"{without_proof},p={right}".encode())
+    assert server.login is not None
+    assert server.login.name == "ann"
+
+
 def test_a_gs2_header_that_changes_is_refused_though_its_proof_is_right() -> None:
     mechanism = "SCRAM-SHA-256"
     server = ScramServer(mechanism, only("ann", PENCIL[mechanism]))
@@ -150,11 +161,18 @@ def test_a_credential_with_few_iterations_lets_nobody_in() -> None:
 
 def test_a_token_is_not_a_user() -> None:
     mechanism = "SCRAM-SHA-512"
-    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True))
+
+    def owner(token_id: str) -> Login | None:
+        return Login("ann", token_id, 17) if token_id == "id" else None
+
+    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True), owner)
     converse(server, scram.log_in(mechanism, "id", "pencil", is_token=True))
-    assert server.login == Login("id", token_id="id")
+    assert server.login == Login("ann", token_id="id", expires_at_ms=17), "its owner"
+    server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=True))
+    with pytest.raises(AuthenticationFailed):
+        converse(server, scram.log_in(mechanism, "id", "pencil", is_token=True))
     for name, is_token, kept_as_token in (("id", False, True), ("id", True, False)):
-        server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=kept_as_token))
+        server = ScramServer(mechanism, only("id", PENCIL[mechanism], token=kept_as_token), owner)
         with pytest.raises(AuthenticationFailed):
             converse(server, scram.log_in(mechanism, name, "pencil", is_token=is_token))
 

@@ -42,6 +42,8 @@ class Housekeeping:
         )
         self._every(max(1, config.get_int("replica.lag.time.max.ms") // 2), self._check_in_sync)
         self._every(config.get_int("producer.id.expiration.check.interval.ms"), self._expire_producers)
+        if self._broker.delegation_tokens.are_enabled:
+            self._every(config.get_int("delegation.token.expiry.check.interval.ms"), self._expire_tokens)
         self._every(_LOOK_FOR_FLUSHES_MS, self._flush)
         self._every(_LOOK_FOR_ROOM_MS, self._after_full_disk)
         delay_ms = config.get_int("log.segment.delete.delay.ms")
@@ -131,6 +133,10 @@ class Housekeeping:
         expiration_ms = self._broker.config.get_int("producer.id.expiration.ms")
         for partition in self._broker.replicas.partitions():
             partition.log.remove_expired_producers(now_ms, expiration_ms)
+
+    async def _expire_tokens(self) -> None:
+        if self._broker.image.controller_id == self._broker.node_id:
+            await self._broker.delegation_tokens.remove_expired(self._broker.now_ms())
 
     async def _flush(self) -> None:
         now_ms = self._broker.now_ms()

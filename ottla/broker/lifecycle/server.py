@@ -20,6 +20,7 @@ from ottla.broker.lifecycle.server_log import KAFKA_SERVER
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
+from ottla.broker.security.initial_users import InitialUsers, store_initial_users
 from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.broker.security.sasl_settings import sasl_settings
 from ottla.broker.security.ssl_settings import TlsListeners
@@ -40,6 +41,7 @@ from ottla.log.segments.active_files import active_files
 from ottla.log.segments.sealed_files import sealed_files
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
 from ottla.security.authorizer import Authorizer
@@ -64,6 +66,7 @@ class Server:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
+        self.initial_users: InitialUsers = {}  # they are stored before the first listener opens
         self.broker: Broker
         self._listeners: list[Listener] = []
         self._directories: list[LogDirectory] = []
@@ -145,6 +148,7 @@ class Server:
             listener.tls = self._tls.of.get(listener.name)
             if protocols[listener.name].startswith("SASL_"):
                 listener.sasl = sasl_settings(config, listener.name, broker.image)
+                await listener.sasl.open()
             listener.open(broker.dispatcher)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
@@ -207,15 +211,10 @@ class Server:
         config = self.config
         if config.zookeeper_connect is None:
             return EmbeddedStore(Path(self._directories[0].path) / _METADATA_FILE)
-        from ottla.metadata.stores.zookeeper import ZooKeeperStore  # a broker on its own does without kazoo
+        # A broker on its own does without kazoo.
+        from ottla.broker.security.zookeeper_access import zookeeper_store
 
-        session_ms = config.get_int("zookeeper.session.timeout.ms")
-        connection_ms = config.get_optional_int("zookeeper.connection.timeout.ms")
-        return ZooKeeperStore(
-            config.zookeeper_connect,
-            session_timeout=session_ms / 1000,
-            connection_timeout=(session_ms if connection_ms is None else connection_ms) / 1000,
-        )
+        return zookeeper_store(config, config.zookeeper_connect)
 
     async def _load_metadata(self, store: NodeStore) -> ImageFeed:
         config = self.config
@@ -226,9 +225,11 @@ class Server:
                 (each.meta.cluster_id for each in self._directories if each.meta is not None), None
             )
         cluster_id = await join_cluster(store, found_id)
+        await store_initial_users(store, self.initial_users)
         if config.broker_id < 0:
             config.set_broker_id(await generate_broker_id(store, config))
             self._introduce()
+        await encode_with_new_secret(store, config)
         feed = self._feed = ImageFeed(
             store, ClusterImage(cluster_id), config, config.broker_id, self._authorizer
         )

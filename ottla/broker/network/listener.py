@@ -250,6 +250,8 @@ class Listener:
 
     def close(self) -> None:
         self.stop_accepting()
+        if self.sasl is not None:
+            self.sasl.close()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         for refused, timer in self._refused.items():

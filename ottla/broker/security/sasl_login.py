@@ -69,6 +69,7 @@ class SaslLogin:
         self._logged_in_at = 0.0
         self._ends_at: float | None = None  # when the login has to have been repeated
         self._principal: KafkaPrincipal | None = None
+        self.token_id: str | None = None  # of the delegation token that the client has logged in with
         connection.max_request_bytes = settings.max_receive_bytes
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
@@ -121,11 +122,11 @@ class SaslLogin:
             )
         try:
             token = self._answer(bytes(request.auth_bytes))
-        except AuthenticationFailed:
+        except AuthenticationFailed as failure:
             await asyncio.sleep(self._settings.failure_delay)
             self._connection.end()
             return SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=self._refusal()
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=failure.told or self._refusal()
             )
         return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=self._lifetime_ms())
 
@@ -159,6 +160,7 @@ class SaslLogin:
         if self._principal not in (None, principal):
             raise AuthenticationFailed("The client came back as somebody else.")
         self._principal = self._connection.principal = principal
+        self.token_id = login.token_id
         self._exchange = None
         self._step = _Step.COMPLETE
         now = time.monotonic()

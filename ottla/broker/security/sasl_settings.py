@@ -2,47 +2,106 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from ottla.broker.security.jaas_settings import is_without_mechanism, required_login_module
+from ottla.broker.security.kerberos_settings import KerberosAcceptor, kerberos_acceptor
 from ottla.metadata.cluster_image import ClusterImage
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.metadata.configs.listeners import listener_value, own_listener_value
-from ottla.security.jaas import BadJaas, LoginModule, parse_entry
-from ottla.security.sasl import plain, scram
-from ottla.security.sasl.exchange import ServerExchange
+from ottla.metadata.configs.listeners import listener_value
+from ottla.security.delegation_tokens import token_password
+from ottla.security.principal import USER_TYPE
+from ottla.security.sasl import gssapi, oauthbearer, plain, scram
+from ottla.security.sasl.exchange import Login, ServerExchange
+from ottla.security.sasl.oauthbearer import OAuthBearerServer
 from ottla.security.sasl.plain import PlainServer
 from ottla.security.sasl.scram import ScramCredential, ScramServer
 
-SUPPORTED = (plain.MECHANISM, *scram.HASHES)
+if TYPE_CHECKING:
+    from ottla.broker.security.bearer_settings import TokenValidator
+
+logger = logging.getLogger(__name__)
+
+SUPPORTED = (plain.MECHANISM, *scram.HASHES, oauthbearer.MECHANISM, gssapi.MECHANISM)
 
 _MECHANISMS = "sasl.enabled.mechanisms"
-_JAAS = "sasl.jaas.config"
 
 
-class SaslSettings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SaslSettings:
     """Of one listener."""
 
+    listener: str
     mechanisms: tuple[str, ...]
-    plain_users: Mapping[str, str]
-    image: ClusterImage
+    plain_users: Mapping[str, str] = field(repr=False)
+    image: ClusterImage = field(repr=False)
     reauth_ms: Mapping[str, int]  # by mechanism; 0: a login lasts as long as its connection
     failure_delay: float  # seconds
     max_receive_bytes: int
+    token_secret: str | None = field(repr=False)  # of delegation tokens
+    tokens: TokenValidator | None  # of OAUTHBEARER
+    kerberos: KerberosAcceptor | None
+    warnings: tuple[str, ...]
+    # By token id and mechanism: deriving one takes milliseconds.
+    _token_credentials: dict[tuple[str, str], ScramCredential] = field(default_factory=dict, repr=False)
+
+    async def open(self) -> None:
+        """Get what is needed from elsewhere; ConfigError if it cannot be had."""
+        for warning in self.warnings:
+            logger.warning("%s", warning)
+        if self.tokens is not None:
+            await asyncio.to_thread(self.tokens.open)
+        if self.kerberos is not None:
+            await asyncio.to_thread(self.kerberos.open)
+
+    def close(self) -> None:
+        if self.tokens is not None:
+            self.tokens.close()
 
     def exchange(self, mechanism: str) -> ServerExchange:
         if mechanism == plain.MECHANISM:
             return PlainServer(self.plain_users.get)
+        if mechanism == oauthbearer.MECHANISM and self.tokens is not None:
+            return OAuthBearerServer(self.tokens.validate)
+        if mechanism == gssapi.MECHANISM and self.kerberos is not None:
+            return self.kerberos.exchange()
         return ScramServer(
-            mechanism, lambda name, is_token: self._scram_credential(mechanism, name, is_token)
+            mechanism,
+            lambda name, is_token: self._scram_credential(mechanism, name, is_token),
+            self._token_owner,
         )
 
     def _scram_credential(self, mechanism: str, name: str, is_token: bool) -> ScramCredential | None:
-        text = None if is_token else self.image.scram_credentials.get(name, {}).get(mechanism)
+        if is_token:
+            return self._token_credential(mechanism, name)
+        text = self.image.scram_credentials.get(name, {}).get(mechanism)
         try:
             return None if text is None else scram.parse_credential(text)
         except ValueError:
             return None  # nobody can log in with it
+
+    def _token_owner(self, token_id: str) -> Login | None:
+        token = self.image.delegation_tokens.get(token_id)
+        if token is None or not self.token_secret or token.has_expired(int(time.time() * 1000)):
+            return None
+        kind, _, name = token.owner.partition(":")
+        return Login(name, token_id=token_id, expires_at_ms=token.expires_at) if kind == USER_TYPE else None
+
+    def _token_credential(self, mechanism: str, token_id: str) -> ScramCredential | None:
+        if self.token_secret is None:
+            return None
+        known = self._token_credentials.get((token_id, mechanism))
+        if known is None:
+            if len(self._token_credentials) > 2 * len(self.image.delegation_tokens) + 100:
+                self._token_credentials.clear()  # most of those tokens are gone
+            known = scram.new_credential(mechanism, token_password(self.token_secret, token_id))
+            self._token_credentials[token_id, mechanism] = known
+        return known
 
 
 def sasl_settings(config: BrokerConfig, listener: str, image: ClusterImage) -> SaslSettings:
@@ -53,36 +112,47 @@ def sasl_settings(config: BrokerConfig, listener: str, image: ClusterImage) -> S
     for mechanism in enabled:
         if mechanism not in SUPPORTED:
             raise ConfigError(
-                f"Listener {listener} enables the SASL mechanism {mechanism}, which is not supported yet: set "
+                f"Listener {listener} enables the SASL mechanism {mechanism}, which is not known: set "
                 f"{_MECHANISMS} to some of {', '.join(SUPPORTED)}."
             )
     if not enabled:
         raise ConfigError(f"Listener {listener} asks for SASL, but {_MECHANISMS} is empty.")
     users: dict[str, str] = {}
     if plain.MECHANISM in enabled:
-        users = _jaas(config, listener, plain.MECHANISM).users()
+        users = required_login_module(config, listener, plain.MECHANISM).users()
+    tokens = None
+    if oauthbearer.MECHANISM in enabled:
+        from ottla.broker.security.bearer_settings import (
+            token_validator,  # it takes a tenth of a second to load
+        )
+
+        tokens = token_validator(config, listener)
+    kerberos = None
+    if gssapi.MECHANISM in enabled:
+        kerberos = kerberos_acceptor(config, listener)
     reauth = {each: listener_value(values, listener, "connections.max.reauth.ms", each) for each in enabled}
     return SaslSettings(
-        enabled,
-        users,
-        image,
-        {mechanism: value if isinstance(value, int) else 0 for mechanism, value in reauth.items()},
-        config.get_int("connection.failed.authentication.delay.ms") / 1000,
-        config.get_int("sasl.server.max.receive.size"),
+        listener=listener,
+        mechanisms=enabled,
+        plain_users=users,
+        image=image,
+        reauth_ms={mechanism: value if isinstance(value, int) else 0 for mechanism, value in reauth.items()},
+        failure_delay=config.get_int("connection.failed.authentication.delay.ms") / 1000,
+        max_receive_bytes=config.get_int("sasl.server.max.receive.size"),
+        token_secret=config.get_optional_str("delegation.token.secret.key"),
+        tokens=tokens,
+        kerberos=kerberos,
+        warnings=_warnings(config, listener, tokens),
     )
 
 
-def _jaas(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule:
-    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{_JAAS}"
-    text = config.values.get(name)
-    if not text:
-        without = own_listener_value(config.values, listener, _JAAS)
-        hint = f" ({_JAAS} counts only with the listener and the mechanism before it)" if without else ""
-        raise ConfigError(f"Listener {listener} enables {mechanism}, but {name} is not set{hint}.")
-    try:
-        module = parse_entry(str(text))
-    except BadJaas as error:
-        raise ConfigError(f"{name} cannot be read: {error}.") from None
-    if mechanism not in module.mechanisms:
-        raise ConfigError(f"{name} names a login module of {' and '.join(module.mechanisms)}.")
-    return module
+def _warnings(config: BrokerConfig, listener: str, tokens: TokenValidator | None) -> tuple[str, ...]:
+    warnings = []
+    if is_without_mechanism(config, listener):
+        warnings.append(
+            f"sasl.jaas.config is ignored on listener {listener}: it counts only with the listener and the mechanism "
+            "before it."
+        )
+    if tokens is not None and tokens.warning is not None:
+        warnings.append(tokens.warning)
+    return tuple(warnings)

@@ -19,8 +19,6 @@ def _not_yet(name: str, meanwhile: str) -> Callable[[], NoReturn]:
     return tool.entry_point()(run)
 
 
-acls = _not_yet("kafka-acls", "access control lists are not kept yet")
-delegation_tokens = _not_yet("kafka-delegation-tokens", "brokers do not give out delegation tokens yet")
 connect_standalone = _not_yet("connect-standalone", _PIPELINES)
 connect_distributed = _not_yet("connect-distributed", _PIPELINES)
 connect_plugin_path = _not_yet("connect-plugin-path", _PIPELINES)

@@ -43,7 +43,3 @@ trogdor = _replaced(
     "trogdor",
     "kafka-producer-perf-test, kafka-consumer-perf-test and kafka-e2e-latency put load on a cluster",
 )
-zookeeper_security_migration = _replaced(
-    "zookeeper-security-migration",
-    "its brokers write their nodes in ZooKeeper without access control lists, so that there are none to change",
-)

@@ -15,13 +15,12 @@ from ottla.cluster.background_tasks import end_tasks
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.partition_states import Decide, Deposed, PartitionStates
 from ottla.cluster.controller.tool_requests import ToolRequests
-from ottla.cluster.image.change_notifications import CHANGES, notification, sequence_of
+from ottla.cluster.image.change_notifications import CHANGES, KAFKAS_CHANGES, notification, sequence_of
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.cluster.reassignment.reassigner import Reassigner
 from ottla.cluster.reassignment.reassignments import is_moving
 from ottla.cluster.topics.topic_nodes import remove_topic_nodes
 from ottla.metadata import nodes
-from ottla.metadata.acl_nodes import EXTENDED_CHANGES, LITERAL_CHANGES
 from ottla.metadata.cluster_image import NO_CONTROLLER, NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.effective_config import TopicConfig
@@ -416,7 +415,7 @@ class Controller:
                 continue
             try:
                 await self._purge_changes(CHANGES, _CHANGES_KEPT_SECONDS)
-                for parent in (nodes.CONFIG_CHANGES, LITERAL_CHANGES, EXTENDED_CHANGES):
+                for parent in KAFKAS_CHANGES:
                     await self._purge_changes(parent, _CONFIG_CHANGES_KEPT_SECONDS)
                 await self._purge_changes(nodes.LOG_DIR_EVENT_NOTIFICATION, 0, keep_last=False)
             except StoreError as error:

@@ -16,6 +16,13 @@ from ottla.metadata.nodes import PartitionState
 from ottla.metadata.stores.store import Create, Delete, NodeStore, children_if_any
 
 CHANGES = "/ottla/changes"
+#: Where Kafka notifies brokers of changed configs, ACLs and tokens.
+KAFKAS_CHANGES = (
+    nodes.CONFIG_CHANGES,
+    LITERAL_CHANGES,
+    EXTENDED_CHANGES,
+    nodes.DELEGATION_TOKEN_CHANGES,
+)
 MAX_PARTITIONS = 500  # in one change
 
 _PREFIX = f"{CHANGES}/change_"
@@ -62,7 +69,7 @@ async def remove_old_notifications(store: NodeStore) -> None:
 
     The last one stays, so that gaps are noticed.
     """
-    for parent in (CHANGES, nodes.CONFIG_CHANGES, LITERAL_CHANGES, EXTENDED_CHANGES):
+    for parent in (CHANGES, *KAFKAS_CHANGES):
         old = sorted(await children_if_any(store, parent), key=sequence_of)[:-1]
         if len(old) > _KEPT:
             await store.multi([Delete(f"{parent}/{name}") for name in old])

@@ -12,6 +12,7 @@ from ottla.metadata import nodes
 from ottla.metadata.client_quotas import load_client_quotas
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
+from ottla.metadata.configs.dynamic_passwords import DynamicPasswords
 from ottla.metadata.scram_credentials import load_scram_credentials
 from ottla.metadata.stores.store import NodeStore, NoNode, children_if_any
 
@@ -25,6 +26,7 @@ class ConfigFeed:
         self._store = store
         self._image = image
         self._config = config
+        self._passwords = DynamicPasswords(config)
         self._last = -1
         self.replicas: LocalReplicas | None = None
         self.on_quotas: list[Callable[[], None]] = []
@@ -105,7 +107,7 @@ class ConfigFeed:
 
     def _broker_configs_changed(self) -> None:
         self._config.set_dynamic(
-            broker=self._image.broker_configs.get(self._config.broker_id, {}),
+            broker=self._passwords.reveal(self._image.broker_configs.get(self._config.broker_id, {})),
             cluster_default=self._image.broker_configs.get(None, {}),
         )
         if self.replicas is not None:

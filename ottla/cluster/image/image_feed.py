@@ -15,6 +15,7 @@ from ottla.cluster.image.acl_feed import AclFeed
 from ottla.cluster.image.change_notifications import CHANGES, ChangedPartition, decode_change, sequence_of
 from ottla.cluster.image.config_feed import ConfigFeed
 from ottla.cluster.image.image_applier import ImageApplier, LocalReplicas
+from ottla.cluster.image.token_feed import TokenFeed
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import (
     NO_CONTROLLER,
@@ -50,6 +51,7 @@ class _Kind(enum.IntEnum):
     CHANGES = 5
     CONFIGS = 6
     ACLS = 7
+    TOKENS = 8
 
 
 _WATCHED = (
@@ -60,6 +62,7 @@ _WATCHED = (
     (nodes.DELETE_TOPICS, True, _Kind.DELETIONS),
     (CHANGES, True, _Kind.CHANGES),
     (nodes.CONFIG_CHANGES, True, _Kind.CONFIGS),
+    (nodes.DELEGATION_TOKEN_CHANGES, True, _Kind.TOKENS),
 )
 
 
@@ -84,6 +87,7 @@ class ImageFeed:
         self._may_delete = config.get_bool("delete.topic.enable")
         self.configs = ConfigFeed(store, image, config)
         self._acls = None if authorizer is None else AclFeed(store, authorizer)
+        self.tokens = TokenFeed(store, image)
         # Called after the image has changed.
         self.on_brokers: list[Callable[[], None]] = []
         self.on_offline: list[Callable[[], None]] = []
@@ -100,6 +104,7 @@ class ImageFeed:
             _Kind.CHANGES: self._read_changes,
             _Kind.CONFIGS: lambda: self.configs.read_changes(Gap),
             _Kind.ACLS: self._read_acls,
+            _Kind.TOKENS: lambda: self.tokens.read_changes(Gap),
         }
         self._last_change = -1
         self._pending: set[_Kind] = set()
@@ -290,6 +295,7 @@ class ImageFeed:
             map(sequence_of, await children_if_any(self._store, CHANGES)), default=self._last_change
         )
         await self.configs.skip_changes()
+        await self.tokens.skip_changes()
         fresh = await ClusterImage.load(self._store)
         if self._acls is not None:
             await self._acls.load()
@@ -299,6 +305,7 @@ class ImageFeed:
         self._take_brokers(fresh.brokers)
         self._take_controller(fresh.controller_id, fresh.controller_epoch)
         self.configs.take(fresh)
+        self._image.delegation_tokens = fresh.delegation_tokens
         self._take_deletions(fresh.deleting)
         for name in [each for each in self._image.topics if each not in fresh.topics]:
             self._remove_topic(name)

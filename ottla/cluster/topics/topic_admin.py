@@ -19,12 +19,14 @@ from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.metadata.configs.client_metrics import validate_client_metrics
+from ottla.metadata.configs.dynamic_passwords import DynamicPasswords, NoSecret
 from ottla.metadata.configs.effective_config import validate_dynamic_broker_configs
 from ottla.metadata.configs.group_configs import validate_group_configs
 from ottla.metadata.configs.topic_configs import validate_topic_configs
 from ottla.metadata.stores.store import BadVersion, Create, NodeExists, NodeStore, NoNode, Set, StoreError
 from ottla.metadata.topic_names import collision_key, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.security.jaas import BadJaas, parse_entry
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +61,7 @@ class TopicAdmin:
         self._store = store
         self._image = image
         self._config = config
+        self._passwords = DynamicPasswords(config)
         self._broker_id = broker_id
         self._feed = feed
         self._decisions = TopicDecisions(image, config)
@@ -187,6 +190,7 @@ class TopicAdmin:
 
         def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
             validate_dynamic_broker_configs(self._config, after, before, cluster_default=broker_id is None)
+            _check_login_modules(after, before)
             if broker_id is not None and self.check_broker_configs is not None:
                 self.check_broker_configs(after)
 
@@ -195,28 +199,49 @@ class TopicAdmin:
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected broker id, expected {self._broker_id}, but received {broker_id}",
             )
-        await self._alter_one_by_one(nodes.broker_config_path(broker_id), alteration, validate, validate_only)
+        path = nodes.broker_config_path(broker_id)
+        try:
+            await self._alter_one_by_one(path, alteration, validate, validate_only, self._passwords)
+        except NoSecret as error:
+            name = "" if broker_id is None else str(broker_id)
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Invalid config value for resource ConfigResource(type=BROKER, name='{name}'): {error}",
+            ) from None
 
     async def _alter_one_by_one(
-        self, path: str, alteration: Alteration, validate: Validation, validate_only: bool
+        self,
+        path: str,
+        alteration: Alteration,
+        validate: Validation,
+        validate_only: bool,
+        passwords: DynamicPasswords | None = None,
     ) -> None:
         async def decide() -> None:
             async with self._configs_lock:
-                await self._alter_config(path, alteration, validate, validate_only)
+                await self._alter_config(path, alteration, validate, validate_only, passwords)
 
         await self._finish(decide())
 
     async def _alter_config(
-        self, path: str, alteration: Alteration, validate: Validation, validate_only: bool
+        self,
+        path: str,
+        alteration: Alteration,
+        validate: Validation,
+        validate_only: bool,
+        passwords: DynamicPasswords | None = None,
     ) -> None:
         """Another broker may alter the same at the same time, so the node counts, and not the image."""
         for _ in range(_MAX_ATTEMPTS):
             [node] = await self._store.get_many([path])
-            before = {} if node is None else nodes.decode_config(node.data)
+            stored = {} if node is None else nodes.decode_config(node.data)
+            before = stored if passwords is None else passwords.reveal(stored)
             configs = alteration(before)
             validate(configs, before)
             if validate_only:
                 return
+            if passwords is not None:
+                configs = passwords.conceal(configs, stored, before)
             data = nodes.encode_config(configs)
             write = Create(path, data) if node is None else Set(path, data, node.version)
             try:
@@ -329,6 +354,16 @@ class TopicAdmin:
         failure = self._feed.failure(name)
         if failure is not None:
             raise failure
+
+
+def _check_login_modules(after: Mapping[str, str], before: Mapping[str, str]) -> None:
+    """What names a login module that is not known, or cannot be read, would keep the broker from starting again."""
+    for name, text in after.items():
+        if name.endswith("sasl.jaas.config") and text != before.get(name):
+            try:
+                parse_entry(text)
+            except BadJaas as error:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} cannot be read: {error}.") from None
 
 
 def _check_descriptors(name: str) -> None:

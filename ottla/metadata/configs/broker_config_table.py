@@ -62,7 +62,28 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("zookeeper.connection.timeout.ms",  INT,     None,    None,     "How long to wait for ZooKeeper at the start; without it, as long as a session lasts."),
     ("zookeeper.session.timeout.ms",     INT,     "18000", None,     "After this long without a sign of life ZooKeeper declares the broker dead."),
     ("zookeeper.max.in.flight.requests", INT,     "10",    Range(1), "How many requests may be under way to ZooKeeper at once.", NO_EFFECT),
-    ("zookeeper.set.acl",                BOOLEAN, "false", None,     "Protect the nodes this broker writes with ACLs.", NO_EFFECT),
+    ("zookeeper.set.acl",                BOOLEAN, "false", None,     "Let the nodes that this broker makes belong to the user that it logs in as."),
+    ("zookeeper.clientCnxnSocket",       STRING,  None,    None,     "Java's socket, for TLS org.apache.zookeeper.ClientCnxnSocketNetty."),
+    ("zookeeper.ssl.client.enable",      BOOLEAN, "false", None,     "Reach ZooKeeper over TLS, at its secureClientPort."),
+    ("zookeeper.ssl.keystore.location",  STRING,  None,    None,     "The file with the key and the certificate that ZooKeeper is shown."),
+    ("zookeeper.ssl.keystore.password",  PASSWORD, None,   None,     "The password of that file."),
+    ("zookeeper.ssl.keystore.type",      STRING,  None,    None,     "JKS, PKCS12 or PEM; what counts is the content of the file."),
+    ("zookeeper.ssl.truststore.location", STRING, None,    None,     "The file with the authorities that ZooKeeper's certificate may come from."),
+    ("zookeeper.ssl.truststore.password", PASSWORD, None,  None,     "The password of that file."),
+    ("zookeeper.ssl.truststore.type",    STRING,  None,    None,     "JKS, PKCS12 or PEM; what counts is the content of the file."),
+    ("zookeeper.ssl.protocol",           STRING,  "TLSv1.2", None,   "The TLS version for ZooKeeper, unless zookeeper.ssl.enabled.protocols is set."),
+    ("zookeeper.ssl.enabled.protocols",  LIST,    None,    None,     "The TLS versions for ZooKeeper."),
+    ("zookeeper.ssl.cipher.suites",      LIST,    None,    None,     "The cipher suites for ZooKeeper; without it the library's choice."),
+    ("zookeeper.ssl.endpoint.identification.algorithm", STRING, "HTTPS", None, "HTTPS checks that ZooKeeper's certificate is for its host; empty does not."),
+    ("zookeeper.ssl.crl.enable",         BOOLEAN, "false", None,     "Look up whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
+    ("zookeeper.ssl.ocsp.enable",        BOOLEAN, "false", None,     "Ask whether ZooKeeper's certificate was revoked; refused, because nothing does it."),
+    # Passwords that are set while a broker runs, in ZooKeeper
+    ("password.encoder.secret",               PASSWORD, None, None, "What passwords are encrypted with; without it none can be set while a broker runs."),
+    ("password.encoder.old.secret",           PASSWORD, None, None, "The secret of before: what it opens is encrypted again at the start."),
+    ("password.encoder.keyfactory.algorithm", STRING,   None, None, "How a key is made of the secret; PBKDF2WithHmacSHA512 unless it is given."),
+    ("password.encoder.cipher.algorithm",     STRING,   "AES/CBC/PKCS5Padding", None, "The cipher: AES/CBC/PKCS5Padding or AES/GCM/NoPadding."),
+    ("password.encoder.key.length",           INT,      "128",  Range(8),    "How many bits the key has: 128, 192 or 256."),
+    ("password.encoder.iterations",           INT,      "4096", Range(1024), "How often the secret is hashed to make the key."),
     # Listeners
     ("listeners",              LIST, _LISTENERS, UNIQUE, "Where to listen, as NAME://host:port; no host is every interface, port 0 any free port.", PER_BROKER),
     ("advertised.listeners",           LIST,   None,          UNIQUE, "What clients are told to connect to, where that differs from listeners."),
@@ -306,25 +327,32 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("connections.max.reauth.ms",      LONG,    "0",         None,      "SASL clients authenticate again after this; 0: never."),
     ("security.providers",             STRING,  None,        None,      "Java security providers; not used.", NO_EFFECT),
     # Delegation tokens
-    ("delegation.token.secret.key",               PASSWORD, None,        None,     "The secret that signs delegation tokens.", NO_EFFECT),
-    ("delegation.token.expiry.time.ms",           LONG,     "86400000",  Range(1), "How long a delegation token is valid unless it is renewed.", NO_EFFECT),
-    ("delegation.token.max.lifetime.ms",          LONG,     "604800000", Range(1), "How long a delegation token can be renewed at all.", NO_EFFECT),
-    ("delegation.token.expiry.check.interval.ms", LONG,     "3600000",   Range(1), "How often expired delegation tokens are removed.", NO_EFFECT),
+    ("delegation.token.secret.key",               PASSWORD, None,        None,     "The secret that signs delegation tokens; without it there are none."),
+    ("delegation.token.expiry.time.ms",           LONG,     "86400000",  Range(1), "How long a delegation token is valid unless it is renewed."),
+    ("delegation.token.max.lifetime.ms",          LONG,     "604800000", Range(1), "How long a delegation token can be renewed at all."),
+    ("delegation.token.expiry.check.interval.ms", LONG,     "3600000",   Range(1), "How often expired delegation tokens are removed."),
     # SASL
     ("sasl.enabled.mechanisms",                   LIST,     "GSSAPI",  None, "The SASL mechanisms clients may use.", PER_BROKER),
     ("sasl.mechanism.inter.broker.protocol",      STRING,   "GSSAPI",  None, "The SASL mechanism among brokers.", PER_BROKER),
     ("sasl.jaas.config",                          PASSWORD, None,      None, "The login module with user and password.", PER_BROKER),
+    ("java.security.auth.login.config",           STRING,   None,      None, "A JAAS file with a section KafkaServer; else the one that KAFKA_OPTS names."),
     ("sasl.server.max.receive.size",              INT,      "524288",  None, "The largest message while authenticating."),
     ("sasl.server.callback.handler.class",        CLASS,    None,      None, "A Java callback handler; not used.", NO_EFFECT),
     ("sasl.login.callback.handler.class",         CLASS,    None,      None, "A Java callback handler; not used.", NO_EFFECT),
     ("sasl.login.class",                          CLASS,    None,      None, "A Java login class; not used.", NO_EFFECT),
-    ("sasl.oauthbearer.jwks.endpoint.url",        STRING,   None,      None, "Where keys that sign tokens are found.", NO_EFFECT),
-    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG,     "3600000", None, "How often keys are fetched.", NO_EFFECT),
-    ("sasl.oauthbearer.expected.audience",        LIST,     "",        None, "The audiences a token may be meant for.", NO_EFFECT),
-    ("sasl.oauthbearer.expected.issuer",          STRING,   None,      None, "The issuer a token must come from.", NO_EFFECT),
-    ("sasl.oauthbearer.clock.skew.seconds",       INT,      "30",      None, "By how much clocks may differ.", NO_EFFECT),
-    ("sasl.oauthbearer.scope.claim.name",         STRING,   "scope",   None, "The claim that holds the scope.", NO_EFFECT),
-    ("sasl.oauthbearer.sub.claim.name",           STRING,   "sub",     None, "The claim that holds the subject.", NO_EFFECT),
+    ("sasl.kerberos.service.name",                STRING,   None,      None, "The first part of the principal that brokers run as, such as kafka.", PER_BROKER),
+    ("sasl.kerberos.principal.to.local.rules",    LIST,     "DEFAULT", None, "How the principal of a client becomes a user.", PER_BROKER),
+    ("sasl.oauthbearer.jwks.endpoint.url",        STRING,   None,      None, "Where the keys that sign tokens are found."),
+    ("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG,     "3600000", None, "How often keys are fetched."),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",     LONG, "100",   None, "The first pause before keys are fetched again that could not be."),
+    ("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, "10000", None, "The longest pause before keys are fetched again that could not be."),
+    ("sasl.oauthbearer.expected.audience",        LIST,     "",        None, "The audiences a token may be meant for; required."),
+    ("sasl.oauthbearer.expected.issuer",          STRING,   None,      None, "The issuer a token must come from; required."),
+    ("sasl.oauthbearer.clock.skew.seconds",       INT,      "30",      Range(0), "By how much clocks may differ."),
+    ("sasl.oauthbearer.scope.claim.name",         STRING,   "scope",   None, "The claim that holds the scope."),
+    ("sasl.oauthbearer.sub.claim.name",           STRING,   "sub",     None, "The claim that holds the name of the user."),
+    ("org.apache.kafka.sasl.oauthbearer.allowed.urls",  LIST,    "",      None, "The URLs where keys may be fetched, as KAFKA_OPTS may list them too; empty: any https."),
+    ("ottla.sasl.oauthbearer.unsecured.tokens",         BOOLEAN, "false", None, "Believe tokens that nobody has signed: anybody can be anybody. For trials only."),
     # TLS
     ("ssl.client.auth",                       STRING,   "none",    _CLIENT_AUTH, "Whether clients must show a certificate.", PER_BROKER),
     ("ssl.keystore.location",                 STRING,   None,      None,         "The file with key and certificate.", PER_BROKER),
@@ -356,22 +384,21 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
 # fmt: off
 _UNUSED_PREFIXES = (
     "config.providers", "confluent.", "controller.", "internal.", "kafka.metrics.", "metadata.",
-    "password.encoder.", "remote.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "unstable.",
-    "zookeeper.ssl.",
+    "remote.", "sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "unstable.",
 )
 _UNUSED_NAMES = frozenset({
     "auto.include.jmx.reporter", "broker.heartbeat.interval.ms", "broker.session.timeout.ms", "cordoned.log.dirs",
-    "delegation.token.master.key", "early.start.listeners", "eligible.leader.replicas.enable",
+    "early.start.listeners", "eligible.leader.replicas.enable",
     "follower.fetch.last.tiered.offset.enable", "group.coordinator.background.threads", "group.share.max.groups",
     "initial.broker.registration.timeout.ms", "inter.broker.protocol.version",
     "log.message.downconversion.enable", "log.message.format.version", "log.message.timestamp.difference.max.ms",
     "offsets.commit.required.acks", "process.roles", "sasl.client.callback.handler.class",
-    "sasl.mechanism.controller.protocol", "zookeeper.clientCnxnSocket", "zookeeper.metadata.migration.enable",
+    "sasl.mechanism.controller.protocol", "zookeeper.metadata.migration.enable",
 })
 # fmt: on
 
-# Names people write that are not Kafka's, read as the ones they mean.
-ALIASES = {"log.segment.ms": "log.roll.ms"}
+# Names people write that are not Kafka's, or not any more, read as the ones they mean.
+ALIASES = {"log.segment.ms": "log.roll.ms", "delegation.token.master.key": "delegation.token.secret.key"}
 
 _LISTENER_PREFIX = re.compile(r"listener\.name\.[^.]+\.(.+)")
 

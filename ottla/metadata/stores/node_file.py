@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import sqlite3
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,8 +14,12 @@ from zlib import crc32
 
 from ottla.metadata.stores.store import StoreError
 
+logger = logging.getLogger(__name__)
+
 _APPLICATION_ID = 0x4F54_4C41  # "OTLA" in the file's header
 _SCHEMA_VERSION = 1
+_OWNER_ONLY = 0o600
+_BESIDE = ("-wal", "-shm", "-journal")
 
 
 class Row(NamedTuple):
@@ -52,6 +60,7 @@ class NodeFile:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"Cannot create the directory {self.path.parent}: {error.strerror}.") from error
+        self._keep_from_others()
         # The worker thread is the only user, but a failed open is cleaned up from wherever it failed.
         connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         self._connection = connection
@@ -86,6 +95,27 @@ class NodeFile:
         rows = self._read()
         run("COMMIT")
         return rows, epoch
+
+    def _keep_from_others(self) -> None:
+        """Credentials are in it: its owner alone may read it. SQLite gives the files beside it the rights of the first.
+
+        A file that cannot be opened or is no file at all is left for SQLite to report.
+        """
+        with contextlib.suppress(OSError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _OWNER_ONLY))
+        for path in (self.path, *(self.path.with_name(self.path.name + each) for each in _BESIDE)):
+            try:
+                mode = path.stat().st_mode
+                if stat.S_ISREG(mode) and mode & 0o077:
+                    path.chmod(_OWNER_ONLY)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                logger.warning(
+                    "%s has credentials in it and can be read by others, which cannot be changed: %s",
+                    path,
+                    error.strerror,
+                )
 
     def _read(self) -> list[Row]:
         assert self._connection is not None

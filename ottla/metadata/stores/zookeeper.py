@@ -26,6 +26,7 @@ from ottla.metadata.stores.store import (
 )
 from ottla.metadata.stores.zookeeper_session import StoreUnavailable, ZooKeeperSession
 from ottla.metadata.stores.zookeeper_watches import ZooKeeperWatches
+from ottla.zookeeper.node_acls import NodeAcls, open_to_all, owned_by_creator
 
 __all__ = ["SessionState", "StoreUnavailable", "ZooKeeperStore"]
 
@@ -44,10 +45,17 @@ class ZooKeeperStore:
         session_timeout: float = 18.0,
         operation_timeout: float | None = None,
         connection_timeout: float | None = None,
+        make_client: Callable[..., KazooClient] = KazooClient,
+        set_acl: bool = False,
     ) -> None:
-        """How long to wait for the first connection and for answers is as long as a session unless it is given."""
+        """How long to wait for the first connection and for answers is as long as a session unless it is given.
+
+        `make_client` makes the client of kazoo that connects, with TLS and a login where they are asked for. With
+        `set_acl` nodes belong to whoever is logged in, as with Kafka's zookeeper.set.acl.
+        """
         operation_timeout = session_timeout if operation_timeout is None else operation_timeout
         self._connect = connect
+        self._acls = owned_by_creator if set_acl else open_to_all
         self._watches = ZooKeeperWatches()
         self._session = ZooKeeperSession(
             connect,
@@ -55,6 +63,8 @@ class ZooKeeperStore:
             operation_timeout,
             operation_timeout if connection_timeout is None else connection_timeout,
             self._watches.set_again,
+            make_client,
+            self._acls,
         )
 
     # Life
@@ -117,7 +127,10 @@ class ZooKeeperStore:
     ) -> str:
         check_path(path)
         created: str = await self._session.call(
-            lambda client: client.create_async(path, data, ephemeral=ephemeral, sequence=sequential), path
+            lambda client: client.create_async(
+                path, data, self._acls(path), ephemeral=ephemeral, sequence=sequential
+            ),
+            path,
         )
         return created
 
@@ -138,7 +151,7 @@ class ZooKeeperStore:
         def commit(client: KazooClient) -> Any:
             transaction = client.transaction()
             for operation in operations:
-                _add(transaction, operation)
+                _add(transaction, operation, self._acls)
             return transaction.commit_async()
 
         results = await self._session.call(commit)
@@ -158,11 +171,10 @@ class ZooKeeperStore:
         return self._watches.add(self._session, path, callback, children=children)
 
 
-def _add(transaction: Any, operation: Operation) -> None:
+def _add(transaction: Any, operation: Operation, acls: NodeAcls) -> None:
     if isinstance(operation, Create):
-        transaction.create(
-            operation.path, operation.data, ephemeral=operation.ephemeral, sequence=operation.sequential
-        )
+        path, data, ephemeral, sequential = operation
+        transaction.create(path, data, acls(path), ephemeral=ephemeral, sequence=sequential)
     elif isinstance(operation, Set):
         transaction.set_data(operation.path, operation.data, operation.version)
     elif isinstance(operation, Delete):

@@ -18,6 +18,7 @@ from kazoo.exceptions import (
     ConnectionClosedError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -40,6 +41,7 @@ from ottla.metadata.stores.store import (
     StoreError,
     check_path,
 )
+from ottla.zookeeper.node_acls import NodeAcls, open_to_all
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +65,24 @@ _FIRST_BACKOFF = 0.05
 _LAST_BACKOFF = 1.0
 
 
+def _without_contents(record: logging.LogRecord) -> bool:
+    """For debugging kazoo writes down all that it sends and receives: credentials are in it, and in the login too."""
+    if record.levelno <= logging.DEBUG and isinstance(record.args, tuple):
+        record.args = tuple(
+            each if isinstance(each, int | float | str | Exception) else _outline(each)
+            for each in record.args
+        )
+    return True
+
+
+def _outline(thing: object) -> str:
+    return f"{type(thing).__name__} {getattr(thing, 'path', '')}".rstrip()
+
+
+_kazoo_logger = logging.getLogger("kazoo")
+_kazoo_logger.addFilter(_without_contents)
+
+
 class StoreUnavailable(StoreError):
     """The ensemble did not answer: it is not known whether a write was carried out."""
 
@@ -77,6 +97,8 @@ class ZooKeeperSession:
         operation_timeout: float,
         connection_timeout: float,
         connected: Callable[[bool], None],
+        make_client: Callable[..., KazooClient] = KazooClient,
+        acls: NodeAcls = open_to_all,
     ) -> None:
         """`connected` is called on every connection before others ask anything on it; whether it is a later one."""
         self.connect = connect
@@ -85,6 +107,8 @@ class ZooKeeperSession:
         self._operation_timeout = operation_timeout
         self._connection_timeout = connection_timeout  # of the first; later connections are tried forever
         self._connected = connected
+        self._make_client = make_client
+        self._acls = acls
         self._client: KazooClient | None = None
         self.loop: asyncio.AbstractEventLoop
         self._opening: asyncio.Future[None] | None = None
@@ -106,20 +130,26 @@ class ZooKeeperSession:
 
     async def _open(self) -> None:
         self.loop = asyncio.get_running_loop()
-        client = KazooClient(
+        client = self._make_client(
             self.connect,
             timeout=self._session_timeout,
             connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1.0},
-            logger=logging.getLogger("kazoo"),
+            logger=_kazoo_logger,
         )
         client.add_listener(self._on_state)
         self._note_granted_timeout(client)
         started = client.start_async()
         began = time.monotonic()
         try:
-            while not started.is_set() or client.client_id is None:  # it may be lost again at once
-                if time.monotonic() - began > self._connection_timeout:
-                    raise StoreUnavailable(f"ZooKeeper at {self.connect} cannot be reached.")
+            while (
+                not started.is_set()
+                or client.client_id is None  # it may be lost again at once
+                or _may_enter(client) is not True
+            ):
+                if _may_enter(client) is False or time.monotonic() - began > self._connection_timeout:
+                    raise StoreUnavailable(
+                        f"ZooKeeper at {self.connect} cannot be reached{_because(client)}."
+                    )
                 await asyncio.sleep(0.005)
         except BaseException:
             await asyncio.to_thread(_stop, client)
@@ -130,7 +160,7 @@ class ZooKeeperSession:
             # kazoo makes no more than one node of it while it is in force.
             chroot, client.chroot = client.chroot, ""
             try:
-                await self.read(lambda _: client.ensure_path_async(chroot))
+                await self.read(lambda _: client.ensure_path_async(chroot, self._acls(chroot)))
             finally:
                 client.chroot = chroot
         self._lend_from(self._last_sign)
@@ -324,6 +354,11 @@ class ZooKeeperSession:
             return known(path)
         if isinstance(error, _LOST):
             return StoreUnavailable(f"The connection to ZooKeeper at {self.connect} was lost.")
+        if isinstance(error, NoAuthError):
+            return StoreError(
+                f"ZooKeeper at {self.connect} does not let this broker use {path}: the node belongs to another user. "
+                "Check who the broker logs in as, and the ACL of the node."
+            )
         if isinstance(error, KazooException):
             return StoreError(f"ZooKeeper at {self.connect} refused: {type(error).__name__} {error}.")
         raise error
@@ -332,6 +367,17 @@ class ZooKeeperSession:
 def _finish(answered: asyncio.Future[None]) -> None:
     if not answered.done():
         answered.set_result(None)
+
+
+def _may_enter(client: KazooClient) -> bool | None:
+    """Whether a client that logs in has done so; None before."""
+    return getattr(client, "may_enter", True)
+
+
+def _because(client: KazooClient) -> str:
+    """What a client that can tell knows of its last attempt to connect."""
+    trouble = getattr(client, "trouble", None)
+    return "" if trouble is None else f": {trouble}"
 
 
 def _stop(client: KazooClient) -> None:

@@ -40,6 +40,9 @@ class RenewDelegationTokenRequest(Request, key=39, versions="1-2", flexible="2+"
     hmac: bytes = binary()
     renew_period_ms: int = int64()
 
+    def __repr__(self) -> str:
+        return f"RenewDelegationTokenRequest(hmac=…, renew_period_ms={self.renew_period_ms})"
+
 
 class RenewDelegationTokenResponse(Response, key=39, versions="1-2", flexible="2+"):
     error_code: int = int16()
@@ -53,6 +56,9 @@ class RenewDelegationTokenResponse(Response, key=39, versions="1-2", flexible="2
 class ExpireDelegationTokenRequest(Request, key=40, versions="1-2", flexible="2+"):
     hmac: bytes = binary()
     expiry_time_period_ms: int = int64()
+
+    def __repr__(self) -> str:
+        return f"ExpireDelegationTokenRequest(hmac=…, expiry_time_period_ms={self.expiry_time_period_ms})"
 
 
 class ExpireDelegationTokenResponse(Response, key=40, versions="1-2", flexible="2+"):

@@ -22,6 +22,9 @@ class SaslHandshakeResponse(Response, key=17, versions="0-1"):
 class SaslAuthenticateRequest(Request, key=36, versions="0-2", flexible="2+"):
     auth_bytes: bytes = binary()
 
+    def __repr__(self) -> str:
+        return "SaslAuthenticateRequest(auth_bytes=…)"  # it may be a password
+
 
 class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
     error_code: int = int16()

@@ -49,6 +49,9 @@ class ScramCredentialUpsertion(Struct):
     salt: bytes = binary()
     salted_password: bytes = binary()
 
+    def __repr__(self) -> str:
+        return f"ScramCredentialUpsertion(name={self.name!r}, mechanism={self.mechanism}, …)"
+
 
 class AlterUserScramCredentialsRequest(Request, key=51, versions="0", flexible="0+"):
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)

@@ -7,7 +7,14 @@ from typing import NamedTuple, Protocol
 
 
 class AuthenticationFailed(Exception):
-    """The reason is for the log of this side. What the other side is told must not say whether a user exists."""
+    """The reason is for the log of this side. What the other side is told must not say whether a user exists.
+
+    `told` is what to tell it where Kafka has words of its own for this failure.
+    """
+
+    def __init__(self, reason: str, *, told: str | None = None) -> None:
+        super().__init__(reason)
+        self.told = told
 
 
 class Login(NamedTuple):

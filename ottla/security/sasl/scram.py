@@ -48,6 +48,12 @@ class ScramCredential(NamedTuple):
 
 # The credential of a user, or, if the second argument is true, of the delegation token with this id.
 Credentials = Callable[[str, bool], ScramCredential | None]
+# Who it is that logs in with the delegation token of this id.
+TokenOwners = Callable[[str], Login | None]
+
+
+def _no_tokens(_token_id: str) -> None:
+    return None
 
 
 def new_credential(mechanism: str, password: str, iterations: int = MIN_ITERATIONS) -> ScramCredential:
@@ -96,11 +102,14 @@ class ScramServer:
     finds out who exists.
     """
 
-    def __init__(self, mechanism: str, credentials: Credentials) -> None:
+    def __init__(
+        self, mechanism: str, credentials: Credentials, token_owners: TokenOwners = _no_tokens
+    ) -> None:
         self.login: Login | None = None
         self._mechanism = mechanism
         self._digest = HASHES[mechanism]
         self._credentials = credentials
+        self._token_owners = token_owners
         self._asked: _Asked | None = None
 
     def answer(self, message: bytes) -> bytes:
@@ -116,16 +125,22 @@ class ScramServer:
             raise AuthenticationFailed("The client wants to act as somebody else.")
         extensions = dict(part.split("=", 1) for part in first["extensions"].split(",") if part)
         is_token = extensions.get("tokenauth", "").lower() == "true"
-        known = self._credentials(name, is_token)
+        login = self._token_owners(name) if is_token else Login(name)
+        known = self._credentials(name, is_token) if login is not None else None
         found = known or _stand_in(self._mechanism, name)
         if found.iterations < MIN_ITERATIONS:
             raise AuthenticationFailed(f"The credential has fewer than {MIN_ITERATIONS} iterations.")
         nonce = first["nonce"] + secrets.token_urlsafe(24)
         challenge = f"r={nonce},s={base64.b64encode(found.salt).decode()},i={found.iterations}"
         gs2_header = message[: message.index(",", 2) + 1]
-        login = Login(name, token_id=name if is_token else None)
         self._asked = _Asked(
-            login, known is not None, found, gs2_header, message[len(gs2_header) :], nonce, challenge
+            login if known is not None else None,
+            found,
+            gs2_header,
+            message[len(gs2_header) :],
+            first["nonce"],
+            nonce,
+            challenge,
         )
         return challenge.encode()
 
@@ -133,7 +148,9 @@ class ScramServer:
         final = _FINAL.fullmatch(message)
         if final is None:
             raise AuthenticationFailed("The final message of the client is not one of SCRAM.")
-        if not hmac.compare_digest(final["nonce"], asked.nonce):
+        # librdkafka before 2.6.1 puts its own part of the nonce before the whole once more, and Kafka lets it.
+        repeated = final["nonce"].removeprefix(asked.client_nonce)
+        if not any(hmac.compare_digest(each, asked.nonce) for each in (final["nonce"], repeated)):
             raise AuthenticationFailed("The client answered another challenge.")
         if _b64(final["binding"]) != asked.gs2_header.encode():
             raise AuthenticationFailed("The client contradicts its first message.")
@@ -145,7 +162,7 @@ class ScramServer:
             raise AuthenticationFailed("The proof of the client has the wrong length.")
         client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
         is_right = hmac.compare_digest(hashlib.new(self._digest, client_key).digest(), found.stored_key)
-        if not is_right or not asked.is_known:
+        if not is_right or asked.login is None:
             raise AuthenticationFailed("The user does not exist, or the password is wrong.")
         self.login = asked.login
         return b"v=" + base64.b64encode(hmac.digest(found.server_key, signed, self._digest))
@@ -154,12 +171,12 @@ class ScramServer:
 class _Asked(NamedTuple):
     """The first half of an exchange."""
 
-    login: Login
-    is_known: bool
+    login: Login | None  # None: nobody is known by that name
     credential: ScramCredential
     gs2_header: str
     first_bare: str
-    nonce: str
+    client_nonce: str
+    nonce: str  # that of the client, and ours
     challenge: str
 
 

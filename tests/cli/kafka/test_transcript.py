@@ -26,7 +26,8 @@ kafka-log-dirs, -delete-records, -get-offsets, -broker-api-versions, -cluster
                                                     here, test_operations.py
 perf tests, verifiable clients, end-to-end latency  here, test_measuring.py
 zookeeper-shell                                     test_zookeeper.py, test_transcript_cluster.py
-kafka-acls, kafka-mirror-maker, connect-*           test_every_tool.py: they say that they come later
+kafka-acls                                          test_acls.py
+kafka-mirror-maker, connect-*                       test_every_tool.py: they say that they come later
 equal to Kafka's own tools                          tests/peers: test_kafka_tools*.py, test_reassignment.py
 wrong usage                                         test_wrong_usage.py, test_every_tool.py
 the third spelling, `ottla …`                       tests/cli

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.cluster.image.change_notifications import (
     CHANGES,
     Change,
@@ -21,6 +22,7 @@ from ottla.metadata import nodes
 from ottla.metadata.client_quotas import CLIENT_ID, QuotaChange, entity
 from ottla.metadata.nodes import PartitionState
 from ottla.metadata.stores.store import BadVersion
+from ottla.security.principal import KafkaPrincipal
 from tests.cluster.members import Member, members, until
 
 TOPIC_ID = bytes(range(16))
@@ -232,3 +234,34 @@ async def test_config_changes_are_told_in_kafkas_words(tmp_path: Path) -> None:
         assert name == "config_change_0000000000"
         node = await found[0].store.get(f"{nodes.CONFIG_CHANGES}/{name}")
         assert node.data == b'{"version":2,"entity_path":"topics/t"}'
+
+
+async def test_what_becomes_of_a_delegation_token_all_brokers_know(tmp_path: Path) -> None:
+    ann = KafkaPrincipal("User", "ann")
+    async with members(tmp_path, delegation_token_secret_key="secret") as found:
+        tokens = [DelegationTokens(member.config, member.store, member.image) for member in found]
+        made = await tokens[0].create(ann, ann, [], -1, 1000)
+        await until(lambda: all(made.token_id in m.image.delegation_tokens for m in found))
+        await tokens[1].renew(tokens[0].hmac(made), ann, 5000, 2000)
+        await until(
+            lambda: {m.image.delegation_tokens[made.token_id].expires_at for m in found} == {7000},
+        )
+        short = await tokens[2].create(ann, ann, [], 10, 1000)
+        await until(lambda: all(len(m.image.delegation_tokens) == 2 for m in found))
+        await tokens[0].remove_expired(2000)
+        await until(lambda: all(set(m.image.delegation_tokens) == {made.token_id} for m in found))
+        assert short.token_id != made.token_id
+        await tokens[2].expire(tokens[0].hmac(made), ann, -1, 2000)
+        await until(lambda: not any(m.image.delegation_tokens for m in found))
+
+
+async def test_tokens_are_read_again_where_notifications_were_missed(tmp_path: Path) -> None:
+    ann = KafkaPrincipal("User", "ann")
+    async with members(tmp_path, delegation_token_secret_key="secret") as found:
+        tokens = DelegationTokens(found[0].config, found[0].store, found[0].image)
+        made = await tokens.create(ann, ann, [], -1, 1000)
+        await until(lambda: all(made.token_id in m.image.delegation_tokens for m in found))
+        found[1].feed.tokens._last = -7  # as if others had come and gone meanwhile
+        other = await tokens.create(ann, ann, [], -1, 1000)
+        await until(lambda: all(other.token_id in m.image.delegation_tokens for m in found))
+        assert made.token_id in found[1].image.delegation_tokens

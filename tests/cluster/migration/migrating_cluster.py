@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Self
 from kazoo.client import KazooClient
 
 from bench.apache_kafka import ZOOKEEPER_VERSION, java, kafka_classpath
+from ottla.jvm.zookeeper_security import ServerSecurity
 from ottla.log.files.checkpoint import CLEANER_CHECKPOINT, read_lines
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import ReservedPorts
@@ -41,11 +43,23 @@ _STOP_SECONDS = 60.0
 
 
 class MigratingCluster:
-    """Brokers of Apache Kafka or of Ottla on the same data. `settings` are added to every server.properties."""
+    """Brokers of Apache Kafka or of Ottla on the same data. `settings` are added to every server.properties.
 
-    def __init__(self, directory: Path, settings: Mapping[str, str], brokers: int = 3) -> None:
+    `java_options` are what an operator has in KAFKA_OPTS.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str],
+        brokers: int = 3,
+        *,
+        zookeeper_security: ServerSecurity | None = None,
+        java_options: Sequence[str] = (),
+    ) -> None:
         self.directory = directory
-        self.zookeeper = ZooKeeper(data=directory / "zookeeper")
+        self.zookeeper = ZooKeeper(data=directory / "zookeeper", security=zookeeper_security)
+        self._java_options = list(java_options)
         self._reserved = ReservedPorts(brokers)
         self.ports = dict(enumerate(self._reserved.numbers))
         self._settings = settings
@@ -88,7 +102,7 @@ class MigratingCluster:
     def start_kafka(self, brokers: Sequence[int] | None = None) -> None:
         log4j = self.directory / "log4j.properties"
         log4j.write_text(_LOG4J)
-        command = [java(), *_JVM, f"-Dlog4j.configuration=file:{log4j}", "-cp"]
+        command = [java(), *_JVM, *self._java_options, f"-Dlog4j.configuration=file:{log4j}", "-cp"]
         self._start([*command, kafka_classpath(ZOOKEEPER_VERSION), "kafka.Kafka"], brokers)
 
     def start_ottla(self, brokers: Sequence[int] | None = None) -> None:
@@ -122,6 +136,7 @@ class MigratingCluster:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
+                    env={**os.environ, "KAFKA_OPTS": " ".join(self._java_options)},
                 )
         deadline = time.monotonic() + _START_SECONDS
         for broker_id in wanted:

@@ -38,6 +38,8 @@ CLASSES = {
     "console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
     "verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
+    "acls": "org.apache.kafka.tools.AclCommand",
+    "delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
 }
 
 

@@ -79,14 +79,18 @@ def test_limits_times_and_groups() -> None:
         ({"kafka__auto__offset__reset": "latest"}, "use startingOffsets"),
         ({"kafka__key__deserializer": "x"}, "use keyFormat"),
         (
-            {"kafka__security__protocol": "SASL_PLAINTEXT"},
-            "kafka.sasl.mechanism must be PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, not 'GSSAPI'",
+            {"kafka__security__protocol": "SASL_PLAINTEXT", "kafka__sasl__mechanism": "DIGEST-MD5"},
+            "kafka.sasl.mechanism must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI, not 'DIGEST-MD5'",
         ),
         (
             {"kafka__security__protocol": "SASL_SSL", "kafka__sasl__mechanism": "PLAIN"},
             "Who are you? Say kafka.sasl.username and kafka.sasl.password",
         ),
-        ({"kafka__sasl__kerberos__service__name": "kafka"}, "of SASL only PLAIN and SCRAM are spoken"),
+        ({"kafka__sasl__login__class": "x"}, "it is not one of those that are understood of SASL"),
+        (
+            {"kafka__security__protocol": "SASL_SSL", "kafka__sasl__mechanism": "OAUTHBEARER"},
+            "OAUTHBEARER needs a token",
+        ),
         ({"startingOffsets": "latest"}, "startingOffsets cannot be latest in a batch query"),
         ({"startingOffsets": '{"orders": {"0": -1}}'}, "startingOffsets cannot be latest in a batch query"),
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),

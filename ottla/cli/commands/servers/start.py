@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,6 +17,7 @@ from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.server import Server
+    from ottla.cli.commands.servers.secure_start import SecureStart
 
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
@@ -56,6 +58,15 @@ log_format_option = click.option(
     metavar="N",
     help="Start a cluster of N brokers, each a process, on PORT, PORT+1, …; ZooKeeper is started too.",
 )
+@click.option(
+    "--secure/--insecure",
+    default=None,
+    help="Let in only who can log in, over TLS, and allow nothing that no ACL allows. The first start makes "
+    "certificates, and an admin whose password it shows.",
+)
+@file_option("--certificate", help="With --secure: your certificate and its chain, in PEM.")
+@file_option("--key", help="Its private key, in PEM. [default: in the same file]")
+@file_option("--ca", help="Certificates of the authority, in PEM, for the files of clients.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
@@ -63,15 +74,23 @@ log_format_option = click.option(
     help="What to log. [default: warning; with --brokers info, in files]",
 )
 @log_format_option
+@file_option("--secured-by", hidden=True)
+@file_option("--initial-users", hidden=True)
 def start(
     listen: str | None,
     data: Path | None,
     config_file: Path | None,
     settings: dict[str, str],
     brokers: int | None,
+    secure: bool | None,
+    certificate: Path | None,
+    key: Path | None,
+    ca: Path | None,
     quiet: bool,
     log_level: str | None,
     log_format: str,
+    secured_by: Path | None,
+    initial_users: Path | None,
 ) -> None:
     """Start a broker, or with --brokers a cluster. Nothing has to be set up first; Ctrl-C stops it cleanly.
 
@@ -81,18 +100,48 @@ def start(
       ottla start --listen 0.0.0.0:9092 --data /var/lib/ottla
       ottla start --config server.properties --set log.retention.hours=24
       ottla start --brokers 3
+      ottla start --secure --listen 0.0.0.0:9093
     """
+    from ottla.cli.commands.servers import secure_start
+
+    given = secure_start.Given(certificate, key, ca)
+    address = parse_listen(listen or DEFAULT_LISTEN)
+    secured: SecureStart | None = None
+    if secure:
+        known = {**secure_start.settings_of(config_file), **settings}
+        directory = data or secure_start.data_of(known) or DEFAULT_DATA
+        secured = secure_start.SecureStart(directory, address, known, given, brokers or 0)
+    else:
+        unless = secure is False or (data is None and config_file is not None)
+        secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
-        _start_cluster(brokers, listen, data, config_file, settings, quiet, options)
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured)
         return
-    overrides = broker_settings(listen, data, settings, with_file=config_file is not None)
+    protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
+    overrides = broker_settings(listen, data, settings, with_file=config_file is not None, protocol=protocol)
+    if secured is not None:
+        overrides = {
+            **secured.settings,
+            **overrides,
+            "listeners": settings.get("listeners", f"{protocol}://{address}"),
+        }
+    if secured_by is not None:
+        overrides = {**secure_start.read_settings(secured_by), **overrides}
+
+    def announce(server: Server) -> None:
+        if secured is not None:
+            secured.write_clients(list(server.listen_addresses))
+        if not quiet:
+            _print_welcome(server, secured)
+
     serve(
         config_file,
         overrides,
-        announce=None if quiet else _print_welcome,
+        announce=announce,
         log_level=log_level or "warning",
         log_format=log_format,
+        initial_users=secured.users if secured else secure_start.read_users(initial_users),
     )
     if not quiet:
         _say_goodbye()
@@ -110,17 +159,33 @@ def _start_cluster(
     settings: dict[str, str],
     quiet: bool,
     options: list[str],
+    secured: SecureStart | None,
 ) -> None:
     from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
 
     def announce(cluster: LocalCluster) -> None:
-        _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data)
+        if secured is not None:
+            secured.write_clients(cluster.addresses)
+        if not quiet:
+            _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured)
 
     if config_file is not None:
         options = [*options, "--config", str(config_file)]
     address = parse_listen(listen or DEFAULT_LISTEN)
     directory = (data or DEFAULT_DATA).absolute()
-    run_cluster(brokers, address, directory, settings, options, announce=None if quiet else announce)
+    if secured is None:
+        run_cluster(brokers, address, directory, settings, options, announce=announce)
+    else:
+        with secured.options_of_brokers() as more:
+            run_cluster(
+                brokers,
+                address,
+                directory,
+                {**secured.settings, **settings},
+                [*options, *more],
+                announce=announce,
+                protection=secured.protect_zookeeper(),
+            )
     if not quiet:
         _say_goodbye()
 
@@ -134,10 +199,12 @@ def serve(
     log_format: str = "text",
     log_to: TextIO | None = None,
     listen_elsewhere: str = "with --listen HOST:PORT",
+    initial_users: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready. It logs to stderr, or `log_to`.
 
-    `listen_elsewhere` is how the command that was typed takes another port.
+    `listen_elsewhere` is how the command that was typed takes another port. `initial_users` are stored before anybody
+    can log in, with their credentials by mechanism.
     """
     import asyncio
 
@@ -147,16 +214,21 @@ def serve(
 
     server_log.configure(log_level, log_to or sys.stderr, log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config_file, overrides, announce, listen_elsewhere))
+        runner.run(_serve(config_file, overrides, announce, listen_elsewhere, initial_users or {}))
 
 
 def broker_settings(
-    listen: str | None, data: Path | None, settings: dict[str, str], *, with_file: bool
+    listen: str | None,
+    data: Path | None,
+    settings: dict[str, str],
+    *,
+    with_file: bool,
+    protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
     """The options as settings of the broker. Our defaults apply only without a file, which has its own."""
     overrides: dict[str, str] = {}
     if listen is not None or not with_file:
-        overrides["listeners"] = f"PLAINTEXT://{parse_listen(listen or DEFAULT_LISTEN)}"
+        overrides["listeners"] = f"{protocol}://{parse_listen(listen or DEFAULT_LISTEN)}"
     if data is not None or not with_file:
         overrides["log.dirs"] = str((data or DEFAULT_DATA).absolute())
     return {**overrides, **settings}
@@ -177,6 +249,7 @@ async def _serve(
     overrides: dict[str, str],
     announce: Callable[[Server], None] | None,
     listen_elsewhere: str,
+    initial_users: Mapping[str, Mapping[str, str]],
 ) -> None:
     import asyncio
 
@@ -196,6 +269,7 @@ async def _serve(
         loop.add_signal_handler(number, stop)
     try:
         server = Server.from_options(config_file, overrides)
+        server.initial_users = initial_users
         await server.start()
     except PortTaken as error:
         raise JobError(f"{error} {listen_elsewhere}.") from None
@@ -222,39 +296,53 @@ def _spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def _print_welcome(server: Server) -> None:
+def _print_welcome(server: Server, secured: SecureStart | None) -> None:
     addresses = list(server.listen_addresses)
     directories = [_relative(Path(directory)) for directory in server.data_dirs]
-    _say_ready(addresses)
+    _say_ready(addresses, secured)
     _line("Data", ", ".join(directories))
-    _print_what_to_try(addresses, "Ctrl-C stops the broker.")
+    _print_what_to_try(addresses, "Ctrl-C stops the broker.", secured)
 
 
-def _print_cluster_welcome(addresses: list[str], zookeeper: str, data: Path) -> None:
-    _say_ready(addresses)
+def _print_cluster_welcome(
+    addresses: list[str], zookeeper: str, data: Path, secured: SecureStart | None
+) -> None:
+    _say_ready(addresses, secured)
     _line("ZooKeeper", zookeeper)
     _line("Data", _relative(data))
-    _print_what_to_try(addresses, "Ctrl-C stops the cluster.")
+    _print_what_to_try(addresses, "Ctrl-C stops the cluster.", secured)
 
 
-def _say_ready(addresses: list[str]) -> None:
+def _say_ready(addresses: list[str], secured: SecureStart | None) -> None:
     click.secho("Ottla is ready.", fg="green", bold=True)
-    _line("Listening", click.style(", ".join(addresses), fg="cyan"))
+    how = " (SASL_SSL)" if secured else ""
+    _line("Listening", click.style(", ".join(addresses), fg="cyan") + how)
 
 
 def _line(label: str, text: str) -> None:
     click.echo(click.style(label.ljust(10), dim=True) + text)
 
 
-def _print_what_to_try(addresses: list[str], farewell: str) -> None:
+def _print_what_to_try(addresses: list[str], farewell: str, secured: SecureStart | None) -> None:
     # What the client commands assume anyway need not be typed.
-    server_option = "" if _is_default(addresses) else f" -b {_reachable(addresses[0])}"
+    server_option = "" if secured or _is_default(addresses) else f" -b {_reachable(addresses[0])}"
+    if secured is not None:
+        files = (_relative(each) for each in (secured.data.client, secured.data.java_client))
+        _line("Clients", " and ".join(files))
+        if secured.password:
+            _line(
+                "Admin", f"admin, password {click.style(secured.password, bold=True)} (it is not shown again)"
+            )
     click.echo("\nTry in another terminal:")
-    for command in (
+    commands = [
         f"echo hello | ottla produce greetings{server_option}",
         f"ottla consume greetings --from-beginning{server_option}",
         f"ottla topics list{server_option}",
-    ):
+    ]
+    if secured is not None:
+        commands.insert(0, f"export OTTLA_COMMAND_CONFIG={shlex.quote(str(secured.data.client))}")
+        commands[3:] = ["ottla users add ann", "ottla acls add ann --read greetings --group '*'"]
+    for command in commands:
         click.echo("  " + click.style(command, bold=True))
     click.echo(f"\n{farewell}")
     sys.stdout.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import socket
+import stat
 from pathlib import Path
 
 import click
@@ -12,9 +13,11 @@ import click
 from ottla.cli.commands.servers.start import parse_listen
 from ottla.cli.errors import JobError
 from ottla.cli.signals import ending_signals
+from ottla.properties import PropertiesError, parse_properties
 
 DEFAULT_LISTEN = "127.0.0.1:2181"
 DEFAULT_DATA = Path("ottla-data") / "zookeeper"
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group(short_help="Run ZooKeeper, which clusters are coordinated by.")
@@ -45,19 +48,61 @@ def zookeeper() -> None:
     show_default=True,
     help="How many servers of an ensemble, on PORT, PORT+1, …",
 )
-def start(listen: str, data: Path, servers: str) -> None:
+@click.option(
+    "--keystore",
+    type=_FILE,
+    metavar="FILE",
+    help="Speak TLS only, with the private key and the certificates in this PEM file.",
+)
+@click.option(
+    "--truststore",
+    type=_FILE,
+    metavar="FILE",
+    help="Whose certificates are trusted, of clients and of the other servers: a PEM file.",
+)
+@click.option(
+    "--client-auth",
+    type=click.Choice(["none", "want", "need"]),
+    default="none",
+    show_default=True,
+    help="With TLS: whether clients have to show a certificate.",
+)
+@click.option(
+    "--users",
+    type=_FILE,
+    metavar="FILE",
+    help="Serve only who logs in: lines NAME=PASSWORD, in a file that only you can read.",
+)
+def start(
+    listen: str,
+    data: Path,
+    servers: str,
+    keystore: Path | None,
+    truststore: Path | None,
+    client_auth: str,
+    users: Path | None,
+) -> None:
     """Start ZooKeeper in the foreground; Ctrl-C stops it.
 
     \b
     Examples:
       ottla zookeeper start
       ottla zookeeper start --servers 3 --data /var/lib/zookeeper
+      ottla zookeeper start --keystore zookeeper.pem --truststore ca.pem --users users.properties
     """
     from ottla.jvm.java import NoJava
     from ottla.jvm.zookeeper import NoZooKeeper, ensemble
+    from ottla.jvm.zookeeper_security import ServerSecurity
 
+    if keystore is None and (truststore is not None or client_auth != "none"):
+        raise click.UsageError("--truststore and --client-auth are for TLS: add --keystore.")
+    if truststore is None and (client_auth != "none" or (keystore is not None and servers != "1")):
+        raise click.UsageError("Certificates cannot be checked: add --truststore.")
+    security = ServerSecurity(keystore, truststore, client_auth, _read_users(users))
     host, _, port = parse_listen(listen).rpartition(":")
-    members = ensemble(data.absolute(), int(servers), host=host.strip("[]"), port=int(port))
+    members = ensemble(
+        data.absolute(), int(servers), host=host.strip("[]"), port=int(port), security=security
+    )
     for server in members:
         its_host, _, its_port = server.address.rpartition(":")
         ensure_free(its_host.strip("[]"), int(its_port), "with --listen HOST:PORT")
@@ -68,8 +113,14 @@ def start(listen: str, data: Path, servers: str) -> None:
             server.wait()
         connect = ",".join(server.address for server in members)
         click.echo(f"ZooKeeper is ready at {connect}, with its data in {data}.")
-        click.echo(f"Try: zookeeper-shell {members[0].address} ls /")
-        click.echo(f"     ottla start --set zookeeper.connect={connect}")
+        tls = "-zk-tls-config-file zookeeper-client.properties " if security.uses_tls else ""
+        click.echo(f"Try: zookeeper-shell {members[0].address} {tls}ls /")
+        if security.uses_tls or security.users:
+            click.echo(
+                "     docs/security.md, section ZooKeeper, has what brokers and tools need to reach it."
+            )
+        else:
+            click.echo(f"     ottla start --set zookeeper.connect={connect}")
         signal.sigwait(ending_signals())
     except (NoJava, NoZooKeeper) as error:
         raise JobError(str(error)) from None
@@ -81,6 +132,20 @@ def start(listen: str, data: Path, servers: str) -> None:
         for server in members:
             server.stop()
     click.echo("Stopped cleanly.")
+
+
+def _read_users(path: Path | None) -> dict[str, str]:
+    if path is None:
+        return {}
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise JobError(f"{path} has passwords in it and others can read it: chmod 600 {path}.")
+    try:
+        users = {name: password for name, password, _ in parse_properties(path.read_text())}
+    except (PropertiesError, UnicodeDecodeError):
+        raise JobError(f"{path} cannot be read: write lines NAME=PASSWORD.") from None
+    if not users or not all(name and password for name, password in users.items()):
+        raise JobError(f"{path} must have lines NAME=PASSWORD, and neither part may be empty.")
+    return users
 
 
 def ensure_free(host: str, port: int, listen_elsewhere: str) -> None:

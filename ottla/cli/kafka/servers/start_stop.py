@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from ottla.cli.properties import parse_properties
 _START_SECONDS = 20.0
 _BROKER_STARTED = "] started"  # in both formats of the log
 ZOOKEEPER_STARTED = "binding to port"
+_PORTS = ("clientPort", "secureClientPort")
 _STARTERS = ("kafka-server-start", "kafka-server-start.sh")
 
 
@@ -82,17 +84,29 @@ def start_zookeeper(argv: list[str]) -> int | None:
     become_zookeeper(args.properties)
 
 
-def become_zookeeper(properties: Path) -> NoReturn:
+def become_zookeeper(properties: Path, *variables: str) -> NoReturn:
+    """Options of Java come from KAFKA_OPTS, as with Kafka's script, or from the variables that are named."""
     from ottla.jvm.java import NoJava
     from ottla.jvm.zookeeper import NoZooKeeper, command
 
     _check_place(properties, check_zookeeper_settings(properties))
     try:
-        words = command(properties, log_level="info")
+        words = command(properties, log_level="info", options=java_words(*(variables or ("KAFKA_OPTS",))))
     except (NoJava, NoZooKeeper) as error:
         raise JobError(str(error)) from None
     # Nothing is left to do here: signals and the exit code are the server's own.
     os.execv(words[0], words)
+
+
+def java_words(*variables: str) -> list[str]:
+    """Options of Java in variables of the environment: the JAAS file of a server is named there."""
+    words = []
+    for variable in variables:
+        try:
+            words += shlex.split(os.environ.get(variable, ""))
+        except ValueError as error:
+            raise JobError(f"{variable} cannot be read: {error}.") from None
+    return words
 
 
 @tool.entry_point()
@@ -159,9 +173,10 @@ def check_zookeeper_settings(path: Path) -> dict[str, str]:
     for name, example in (("dataDir", "/tmp/zookeeper"), ("clientPort", "2181")):
         if not settings.get(name) and not (name == "clientPort" and elsewhere):
             raise JobError(f"{path} has no {name}: add a line such as {name}={example}.")
-    port = settings.get("clientPort", "2181")
-    if not port.isdecimal() or int(port) > 65535:
-        raise JobError(f"{path}: clientPort cannot be '{port}'; give the number of a port.")
+    for name in _PORTS:
+        port = settings.get(name, "2181")
+        if not port.isdecimal() or int(port) > 65535:
+            raise JobError(f"{path}: {name} cannot be '{port}'; give the number of a port.")
     return settings
 
 
@@ -174,9 +189,10 @@ def _check_place(properties: Path, settings: dict[str, str]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise JobError(f"{directory} cannot be used as dataDir: {error.strerror}.") from None
-    if "clientPort" in settings:
-        host, port = settings.get("clientPortAddress", ""), int(settings["clientPort"])
-        ensure_free(host, port, f"with another clientPort in {properties}")
+    for name in _PORTS:
+        if name in settings:
+            host, port = settings.get(f"{name}Address", ""), int(settings[name])
+            ensure_free(host, port, f"with another {name} in {properties}")
 
 
 # -- stop ----------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int | None:
     print(f"Using config: {file}", file=sys.stderr)
     settings = check_zookeeper_settings(file)
     if args.command == "start-foreground":
-        become_zookeeper(file)
+        become_zookeeper(file, "JVMFLAGS", "SERVER_JVMFLAGS")
     if args.command == "status":
         return _status(settings)
     if args.command in ("stop", "restart"):

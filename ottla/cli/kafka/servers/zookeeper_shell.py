@@ -6,12 +6,16 @@ import argparse
 import contextlib
 import shlex
 import sys
+from pathlib import Path
 
+from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.servers.zookeeper import zookeeper_client
 from ottla.cli.kafka.servers.zookeeper_commands import GREETING, Shell
 
 _DEFAULT_SERVER = "localhost:2181"
+# Settings zookeeper.ssl.…; the second name is that of ZooKeeper's own shell.
+_TLS_OPTIONS = ("-zk-tls-config-file", "-client-configuration")
 _DESCRIPTION = "Look into a ZooKeeper, by one command or one after another."
 
 
@@ -20,7 +24,7 @@ def main(argv: list[str]) -> int | None:
     parser = tool.Parser(
         "zookeeper-shell",
         _DESCRIPTION,
-        without_any="USAGE: zookeeper-shell zookeeper_host:port[/path] [args...]",
+        without_any="USAGE: zookeeper-shell zookeeper_host:port[/path] [-zk-tls-config-file file] [args...]",
     )
     parser.add_argument("server", metavar="HOST:PORT[,…][/CHROOT]", help="the ensemble")
     return _run(parser, argv)
@@ -43,12 +47,17 @@ def main_zk_cli(argv: list[str]) -> int | None:
 
 def _run(parser: tool.Parser, argv: list[str]) -> int:
     parser.add_argument(
+        _TLS_OPTIONS[0], metavar="FILE", help="settings zookeeper.ssl.… to connect over TLS with"
+    )
+    argv, tls_config = _without_tls_config(argv)
+    parser.add_argument(
         "command", nargs=argparse.REMAINDER, help="one command; without it they are read from stdin"
     )
     args = parser.parse_args(argv)
     print(f"Connecting to {args.server}", flush=True)
     milliseconds: int | None = getattr(args, "timeout", None)
-    with zookeeper_client(args.server, *([] if milliseconds is None else [milliseconds / 1000])) as client:
+    seconds = {} if milliseconds is None else {"seconds": milliseconds / 1000}
+    with zookeeper_client(args.server, **seconds, tls_config=tls_config) as client:
         shell = Shell(client)
         if args.command:
             print(GREETING, flush=True)
@@ -56,6 +65,16 @@ def _run(parser: tool.Parser, argv: list[str]) -> int:
         print("Welcome to ZooKeeper!")
         print(GREETING, flush=True)
         return _read_commands(shell, args.server)
+
+
+def _without_tls_config(argv: list[str]) -> tuple[list[str], Path | None]:
+    """The option may be anywhere, also behind the first word of a command, as in Kafka's tool."""
+    place = next((index for index, word in enumerate(argv) if word in _TLS_OPTIONS), None)
+    if place is None:
+        return argv, None
+    if place == len(argv) - 1:
+        raise JobError(f"Error: no filename provided with option {argv[place]}")
+    return [*argv[:place], *argv[place + 2 :]], Path(argv[place + 1])
 
 
 def _read_commands(shell: Shell, server: str) -> int:

@@ -296,8 +296,8 @@ def wait_until(seconds: float) -> None:
     ("settings", "sentence"),
     [
         (
-            {"sasl.enabled.mechanisms": "GSSAPI"},
-            "enables the SASL mechanism GSSAPI, which is not supported yet",
+            {"sasl.enabled.mechanisms": "DIGEST-MD5"},
+            "enables the SASL mechanism DIGEST-MD5, which is not known",
         ),
         ({OWN_JAAS: ""}, "plain.sasl.jaas.config is not set"),
         (
@@ -311,3 +311,74 @@ def test_settings_that_cannot_work_are_named(tmp_path: Path, settings: dict[str,
     with pytest.raises(Exception, match=sentence) as refused, Secured(tmp_path, **settings).broker:
         pass
     assert "secret" not in str(refused.value)
+
+
+# -- the JAAS file ------------------------------------------------------------------------------------------
+
+
+def file_with(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def logs_in(secured: Secured, user: str, password: str) -> bool:
+    try:
+        Cluster(Settings.from_properties(secured.client("PLAIN", password, user))).any_connection().close()
+    except ClientError as error:
+        if error.code is not ErrorCode.SASL_AUTHENTICATION_FAILED:
+            raise
+        return False
+    return True
+
+
+def test_users_may_be_in_a_jaas_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    file = file_with(
+        tmp_path / "jaas.conf",
+        f"""KafkaServer {{ {plain} required user_ann="of all"; }};
+        sasl_plaintext.KafkaServer {{ {plain} required user_ann="of the listener"; }};
+        Client {{ org.apache.zookeeper.server.auth.DigestLoginModule required username="x"; }};""",
+    )
+    monkeypatch.setenv("KAFKA_OPTS", f"-Djava.security.auth.login.config={file}")
+    with (by_variable := Secured(tmp_path / "1", **{OWN_JAAS: ""})).broker:
+        assert logs_in(by_variable, "ann", "of the listener")
+        assert not logs_in(by_variable, "ann", "of all")
+    with (by_setting := Secured(tmp_path / "2")).broker:
+        assert logs_in(by_setting, "ann", "pencil"), "the setting comes first"
+    other = file_with(tmp_path / "other.conf", f'KafkaServer {{ {plain} required user_ann="other"; }};')
+    named = {OWN_JAAS: "", "java.security.auth.login.config": str(other)}
+    with (by_file := Secured(tmp_path / "3", **named)).broker:
+        assert logs_in(by_file, "ann", "other")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "JAAS file .*jaas.conf.* cannot be read: No such file"),
+        ("Client { };", "has no section sasl_plaintext.KafkaServer and none KafkaServer"),
+        ("KafkaServer { org.apache.kafka.common.security.scram.ScramLoginModule required; };", "is not set"),
+        (
+            "KafkaServer { com.sun.security.auth.module.JndiLoginModule required; };",
+            "JndiLoginModule is not known",
+        ),
+        ('KafkaServer { x required password="secret; };', "quotation mark"),
+    ],
+)
+def test_a_jaas_file_that_cannot_work_is_named(tmp_path: Path, text: str | None, sentence: str) -> None:
+    file = tmp_path / "jaas.conf"
+    if text is not None:
+        file.write_text(text)
+    settings = {OWN_JAAS: "", "java.security.auth.login.config": str(file)}
+    with pytest.raises(Exception, match=sentence) as refused, Secured(tmp_path / "data", **settings).broker:
+        pass
+    assert "secret" not in str(refused.value)
+
+
+def test_a_login_module_without_its_mechanism_is_ignored_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ignored = JAAS.replace("pencil", "crayon")
+    with (secured := Secured(tmp_path, **{"sasl.jaas.config": ignored})).broker:
+        assert not logs_in(secured, "ann", "crayon")
+    assert "sasl.jaas.config is ignored on listener SASL_PLAINTEXT" in caplog.text
+    assert "crayon" not in caplog.text

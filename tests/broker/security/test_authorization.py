@@ -181,6 +181,7 @@ RIGHTS: dict[int | str, list[tuple[Operation, ResourceType, str]]] = {
     33: [*_cluster(Op.ALTER_CONFIGS), (Op.ALTER_CONFIGS, R.TOPIC, "*"), (Op.ALTER_CONFIGS, R.GROUP, "*")],
     34: _cluster(Op.ALTER),
     35: _cluster(Op.DESCRIBE),
+    38: [(Op.CREATE_TOKENS, R.USER, "User:cat")],
     37: [(Op.ALTER, R.TOPIC, "*")],
     42: [(Op.DELETE, R.GROUP, "*")],
     43: _cluster(Op.ALTER),

@@ -27,6 +27,7 @@ from tests.security.every_api import SILENT, Case, Names, cases, verdicts
 from tests.security.sasl_broker import (
     AUTHORIZER,
     JAAS,
+    TOKEN_SECRET,
     AuthorizedBroker,
     add_acls,
     logged_in,
@@ -57,6 +58,7 @@ def peers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
             "listener.name.sasl.plain.sasl.jaas.config": JAAS,
             "authorizer.class.name": AUTHORIZER,
             "super.users": "User:admin;User:ANONYMOUS",
+            "delegation.token.secret.key": TOKEN_SECRET,
         },
     )
     ottla = AuthorizedBroker(tmp_path_factory.mktemp("ottla"))
@@ -137,12 +139,14 @@ _NAMES = {
     ResourceType.GROUP: ("g", "g-share", "other", "*", "g-"),
     ResourceType.TRANSACTIONAL_ID: ("x", "other", "*"),
     ResourceType.CLUSTER: (CLUSTER_NAME,),
+    ResourceType.USER: ("User:cat", "*", "User:"),
 }
 _OPERATIONS = {
     ResourceType.TOPIC: (2, 3, 4, 5, 6, 7, 8, 10, 11),
     ResourceType.GROUP: (2, 3, 6, 8, 10, 11),
     ResourceType.TRANSACTIONAL_ID: (2, 4, 8),
     ResourceType.CLUSTER: (2, 5, 6, 7, 8, 9, 10, 11, 12),
+    ResourceType.USER: (2, 13, 14),
 }
 
 

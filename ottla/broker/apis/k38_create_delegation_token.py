@@ -1,0 +1,71 @@
+"""CreateDelegationToken, key 38: a token that others can log in with as its owner.
+
+Behaviour
+- DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for clients that have not proved who they are, or only with a token.
+- The owner is the client, or somebody else if it may CREATE_TOKENS for that user:
+  DELEGATION_TOKEN_AUTHORIZATION_FAILED if not. Owner and renewers are users: INVALID_PRINCIPAL_TYPE if not.
+- DELEGATION_TOKEN_AUTH_DISABLED without `delegation.token.secret.key`.
+- What every broker needs is in the store before the answer is sent; a login elsewhere works a moment later.
+
+Version notes
+- 2 flexible; 3 for another owner (KIP-373).
+"""
+
+from __future__ import annotations
+
+from ottla.broker.broker import Broker
+from ottla.broker.network.dispatch import RequestContext
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+from ottla.security.rights import CREATE_TOKENS_USER
+
+
+async def handle(
+    broker: Broker, request: CreateDelegationTokenRequest, context: RequestContext
+) -> CreateDelegationTokenResponse:
+    requester = context.principal
+    owner = _owner(request, requester)
+    answer = CreateDelegationTokenResponse(
+        principal_type=owner.type,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
+    try:
+        check_tokens_allowed(context)
+        if owner != requester and not context.allows(CREATE_TOKENS_USER, str(owner)):
+            raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+        renewers = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.renewers]
+        token = await broker.delegation_tokens.create(
+            owner, requester, renewers, request.max_lifetime_ms, broker.now_ms()
+        )
+    except KafkaError as error:
+        answer.error_code = error.code
+        return answer
+    answer.issue_timestamp_ms = token.issued_at
+    answer.expiry_timestamp_ms = token.expires_at
+    answer.max_timestamp_ms = token.max_at
+    answer.token_id = token.token_id
+    answer.hmac = broker.delegation_tokens.hmac(token)
+    return answer
+
+
+def _owner(request: CreateDelegationTokenRequest, requester: KafkaPrincipal) -> KafkaPrincipal:
+    if not request.owner_principal_name:
+        return requester
+    return KafkaPrincipal(request.owner_principal_type or "", request.owner_principal_name)
+
+
+def check_tokens_allowed(context: RequestContext) -> None:
+    """KafkaError for clients that have nothing to do with tokens: they must have proved who they are themselves."""
+    login = context.connection.login
+    is_anonymous = login is None and context.principal == ANONYMOUS
+    if is_anonymous or (login is not None and login.token_id is not None):
+        raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

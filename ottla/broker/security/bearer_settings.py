@@ -1,0 +1,115 @@
+"""What a listener asks of the tokens of OAUTHBEARER. Without a signature to check nobody gets in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+from ottla.broker.security.issuer_keys import IssuerKeys, Refreshing
+from ottla.broker.security.jaas_settings import login_module
+from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
+from ottla.metadata.configs.config_defs import Value
+from ottla.metadata.configs.listeners import listener_value
+from ottla.oauth_endpoints import UrlNotAllowed, check_url, shown
+from ottla.security.bearer_tokens import Rules, validate_unsecured
+from ottla.security.jaas import CA_FILE
+from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
+from ottla.security.sasl.oauthbearer import MECHANISM, BearerToken
+
+_UNSECURED = "ottla.sasl.oauthbearer.unsecured.tokens"
+_URL = "sasl.oauthbearer.jwks.endpoint.url"
+_ISSUER = "sasl.oauthbearer.expected.issuer"
+_AUDIENCE = "sasl.oauthbearer.expected.audience"
+
+
+class TokenValidator(Protocol):
+    """Decides on tokens."""
+
+    @property
+    def warning(self) -> str | None:
+        """What the operator has to know."""
+
+    def open(self) -> None:
+        """Get what is needed to decide; raises ConfigError. Blocks."""
+
+    def close(self) -> None: ...
+
+    def validate(self, token: str) -> BearerToken:
+        """Raises TokenRefused."""
+        ...
+
+
+class UnsecuredTokens:
+    """Believes everybody. Only where the operator has said so."""
+
+    def __init__(self, listener: str, scope_claim: str) -> None:
+        self.warning = (
+            f"Listener {listener} believes tokens that nobody has signed: anybody who can reach it can be "
+            "anybody."
+        )
+        self._scope_claim = scope_claim
+
+    def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def validate(self, token: str) -> BearerToken:
+        return validate_unsecured(token, scope_claim=self._scope_claim)
+
+
+def token_validator(
+    config: BrokerConfig, listener: str, environment: Mapping[str, str] = os.environ
+) -> TokenValidator:
+    """Raises ConfigError naming the setting that is missing or wrong. Nothing is fetched yet."""
+
+    def value(name: str) -> Value:
+        return listener_value(config.values, listener, name, MECHANISM)
+
+    def seconds(name: str) -> float:
+        found = value(name)
+        return found / 1000 if isinstance(found, int) else 0.0
+
+    module = login_module(config, listener, MECHANISM, environment)
+    scope_claim = str(value("sasl.oauthbearer.scope.claim.name"))
+    if value(_UNSECURED):
+        return UnsecuredTokens(listener, scope_claim)
+    if module is not None and any(option.startswith("unsecured") for option in module.options):
+        raise ConfigError(
+            f"The login module of OAUTHBEARER on listener {listener} has options for tokens that nobody has signed: "
+            f"remove them, or set {_UNSECURED}=true to let anybody be anybody."
+        )
+    url, issuer, audiences = value(_URL), value(_ISSUER), value(_AUDIENCE)
+    for name, given in ((_URL, url), (_ISSUER, issuer), (_AUDIENCE, audiences)):
+        if not given:
+            raise ConfigError(
+                f"Listener {listener} enables OAUTHBEARER, but {name} is not set: without it tokens of others "
+                "would be believed."
+            )
+    listed = config.get_list("org.apache.kafka.sasl.oauthbearer.allowed.urls") or allowed_urls(
+        system_properties(environment).get(ALLOWED_URLS)
+    )
+    try:
+        check_url(str(url), [str(each) for each in listed])
+    except UrlNotAllowed as error:
+        raise ConfigError(f"{_URL}={shown(str(url))} cannot be used: {error}.") from None
+    skew = value("sasl.oauthbearer.clock.skew.seconds")
+    backoff = max(seconds("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms"), 0.01)
+    return IssuerKeys(
+        Refreshing(
+            str(url),
+            max(seconds("sasl.oauthbearer.jwks.endpoint.refresh.ms"), backoff),
+            backoff,
+            max(seconds("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"), backoff),
+            None if module is None else module.options.get(CA_FILE),
+        ),
+        Rules(
+            issuer=str(issuer),
+            audiences=tuple(map(str, audiences)) if isinstance(audiences, list | tuple) else (),
+            skew_seconds=skew if isinstance(skew, int) else 0,
+            scope_claim=scope_claim,
+            sub_claim=str(value("sasl.oauthbearer.sub.claim.name")),
+        ),
+    )

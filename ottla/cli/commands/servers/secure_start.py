@@ -1,0 +1,150 @@
+"""`ottla start --secure`: what a first start makes, and what every later one uses again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ottla.cli.errors import JobError
+
+if TYPE_CHECKING:
+    from ottla.cli.commands.servers.local_cluster import Protection
+
+
+class Given(NamedTuple):
+    """A certificate that was not made here."""
+
+    certificate: Path | None
+    key: Path | None
+    ca: Path | None
+
+
+class SecureStart:
+    """Ready to start when it has been made. `password` is the admin's, if the admin is new."""
+
+    def __init__(
+        self, directory: Path, listen: str, settings: Mapping[str, str], given: Given, brokers: int
+    ) -> None:
+        from ottla.cli.commands.security.users import make_password
+        from ottla.cli.jobs.secured_data import (
+            ADMIN,
+            BROKERS,
+            SecuredData,
+            advertised_at,
+            credentials,
+            hosts_of,
+        )
+
+        data = self.data = SecuredData(directory)
+        self._advertised = "" if brokers else settings.get("advertised.listeners", "")
+        self._is_taken = given.certificate is not None
+        if given.certificate is not None:
+            data.take(given.certificate, given.key, given.ca)
+        elif given.key is not None or given.ca is not None:
+            raise click.UsageError("--key and --ca belong to a --certificate.")
+        else:
+            data.prepare(hosts_of([listen, *advertised_at(settings.get("advertised.listeners", ""))]))
+        self.password = ""
+        self.users: dict[str, dict[str, str]] = {}
+        self._users_file = data.directory / "initial-users.json"
+        if not data.has_admin or data.is_new_to(brokers):
+            known = data.admin_password()
+            self.password = "" if known else make_password()
+            self.users[ADMIN] = credentials(known or self.password)
+            if brokers:
+                password = make_password()
+                data.write_brokers(password)
+                self.users[BROKERS] = credentials(password)
+        self.settings = data.settings(cluster=bool(brokers))
+
+    def write_clients(self, addresses: list[str]) -> None:
+        """When the brokers are there, and everything is known."""
+        from ottla.cli.jobs.secured_data import advertised_at
+
+        servers = ",".join(map(_reachable, advertised_at(self._advertised) or addresses))
+        password = self.password or (self.data.admin_password() if self._is_taken else "")
+        if password:
+            self.data.write_clients(servers, password)
+        else:
+            self.data.move_clients(servers)
+        self._users_file.unlink(missing_ok=True)
+
+    @contextmanager
+    def options_of_brokers(self) -> Iterator[list[str]]:
+        """How each broker of a cluster is started; secrets are in files, for command lines can be seen by everybody."""
+        from ottla.cli.jobs.secured_data import write_for_owner
+
+        options = ["--secured-by", str(self.data.brokers)]
+        if not self.users:
+            yield options
+            return
+        write_for_owner(self._users_file, json.dumps(self.users).encode())
+        try:
+            yield [*options, "--initial-users", str(self._users_file)]
+        finally:
+            self._users_file.unlink(missing_ok=True)
+
+    def protect_zookeeper(self) -> Protection:
+        """All of a cluster is started at once: keys and the password are made for this life only."""
+        from ottla.cli.commands.security.users import make_password
+        from ottla.cli.commands.servers.local_cluster import Protection
+        from ottla.cli.jobs.secured_data import BROKERS
+        from ottla.jvm.zookeeper_security import ServerSecurity
+
+        keys, trusted = self.data.make_zookeeper_keys()
+        security = ServerSecurity(key_store=keys, users={BROKERS: make_password()})
+        return Protection(
+            security,
+            security.broker_settings(trust_store=trusted),
+            security.broker_environment(self.data.directory / "zookeeper-jaas.conf", BROKERS),
+        )
+
+
+def read_settings(file: Path) -> dict[str, str]:
+    from ottla.cli.kafka.client_properties import read_file
+
+    return read_file(file)
+
+
+def read_users(file: Path | None) -> dict[str, dict[str, str]]:
+    if file is None:
+        return {}
+    users: dict[str, dict[str, str]] = json.loads(file.read_text())
+    return users
+
+
+def settings_of(config_file: Path | None) -> dict[str, str]:
+    """What a server.properties says, as far as it can be read: the broker says what is wrong with it."""
+    if config_file is None or not config_file.is_file():
+        return {}
+    from ottla.cli.kafka.client_properties import read_file
+
+    return read_file(config_file)
+
+
+def data_of(settings: Mapping[str, str]) -> Path | None:
+    """The first log directory."""
+    directories = settings.get("log.dirs") or settings.get("log.dir")
+    return Path(directories.split(",")[0].strip()) if directories else None
+
+
+def refuse_to_open(directory: Path, given: Given, *, unless: bool) -> None:
+    """What was closed once is opened only if that is said."""
+    if any(given):
+        raise click.UsageError("--certificate, --key and --ca belong to --secure.")
+    if not unless and (directory / "client.properties").exists():
+        raise JobError(
+            f"{directory} was made secure with --secure: start it with --secure again, or with --insecure to let "
+            "everybody in."
+        )
+
+
+def _reachable(address: str) -> str:
+    """An address to connect to: "every interface" is none."""
+    host, _, port = address.rpartition(":")
+    return f"localhost:{port}" if host in ("", "0.0.0.0", "[::]", "::") else address

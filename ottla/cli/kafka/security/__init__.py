@@ -1,0 +1,1 @@
+"""Kafka's tools about who may do what."""

@@ -1,0 +1,163 @@
+"""Where a client's token for OAUTHBEARER comes from: an endpoint, a file, the settings, or made up here."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+from ottla.client.errors import ClientError
+from ottla.oauth_endpoints import EndpointError, check_url, fetch, shown
+from ottla.protocol.errors import ErrorCode
+from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
+
+_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
+_CLAIM = "unsecuredLoginStringClaim_"
+_UNSECURED_SECONDS = 3600
+# A token is used for this part of its life, so that no login comes too late.
+_USED = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class OAuth:
+    """Hashable: connections with the same settings share a token."""
+
+    endpoint: str | None = None
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    scope: str = ""
+    token: str = field(default="", repr=False)
+    extensions: tuple[tuple[str, str], ...] = ()
+    #: Claims of a token without a signature, for brokers that are set up for trials.
+    unsecured_claims: tuple[tuple[str, str], ...] = ()
+    ca_file: str | None = None
+
+
+def oauth_settings(properties: Mapping[str, str], jaas: Mapping[str, str]) -> OAuth:
+    """By the names of the Java client or of librdkafka. Raises ClientError naming what is missing."""
+
+    def first(*names: str) -> str:
+        return next((properties[name] for name in names if properties.get(name)), "")
+
+    extensions = {
+        name.removeprefix("extension_"): value
+        for name, value in jaas.items()
+        if name.startswith("extension_")
+    }
+    for pair in first("sasl.oauthbearer.extensions").split(","):
+        if pair.strip():
+            extensions[pair.partition("=")[0].strip()] = pair.partition("=")[2].strip()
+    settings = OAuth(
+        endpoint=first(_ENDPOINT) or None,
+        client_id=first("sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.id")
+        or jaas.get("clientId", ""),
+        client_secret=first(
+            "sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.client.secret"
+        )
+        or jaas.get("clientSecret", ""),
+        scope=first("sasl.oauthbearer.scope") or jaas.get("scope", ""),
+        token=first("sasl.oauthbearer.token"),
+        extensions=tuple(extensions.items()),
+        unsecured_claims=tuple(
+            (name.removeprefix(_CLAIM), value) for name, value in jaas.items() if name.startswith(_CLAIM)
+        ),
+        ca_file=first("https.ca.location") or None,
+    )
+    if not (settings.endpoint or settings.token or settings.unsecured_claims):
+        raise _failed(f"OAUTHBEARER needs a token: set {_ENDPOINT}, or sasl.oauthbearer.token.")
+    is_http = settings.endpoint is not None and not settings.endpoint.startswith("file:")
+    if is_http and not settings.token and not settings.client_id:
+        raise _failed(
+            f"{_ENDPOINT} asks who you are: set sasl.oauthbearer.client.credentials.client.id and .client.secret, or "
+            "clientId and clientSecret in sasl.jaas.config."
+        )
+    return settings
+
+
+class _Tokens:
+    """The tokens that are in use. Threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[OAuth, tuple[str, float]] = {}
+
+    def token(self, settings: OAuth) -> str:
+        with self._lock:
+            known = self._known.get(settings)
+            if known is not None and time.monotonic() < known[1]:
+                return known[0]
+            token, seconds = _fresh(settings)
+            self._known[settings] = token, time.monotonic() + _USED * seconds
+            return token
+
+
+token = _Tokens().token
+
+
+def _fresh(settings: OAuth) -> tuple[str, float]:
+    """A token and for how many seconds it may be used."""
+    if settings.token:
+        return settings.token, 0
+    if settings.endpoint is None:
+        return _unsecured(settings), _UNSECURED_SECONDS
+    where = shown(settings.endpoint)
+    try:
+        check_url(settings.endpoint, allowed_urls(system_properties(os.environ).get(ALLOWED_URLS)))
+        if urlsplit(settings.endpoint).scheme.lower() == "file":
+            # Whoever writes the file decides when there is a new one.
+            return fetch(settings.endpoint).decode("ascii").strip(), 0
+        return _granted(settings, settings.endpoint)
+    except EndpointError as error:
+        raise _failed(f"Cannot get a token from {_ENDPOINT}={where}: {error}.") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise _failed(f"What {_ENDPOINT}={where} answers is not a token.") from None
+
+
+def _granted(settings: OAuth, endpoint: str) -> tuple[str, float]:
+    form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
+    credentials = base64.b64encode(f"{settings.client_id}:{settings.client_secret}".encode()).decode()
+    answer = json.loads(
+        fetch(
+            endpoint,
+            data=urlencode(form).encode(),
+            headers={
+                "Accept": "application/json",
+                "Authorization": f"Basic {credentials}",
+                "Content-Type": "application/x-www-form-urlencoded",
+            },
+            ca_file=settings.ca_file,
+        )
+    )
+    found = str(answer.get("access_token") or answer["id_token"])
+    seconds = answer.get("expires_in")
+    return found, float(seconds) if isinstance(seconds, int | float | str) else _left(found)
+
+
+def _left(token: str) -> float:
+    """How long a JSON Web Token says that it is valid; nothing of any other token is known."""
+    part = token.split(".")[1] if token.count(".") == 2 else ""
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return max(float(claims["exp"]) - time.time(), 0)
+    except (binascii.Error, ValueError, KeyError, TypeError):
+        return 0
+
+
+def _unsecured(settings: OAuth) -> str:
+    now = int(time.time())
+    claims = {"iat": now, "exp": now + _UNSECURED_SECONDS, **dict(settings.unsecured_claims)}
+    return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+
+def _part(fields: Mapping[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
+
+
+def _failed(sentence: str) -> ClientError:
+    return ClientError(sentence, ErrorCode.SASL_AUTHENTICATION_FAILED)

@@ -1,0 +1,95 @@
+"""Delegation tokens as the cluster keeps them, in Kafka 3.9's format. Their secrets are kept nowhere."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from ottla.metadata import nodes
+from ottla.metadata.client_quotas import safe_name
+from ottla.metadata.stores.store import Create, Node, NodeStore, children_if_any
+
+_VERSION = 3
+
+
+class DelegationToken(NamedTuple):
+    """Principals are written as `User:ann`, times in milliseconds."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_at: int
+    max_at: int
+    expires_at: int
+
+    def may_renew(self, principal: str) -> bool:
+        """Or let it expire."""
+        return principal == self.owner or principal in self.renewers
+
+    def is_of(self, principal: str) -> bool:
+        """Whether the principal sees it without any further right."""
+        return principal == self.requester or self.may_renew(principal)
+
+    def has_expired(self, now_ms: int) -> bool:
+        return self.max_at < now_ms or self.expires_at < now_ms
+
+
+def token_path(token_id: str) -> str:
+    return f"{nodes.DELEGATION_TOKENS}/{token_id}"
+
+
+def token_notification(token_id: str) -> Create:
+    """The operation that notifies all brokers, for the multi that makes the change."""
+    return Create(f"{nodes.DELEGATION_TOKEN_CHANGES}/token_change_", token_id.encode(), sequential=True)
+
+
+def encode_token(token: DelegationToken) -> bytes:
+    fields = {
+        "version": _VERSION,
+        "owner": safe_name(token.owner),
+        "tokenRequester": safe_name(token.requester),
+        "renewers": [safe_name(each) for each in token.renewers],
+        "issueTimestamp": token.issued_at,
+        "maxTimestamp": token.max_at,
+        "expiryTimestamp": token.expires_at,
+        "tokenId": safe_name(token.token_id),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_token(token_id: str, data: bytes) -> DelegationToken:
+    try:
+        fields = json.loads(data)
+        owner = unquote(str(fields["owner"]))
+        return DelegationToken(
+            token_id,
+            owner,
+            # Before version 3 nobody could ask for a token of somebody else.
+            unquote(str(fields.get("tokenRequester", owner))),
+            tuple(unquote(str(each)) for each in fields.get("renewers", ())),
+            int(fields["issueTimestamp"]),
+            int(fields["maxTimestamp"]),
+            int(fields["expiryTimestamp"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise nodes.BadNode(f"{token_path(token_id)} cannot be read: {error}") from None
+
+
+async def read_tokens(store: NodeStore, ids: list[str]) -> dict[str, DelegationToken | None]:
+    """Those of the tokens that there are; None for the others, and for what is none."""
+    found = await store.get_many([token_path(each) for each in ids])
+    return {token_id: _token(token_id, node) for token_id, node in zip(ids, found, strict=True)}
+
+
+async def load_delegation_tokens(store: NodeStore) -> dict[str, DelegationToken]:
+    found = await read_tokens(store, await children_if_any(store, nodes.DELEGATION_TOKENS))
+    return {token_id: token for token_id, token in found.items() if token is not None}
+
+
+def _token(token_id: str, node: Node | None) -> DelegationToken | None:
+    try:
+        return None if node is None else decode_token(token_id, node.data)
+    except nodes.BadNode:
+        return None  # nobody can log in with it

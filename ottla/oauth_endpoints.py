@@ -1,0 +1,108 @@
+"""Asking the endpoints of an OAuth provider: where its keys are, and where it gives out tokens.
+
+Who may write a setting may not thereby read files of this machine or reach into its network. So without a list of
+allowed URLs only https is spoken, and with one nothing but what is in the list; redirections are never followed.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Collection, Mapping
+from http.client import HTTPException
+from typing import IO, Any
+from urllib.parse import unquote, urlsplit
+
+from ottla.security.java_options import ALLOWED_URLS, ENVIRONMENT_VARIABLE
+
+_MOST_BYTES = 1024 * 1024
+_SCHEMES = ("https", "http", "file")
+
+
+class EndpointError(Exception):
+    """What went wrong, to follow "…: "; nothing of what was sent."""
+
+
+class UrlNotAllowed(EndpointError):
+    """The setting is wrong, and trying again is no use."""
+
+
+def check_url(url: str, allowed: Collection[str]) -> None:
+    """Raises UrlNotAllowed."""
+    try:
+        scheme = urlsplit(url).scheme.lower()
+        urlsplit(url).port  # noqa: B018  it is checked when it is asked for
+    except ValueError:
+        raise UrlNotAllowed("it is not a URL") from None
+    if scheme not in _SCHEMES:
+        raise UrlNotAllowed("it is not a URL with https, http or file")
+    if url in allowed or (scheme == "https" and not allowed):
+        return
+    raise UrlNotAllowed(
+        f"it is not allowed: add it to {ALLOWED_URLS}, for example "
+        f'{ENVIRONMENT_VARIABLE}="-D{ALLOWED_URLS}={shown(url)}"'
+    )
+
+
+class _NoRedirections(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
+        return None  # which makes an error of it
+
+
+def shown(url: str) -> str:
+    """Without a password, and without what is asked: for logs and messages."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "…"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def fetch(
+    url: str,
+    *,
+    data: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout: float = 10.0,
+    ca_file: str | None = None,
+) -> bytes:
+    """The document at a URL that `check_url` has let pass; with `data` it is a POST. Raises EndpointError."""
+    if urlsplit(url).scheme.lower() == "file":
+        return _read_file(unquote(urlsplit(url).path))
+    request = urllib.request.Request(url, data=data, headers=dict(headers or {}))
+    try:
+        with _opener(url, ca_file).open(request, timeout=timeout) as answer:
+            document: bytes = answer.read(_MOST_BYTES + 1)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise EndpointError(f"it answers with status {error.code}") from None
+    except urllib.error.URLError as error:
+        raise EndpointError(str(error.reason)) from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise EndpointError(str(error) or type(error).__name__) from None
+    return _bounded(document)
+
+
+def _opener(url: str, ca_file: str | None) -> urllib.request.OpenerDirector:
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirections()]
+    if url.lower().startswith("https"):
+        import ssl
+
+        handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file)))
+    return urllib.request.build_opener(*handlers)
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return _bounded(file.read(_MOST_BYTES + 1))
+    except OSError as error:
+        raise EndpointError(error.strerror or str(error)) from None
+
+
+def _bounded(document: bytes) -> bytes:
+    if len(document) > _MOST_BYTES:
+        raise EndpointError(f"the document is larger than {_MOST_BYTES} bytes")
+    return document

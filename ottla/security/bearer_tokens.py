@@ -1,0 +1,180 @@
+"""Whether a JSON Web Token is to be believed: signed by a key of the issuer, for us, and still valid.
+
+Only signatures with a private key count. `none` and the symmetric algorithms, whose key would be public here, are never
+accepted, whatever a token or a key says of itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jwt
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from ottla.security.sasl.oauthbearer import BearerToken, TokenRefused
+
+_RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
+_EDWARDS = ("Ed25519", "Ed448")
+_MOST_KEYS = 1000
+
+
+class BadKeys(Exception):
+    """Why a document is no set of keys."""
+
+
+class Rules(NamedTuple):
+    """What a token has to say."""
+
+    issuer: str
+    audiences: tuple[str, ...]
+    skew_seconds: int = 30
+    scope_claim: str = "scope"
+    sub_claim: str = "sub"
+
+
+class Key(NamedTuple):
+    """A public key, and what it may have signed with."""
+
+    id: str | None
+    algorithms: tuple[str, ...]
+    public: Any
+
+    def __repr__(self) -> str:
+        return f"Key({self.id!r}, {'/'.join(self.algorithms)})"
+
+
+def parse_keys(document: bytes) -> tuple[Key, ...]:
+    """The keys of a JSON Web Key Set that can check signatures; the others are skipped, as RFC 7517 wants."""
+    try:
+        entries = json.loads(document)["keys"]
+        if not isinstance(entries, list):
+            raise TypeError
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise BadKeys("it is not a JSON Web Key Set") from None
+    keys = tuple(key for entry in entries[:_MOST_KEYS] if (key := _key(entry)) is not None)
+    if not keys:
+        raise BadKeys("it has no public key for signatures")
+    return keys
+
+
+def _key(entry: object) -> Key | None:
+    if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or "d" in entry:
+        return None
+    operations = entry.get("key_ops")
+    if isinstance(operations, list) and "verify" not in operations:
+        return None
+    algorithms: tuple[str, ...]
+    public: Any
+    try:
+        match entry.get("kty"), entry.get("crv"):
+            case "RSA", _:
+                algorithms, public = _RSA, RSAAlgorithm.from_jwk(entry)
+            case "EC", str(curve) if curve in _CURVES:
+                algorithms, public = (_CURVES[curve],), ECAlgorithm.from_jwk(entry)
+            case "OKP", str(curve) if curve in _EDWARDS:
+                algorithms, public = ("EdDSA",), OKPAlgorithm.from_jwk(entry)
+            case _:
+                return None
+    except Exception:  # whatever the library makes of numbers that are no key
+        return None
+    stated = entry.get("alg")
+    if stated is not None:
+        algorithms = tuple(each for each in algorithms if each == stated)
+    kid = entry.get("kid")
+    return Key(str(kid) if kid is not None else None, algorithms, public) if algorithms else None
+
+
+def validate(token: str, keys: Iterable[Key], rules: Rules) -> BearerToken:
+    """Raises TokenRefused, or UnknownKey if another set of keys might have the one that is needed."""
+    header = _header(token)
+    algorithm, kid = header.get("alg"), header.get("kid")
+    fitting = [key for key in keys if algorithm in key.algorithms and kid in (None, key.id)]
+    if not fitting:
+        if algorithm not in (*_RSA, *_CURVES.values(), "EdDSA"):
+            raise TokenRefused("The token is not signed with a private key.")
+        raise UnknownKey("The token is signed with a key that the issuer does not publish.")
+    if len(fitting) > 1:
+        raise TokenRefused("The token does not say which key it is signed with.")
+    [key] = fitting
+    try:
+        claims = jwt.decode(
+            token,
+            key.public,
+            algorithms=[str(algorithm)],
+            audience=rules.audiences,
+            issuer=rules.issuer,
+            leeway=rules.skew_seconds,
+            options={"require": ["exp", "iat", "iss", "aud"], "verify_sub": False},
+        )
+    except jwt.ExpiredSignatureError:
+        raise TokenRefused("The token has expired.") from None
+    except jwt.InvalidIssuerError:
+        raise TokenRefused("The token is of another issuer.") from None
+    except jwt.InvalidAudienceError:
+        raise TokenRefused("The token is meant for another audience.") from None
+    except jwt.InvalidSignatureError:
+        raise TokenRefused("The signature of the token is wrong.") from None
+    except jwt.MissingRequiredClaimError as missing:
+        raise TokenRefused(f"The token has no {missing.claim}.") from None
+    except Exception:  # a library that stumbles over hostile input lets nobody in
+        raise TokenRefused("The token is not valid.") from None
+    return _believed(claims, rules.scope_claim, rules.sub_claim)
+
+
+class UnknownKey(TokenRefused):
+    """The key that has signed a token is not among those that are known."""
+
+
+def validate_unsecured(token: str, rules: Rules | None = None, scope_claim: str = "scope") -> BearerToken:
+    """Believe a token that nobody has signed: anybody can be anybody. Only for trying things out."""
+    skew = rules.skew_seconds if rules is not None else 30
+    header = _header(token)
+    parts = token.split(".")
+    if header.get("alg") != "none" or len(parts) != 3 or parts[2]:
+        raise TokenRefused("The token is signed, but this listener believes unsigned ones only.")
+    try:
+        claims = json.loads(_decoded(parts[1]))
+        believed = _believed(claims, scope_claim, "sub")
+        too_early = float(claims.get("iat", 0)) > time.time() + skew
+    except TokenRefused:
+        raise
+    except Exception:
+        raise TokenRefused("The token is not valid.") from None
+    if too_early or believed.expires_at_ms / 1000 + skew <= time.time():
+        raise TokenRefused("The token has expired, or is not valid yet.")
+    return believed
+
+
+def _header(token: str) -> Mapping[str, object]:
+    try:
+        header = json.loads(_decoded(token.partition(".")[0]))
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict) or not isinstance(header.get("kid"), str | None):
+        raise TokenRefused("What the client shows is not a JSON Web Token.")
+    return header
+
+
+def _decoded(part: str) -> bytes:
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def _believed(claims: Mapping[str, Any], scope_claim: str, sub_claim: str) -> BearerToken:
+    name, expires = claims.get(sub_claim), claims.get("exp")
+    if not isinstance(name, str) or not name.strip():
+        raise TokenRefused(f"The token has no {sub_claim}.")
+    if isinstance(expires, bool) or not isinstance(expires, int | float) or not 0 < expires < 1e11:
+        raise TokenRefused("The token has no exp.")
+    scopes = claims.get(scope_claim)
+    if isinstance(scopes, str):
+        scopes = scopes.split()
+    elif not isinstance(scopes, list):
+        scopes = []
+    if not all(isinstance(each, str) and each.strip() for each in scopes):
+        raise TokenRefused(f"The {scope_claim} of the token is not valid.")
+    return BearerToken(name.strip(), int(expires * 1000), frozenset(scopes))

@@ -1,0 +1,184 @@
+"""Who may log in at a broker of a test, how, and what they may do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ottla.security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+
+ADMIN = "admin"
+PROTOCOLS = ("SASL_SSL", "SASL_PLAINTEXT", "SSL")
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
+
+_ADMIN_PASSWORD = "admin-secret"
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_HOSTS = ("localhost", "127.0.0.1")
+
+
+def acl(
+    user: str,
+    operation: str,
+    *,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    prefixed: bool = False,
+    deny: bool = False,
+    host: str = "*",
+) -> Acl:
+    """`acl("ann", "READ", topic="orders")`; without a resource it is about the cluster."""
+    named = {
+        ResourceType.TOPIC: topic,
+        ResourceType.GROUP: group,
+        ResourceType.TRANSACTIONAL_ID: transactional_id,
+    }
+    given = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(given) > 1:
+        raise ValueError("an ACL is about one resource: a topic, a group, a transactional id or the cluster")
+    kind, name = given[0] if given else (ResourceType.CLUSTER, CLUSTER_NAME)
+    return Acl(
+        ResourcePattern(kind, name, PatternType.PREFIXED if prefixed else PatternType.LITERAL),
+        Entry(
+            user if user.startswith("User:") else f"User:{user}",
+            host,
+            Operation[operation.upper()],
+            Permission.DENY if deny else Permission.ALLOW,
+        ),
+    )
+
+
+class BrokerSecurity:
+    """Of one broker, whose directory holds its certificates. There is always an admin, who may do everything."""
+
+    def __init__(self, protocol: str, users: Mapping[str, str] | None, acls: Sequence[Acl] | None) -> None:
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"security is one of {', '.join(PROTOCOLS)}, not {protocol!r}")
+        self.protocol = protocol
+        self.acls = acls
+        self.passwords = {ADMIN: _ADMIN_PASSWORD, **(users or {})}
+        self._directory: Path | None = None
+
+    def settings(self, directory: Path, port: int) -> dict[str, str]:
+        """Of the broker; its certificates are written into the directory unless they are there."""
+        self._directory = directory
+        settings = {"listeners": f"{self.protocol}://127.0.0.1:{port}"}
+        if self.protocol.startswith("SASL"):
+            settings["sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+        if self.protocol.endswith("SSL"):
+            self._write_certificates()
+            settings |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(directory / "server.pem"),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(directory / "ca.pem"),
+            }
+        if self.protocol == "SSL":
+            settings |= {
+                "ssl.client.auth": "required",
+                "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+            }
+        if self.acls is not None:
+            settings |= {"authorizer.class.name": _AUTHORIZER, "super.users": f"User:{ADMIN}"}
+        return settings
+
+    def initial_users(self) -> dict[str, dict[str, str]]:
+        """Credentials of all users, by mechanism."""
+        from ottla.security.sasl.scram import format_credential, new_credential
+
+        if not self.protocol.startswith("SASL"):
+            return {}
+        return {
+            user: {each: format_credential(new_credential(each, password)) for each in MECHANISMS}
+            for user, password in self.passwords.items()
+        }
+
+    def client_config(self, user: str) -> dict[str, str]:
+        """For confluent-kafka, by librdkafka's names."""
+        config = {"security.protocol": self.protocol}
+        self._check(user)
+        if self.protocol.startswith("SASL"):
+            config |= {
+                "sasl.mechanism": MECHANISMS[0],
+                "sasl.username": user,
+                "sasl.password": self.passwords[user],
+            }
+        if self.protocol.endswith("SSL"):
+            config["ssl.ca.location"] = str(self._file("ca.pem"))
+        if self.protocol == "SSL":
+            config |= {
+                "ssl.certificate.location": str(self._file(f"{user}.pem")),
+                "ssl.key.location": str(self._file(f"{user}.pem")),
+            }
+        return config
+
+    def client_properties(self, user: str) -> dict[str, str]:
+        """For Java's clients."""
+        properties = {"security.protocol": self.protocol}
+        self._check(user)
+        if self.protocol.startswith("SASL"):
+            password = self.passwords[user].replace("\\", "\\\\").replace('"', '\\"')
+            properties |= {
+                "sasl.mechanism": MECHANISMS[0],
+                "sasl.jaas.config": f'{_SCRAM_MODULE} required username="{user}" password="{password}";',
+            }
+        if self.protocol.endswith("SSL"):
+            properties |= {
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(self._file("ca.pem")),
+            }
+        if self.protocol == "SSL":
+            properties |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(self._file(f"{user}.pem")),
+            }
+        return properties
+
+    def store_acls(self, bootstrap_servers: str) -> None:
+        """As an admin's tool does it, over the wire."""
+        if not self.acls:
+            return
+        from ottla.client.admin.acls import create_acls
+        from ottla.client.cluster import Cluster
+        from ottla.client.settings import Settings
+
+        properties = {**self.client_config(ADMIN), "bootstrap.servers": bootstrap_servers}
+        cluster = Cluster(Settings.from_properties(properties))
+        try:
+            create_acls(cluster, self.acls)
+        finally:
+            cluster.close()
+
+    def _check(self, user: str) -> None:
+        if user not in self.passwords:
+            raise ValueError(f"there is no user {user!r}: give it to the broker as users={{{user!r}: …}}")
+
+    def _file(self, name: str) -> Path:
+        if self._directory is None:
+            raise RuntimeError("the broker has not been started yet")
+        return self._directory / name
+
+    def _write_certificates(self) -> None:
+        from ottla.security.certificates import make_authority
+
+        if self._file("server.pem").exists():
+            return
+        authority = make_authority("Ottla test CA")
+        issued = {"server": authority.issue("localhost", _HOSTS)}
+        if self.protocol == "SSL":
+            issued |= {user: authority.issue(user, client=True) for user in self.passwords}
+        for name, each in issued.items():
+            file = self._file(f"{name}.pem")
+            file.touch(mode=0o600)
+            file.write_bytes(each.key_pem + each.certificate_pem)
+        self._file("ca.pem").write_bytes(authority.certificate_pem)

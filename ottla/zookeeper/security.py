@@ -1,0 +1,187 @@
+"""What is needed to reach ZooKeeper's servers, from Kafka's settings `zookeeper.…` and a JAAS file.
+
+As for Kafka, options of Java in KAFKA_OPTS count as well: `-Djava.security.auth.login.config=FILE` names the JAAS file,
+and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not given. The file may be a setting, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from ottla.security.jaas import BadJaas, parse_file
+from ottla.security.java_options import JAAS_FILE, system_properties
+from ottla.security.tls.contexts import client_context
+from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
+from ottla.security.tls.stores import read_key_store, read_trust_store
+
+NETTY_SOCKET = "org.apache.zookeeper.ClientCnxnSocketNetty"
+
+# Setting of Kafka → the option of Java that it overrides.
+JAVA_OPTIONS = {
+    "zookeeper.ssl.client.enable": "zookeeper.client.secure",
+    "zookeeper.clientCnxnSocket": "zookeeper.clientCnxnSocket",
+    "zookeeper.ssl.keystore.location": "zookeeper.ssl.keyStore.location",
+    "zookeeper.ssl.keystore.password": "zookeeper.ssl.keyStore.password",
+    "zookeeper.ssl.keystore.type": "zookeeper.ssl.keyStore.type",
+    "zookeeper.ssl.truststore.location": "zookeeper.ssl.trustStore.location",
+    "zookeeper.ssl.truststore.password": "zookeeper.ssl.trustStore.password",
+    "zookeeper.ssl.truststore.type": "zookeeper.ssl.trustStore.type",
+    "zookeeper.ssl.protocol": "zookeeper.ssl.protocol",
+    "zookeeper.ssl.enabled.protocols": "zookeeper.ssl.enabledProtocols",
+    "zookeeper.ssl.cipher.suites": "zookeeper.ssl.ciphersuites",
+    "zookeeper.ssl.endpoint.identification.algorithm": "zookeeper.ssl.hostnameVerification",
+    "zookeeper.ssl.crl.enable": "zookeeper.ssl.crl",
+    "zookeeper.ssl.ocsp.enable": "zookeeper.ssl.ocsp",
+}
+_LOGIN_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
+_LOGIN_SWITCH = "zookeeper.sasl.client"
+_LOGIN_SECTION = "zookeeper.sasl.clientconfig"
+_STORE_TYPES = ("JKS", "PKCS12", "PEM")
+_LISTENERS_NAME = re.compile(r"(?<![\w.])ssl\.(?=enabled|cipher)")
+_DEFAULT_PROTOCOL = "TLSv1.2"
+
+
+class BadSecurity(Exception):
+    """What is wrong with a setting, as one sentence that names it."""
+
+
+class ZooKeeperLogin(NamedTuple):
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"ZooKeeperLogin({self.username!r})"
+
+
+class ZooKeeperSecurity(NamedTuple):
+    tls: ssl.SSLContext | None = None
+    has_certificate: bool = False  # of our own, by which the servers know us
+    login: ZooKeeperLogin | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the servers learn who we are, so that nodes can be ours."""
+        return self.login is not None or self.has_certificate
+
+
+def zookeeper_security(
+    settings: Mapping[str, str | None], environment: Mapping[str, str] = os.environ
+) -> ZooKeeperSecurity:
+    """`settings` have Kafka's names, or ZooKeeper's; those that are missing or None are not set. Raises BadSecurity."""
+    options = system_properties(environment)
+    values = {}
+    for name, option in JAVA_OPTIONS.items():
+        value = next(
+            (
+                each
+                for each in (settings.get(name), settings.get(option), options.get(option))
+                if each is not None
+            ),
+            None,
+        )
+        if value is not None:
+            values[name] = value
+    login = _login(settings.get(JAAS_FILE) or options.get(JAAS_FILE), options)
+    if values.get("zookeeper.ssl.client.enable", "false").strip().lower() != "true":
+        return ZooKeeperSecurity(login=login)
+    return ZooKeeperSecurity(_tls_context(values), bool(values.get("zookeeper.ssl.keystore.location")), login)
+
+
+# The login
+
+
+def _login(file: str | None, options: Mapping[str, str]) -> ZooKeeperLogin | None:
+    """Of the section `Client` of the JAAS file; None without one."""
+    # Java takes -Dname==path for "this file and no other".
+    name = unquote((file or "").removeprefix("=").removeprefix("file:"))
+    if not name or options.get(_LOGIN_SWITCH, "true").lower() == "false":
+        return None
+    section = options.get(_LOGIN_SECTION, "Client")
+    try:
+        found = parse_file(Path(name).read_text()).get(section)
+    except OSError as error:
+        raise BadSecurity(f"Cannot read {name}, which {JAAS_FILE} names: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise BadSecurity(f"{name}, which {JAAS_FILE} names, is not UTF-8 text.") from None
+    except BadJaas as error:
+        raise BadSecurity(f"{name}: {error}.") from None
+    if not found:
+        return None
+    module, *more = found
+    if more:
+        raise BadSecurity(f"{name}: section {section} has more than one login module.")
+    if module.name != _LOGIN_MODULE:
+        raise BadSecurity(
+            f"{name}: section {section} names {module.name}; brokers log in to ZooKeeper with "
+            f"{_LOGIN_MODULE}."
+        )
+    for option in ("username", "password"):
+        if not module.options.get(option):
+            raise BadSecurity(f"{name}: section {section} has no {option}.")
+    return ZooKeeperLogin(module.options["username"], module.options["password"])
+
+
+# TLS
+
+
+def _tls_context(values: Mapping[str, str]) -> ssl.SSLContext:
+    if values.get("zookeeper.clientCnxnSocket", NETTY_SOCKET).endswith("ClientCnxnSocketNIO"):
+        raise BadSecurity(
+            f"zookeeper.clientCnxnSocket names a socket that cannot speak TLS: set it to {NETTY_SOCKET}."
+        )
+    for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
+        if values.get(name, "false").strip().lower() == "true":
+            raise BadSecurity(
+                f"{name} is set, but whether a certificate was revoked is not looked up: remove it."
+            )
+    for name in ("zookeeper.ssl.keystore.type", "zookeeper.ssl.truststore.type"):
+        if (values.get(name) or "PEM").upper() not in _STORE_TYPES:
+            raise BadSecurity(f"{name} cannot be '{values[name]}'; give {', '.join(_STORE_TYPES)}.")
+    stores = StoreSettings(
+        keystore_location=_given(values, "zookeeper.ssl.keystore.location"),
+        keystore_password=_given(values, "zookeeper.ssl.keystore.password"),
+        truststore_location=_given(values, "zookeeper.ssl.truststore.location"),
+        truststore_password=_given(values, "zookeeper.ssl.truststore.password"),
+    )
+    try:
+        return client_context(
+            read_key_store(stores),
+            read_trust_store(stores),
+            _versions(values),
+            check_host=_checks_host_names(values),
+            source="zookeeper.ssl.keystore.location",
+        )
+    except TlsError as error:
+        # Stores are named as they were given, versions and ciphers as a listener's are.
+        raise BadSecurity(_LISTENERS_NAME.sub(r"zookeeper.\g<0>", str(error))) from None
+
+
+def _given(values: Mapping[str, str], name: str) -> Given | None:
+    return Given(name, values[name]) if values.get(name) else None
+
+
+def _versions(values: Mapping[str, str]) -> Versions:
+    enabled = values.get("zookeeper.ssl.enabled.protocols") or values.get("zookeeper.ssl.protocol")
+    return Versions(
+        _names(enabled or _DEFAULT_PROTOCOL), _names(values.get("zookeeper.ssl.cipher.suites", ""))
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(",") if each.strip())
+
+
+def _checks_host_names(values: Mapping[str, str]) -> bool:
+    name = "zookeeper.ssl.endpoint.identification.algorithm"
+    algorithm = values.get(name, "https").strip().lower()
+    if algorithm in ("https", "true"):
+        return True
+    if algorithm in ("", "false"):
+        return False
+    raise BadSecurity(f"{name} cannot be '{algorithm}'; give https, or nothing to check no host names.")

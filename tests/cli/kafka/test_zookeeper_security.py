@@ -1,0 +1,200 @@
+"""The tools around a ZooKeeper that not everybody may reach: with TLS, with logins, with nodes that are somebody's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.jvm.zookeeper import four_letter_word
+from ottla.testing import ZooKeeper
+from ottla.testing.ports import free_ports
+from tests.installed import kafka_tool
+from tests.ports import ports_in_a_row
+from tests.zookeeper_keys import ZooKeeperKeys, zookeeper_keys
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> ZooKeeperKeys:
+    pytest.importorskip("pyspark", reason="ZooKeeper's jars come with PySpark")
+    return zookeeper_keys(tmp_path_factory.mktemp("keys"))
+
+
+@pytest.fixture(scope="module")
+def secure(keys: ZooKeeperKeys) -> Iterator[ZooKeeper]:
+    with ZooKeeper(security=keys.server()) as running:
+        yield running
+
+
+def tls_file(keys: ZooKeeperKeys) -> str:
+    file = keys.directory / "client.properties"
+    settings = keys.server().broker_settings(trust_store=keys.ca)
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return str(file)
+
+
+def as_user(keys: ZooKeeperKeys, user: str | None) -> dict[str, str]:
+    if user is None:
+        return {**os.environ, "KAFKA_OPTS": ""}
+    return {**os.environ, **keys.server().broker_environment(keys.directory / f"{user}.jaas", user)}
+
+
+def run(keys: ZooKeeperKeys, tool: str, *words: str, user: str | None = "kafka", code: int = 0) -> str:
+    done = subprocess.run(
+        [kafka_tool(tool), *words], capture_output=True, text=True, timeout=60, env=as_user(keys, user)
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def shell(keys: ZooKeeperKeys, address: str, *words: str, user: str | None = "kafka", code: int = 0) -> str:
+    said = run(
+        keys, "zookeeper-shell", address, "-zk-tls-config-file", tls_file(keys), *words, user=user, code=code
+    )
+    return said.partition("path:null\n")[2] or said
+
+
+def test_the_shell_reaches_a_server_with_tls_and_a_login(secure: ZooKeeper, keys: ZooKeeperKeys) -> None:
+    assert shell(keys, secure.connect, "create", "/shell", "one") == "Created /shell\n"
+    # Kafka's tool takes the option anywhere.
+    said = run(
+        keys, "zookeeper-shell", secure.connect, "get", "-zk-tls-config-file", tls_file(keys), "/shell"
+    )
+    assert said.endswith("\none\n")
+    shell(keys, secure.connect, "delete", "/shell")
+
+
+def test_the_shell_says_why_it_cannot_connect(secure: ZooKeeper, keys: ZooKeeperKeys, tmp_path: Path) -> None:
+    wrong = tmp_path / "jaas.conf"
+    module = "org.apache.zookeeper.server.auth.DigestLoginModule"
+    wrong.write_text(f'Client {{ {module} required username="kafka" password="wrong"; }};')
+    environment = {**os.environ, "KAFKA_OPTS": f"-Djava.security.auth.login.config={wrong}"}
+    words = [kafka_tool("zookeeper-shell"), secure.connect, "-zk-tls-config-file", tls_file(keys), "ls", "/"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 1
+    assert "the login of kafka at 127.0.0.1 failed: wrong user or password" in done.stderr
+    assert "Traceback" not in done.stderr
+    said = run(keys, "zookeeper-shell", secure.connect, "-zk-tls-config-file", code=1)
+    assert "Error: no filename provided with option -zk-tls-config-file" in said
+
+
+def test_nodes_are_protected_and_opened_again(secure: ZooKeeper, keys: ZooKeeperKeys) -> None:
+    root = "/migrated"
+    for path in (
+        "",
+        "/brokers",
+        "/brokers/topics",
+        "/config",
+        "/config/users",
+        "/consumers",
+        "/ottla",
+        "/others",
+    ):
+        shell(keys, secure.connect, "create", f"{root}{path}", "x")
+    migration = ("zookeeper-security-migration", "--zookeeper.connect", f"{secure.connect}{root}")
+    options = ("--zk-tls-config-file", tls_file(keys))
+    said = run(keys, *migration, *options, "--zookeeper.acl", "secure", user=None, code=1)
+    assert "ZooKeeper would not know who you are" in said
+    said = run(keys, *migration, *options, "--zookeeper.acl", "secure", "--enable.path.check", code=1)
+    assert "These nodes are missing, and nothing was changed: /admin, /cluster" in said
+    assert "cdrwa" in shell(keys, secure.connect, "getAcl", f"{root}/brokers")
+
+    run(keys, *migration, *options, "--zookeeper.acl", "secure")
+    everybody, owner = "'world,'anyone\n: r\n", "'sasl,'kafka\n: cdrwa\n"
+    for path in ("", "/brokers", "/brokers/topics", "/config", "/ottla"):
+        assert shell(keys, secure.connect, "getAcl", f"{root}{path}") == owner + everybody, path
+    assert shell(keys, secure.connect, "getAcl", f"{root}/config/users") == owner
+    for path in ("/consumers", "/others"):
+        assert shell(keys, secure.connect, "getAcl", f"{root}{path}") == "'world,'anyone\n: cdrwa\n"
+    assert shell(keys, secure.connect, "get", f"{root}/brokers", user="other") == "x\n"
+    for words in (
+        ("set", f"{root}/brokers", "y"),
+        ("create", f"{root}/brokers/ids"),
+        ("get", f"{root}/config/users"),
+    ):
+        said = shell(keys, secure.connect, *words, user="other", code=1)
+        assert f"Insufficient permission : {words[1]}" in said
+
+    run(keys, *migration, *options, "--zookeeper.acl", "unsecure")
+    shell(keys, secure.connect, "set", f"{root}/brokers", "y", user="other")
+
+
+def test_a_server_is_started_as_kafkas_documentation_has_it(keys: ZooKeeperKeys, tmp_path: Path) -> None:
+    """zookeeper.properties with a secure port and providers, and a JAAS file in KAFKA_OPTS."""
+    plain, port = free_ports(2)
+    auth = "org.apache.zookeeper.server.auth"
+    properties = tmp_path / "zookeeper.properties"
+    properties.write_text(
+        f"dataDir={tmp_path}/data\nclientPort={plain}\nclientPortAddress=127.0.0.1\nsecureClientPort={port}\n"
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
+        f"authProvider.sasl={auth}.SASLAuthenticationProvider\n"
+        f"authProvider.x509={auth}.X509AuthenticationProvider\n"
+        f"ssl.keyStore.location={keys.pem('zookeeper', '127.0.0.1')}\nssl.keyStore.type=PEM\n"
+        f"ssl.trustStore.location={keys.ca}\nssl.trustStore.type=PEM\nssl.clientAuth=none\n"
+    )
+    jaas = tmp_path / "server.jaas"
+    users = " ".join(f'user_{name}="pencil"' for name in ("other", "kafka"))
+    jaas.write_text(f"Server {{ {auth}.DigestLoginModule required {users}; }};\n")
+    environment = {**os.environ, "KAFKA_OPTS": f"-Djava.security.auth.login.config={jaas}"}
+    server = subprocess.Popen(
+        [kafka_tool("zookeeper-server-start"), str(properties)], stderr=subprocess.PIPE, env=environment
+    )
+    try:
+        probe = keys.server().probe()
+        until_it_answers(server, lambda: four_letter_word("127.0.0.1", port, "ruok", tls=probe))
+        assert four_letter_word("127.0.0.1", plain, "ruok") == "imok"
+        address = f"127.0.0.1:{port}"
+        assert (
+            shell(keys, address, "create", "/mine", "x", "sasl:other:cdrwa", user="other")
+            == "Created /mine\n"
+        )
+        assert shell(keys, address, "get", "/mine", user="other") == "x\n"
+        assert "Insufficient permission" in shell(keys, address, "get", "/mine", user=None, code=1)
+    finally:
+        server.kill()
+        server.communicate(timeout=20)
+
+
+def until_it_answers(server: subprocess.Popen[bytes], ask) -> None:
+    while ask() != "imok":
+        assert server.poll() is None, server.stderr and server.stderr.read()
+
+
+def test_a_secure_ensemble_is_one_command(keys: ZooKeeperKeys, tmp_path: Path) -> None:
+    port = ports_in_a_row(3)
+    users = tmp_path / "users.properties"
+    users.write_text("kafka=pencil\n")
+    command = [sys.executable, "-m", "ottla", "zookeeper", "start", "--servers", "3"]
+    command += ["--listen", f"127.0.0.1:{port}", "--data", str(tmp_path / "data"), "--users", str(users)]
+    command += ["--keystore", str(keys.pem("zookeeper", "127.0.0.1")), "--truststore", str(keys.ca)]
+    users.chmod(0o644)
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 1
+    assert f"{users} has passwords in it and others can read it: chmod 600 {users}." in refused.stderr
+    users.chmod(0o600)
+    ensemble = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert ensemble.stdout is not None
+        ready = ensemble.stdout.readline()
+        assert ready.startswith(f"ZooKeeper is ready at 127.0.0.1:{port},127.0.0.1:{port + 1},")
+        assert four_letter_word("127.0.0.1", port, "ruok") is None, "without TLS"
+        probe = keys.server().probe()
+        modes = [str(four_letter_word("127.0.0.1", port + n, "srvr", tls=probe)) for n in range(3)]
+        assert sum("Mode: leader" in mode for mode in modes) == 1
+        for word in ("dump", "cons", "envi", "wchp"):
+            assert "not executed" in str(four_letter_word("127.0.0.1", port, word, tls=probe))
+        jaas = tmp_path / "data" / "server-1" / "jaas.conf"
+        assert jaas.stat().st_mode & 0o077 == 0
+    finally:
+        ensemble.send_signal(signal.SIGINT)
+        said, _ = ensemble.communicate(timeout=40)
+    assert said.endswith("Stopped cleanly.\n")
+    assert "pencil" not in said
+    assert "pencil" not in "".join(path.read_text() for path in (tmp_path / "data").glob("*/zookeeper.log"))
