@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.configuration import check_file
 from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from tests.broker.tls.tls_broker import TlsBroker
 
@@ -65,3 +66,22 @@ def test_a_file_is_checked_without_starting(tmp_path: Path) -> None:
     checked = check_file(file)
     assert len(checked.errors) == 1
     assert "cannot read /nowhere" in checked.errors[0]
+
+
+def test_where_clients_log_in_only_the_listener_s_own_setting_asks_for_certificates(tmp_path: Path) -> None:
+    made = TlsBroker(tmp_path, **{"ssl.client.auth": "required"})
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "pencil"}
+    with made.broker:
+        settings = Settings.from_properties(made.client("SASL_SSL", **login))
+        Cluster(settings).any_connection().close()
+        with pytest.raises(ClientError, match="does not accept our certificate"):
+            _ = Cluster(Settings.from_properties(made.client("SSL"))).any_connection().versions
+    stricter = TlsBroker(tmp_path, **{"listener.name.sasl_ssl.ssl.client.auth": "required"})
+    with stricter.broker:
+        config = stricter.client("SASL_SSL", **login)
+        with pytest.raises(ClientError, match="does not accept our certificate"):
+            Cluster(Settings.from_properties(config)).any_connection()
+        both = Settings.from_properties(config | stricter.certificate())
+        connection = Cluster(both).any_connection()
+        assert stricter.principals("SASL_SSL") == {"User:ann"}
+        connection.close()
