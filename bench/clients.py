@@ -423,9 +423,8 @@ def add_user(bootstrap: str, user: str, password: str) -> dict[str, float]:
     change = UserScramCredentialUpsertion(
         user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()
     )
-    for future in (
-        AdminClient({"bootstrap.servers": bootstrap}).alter_user_scram_credentials([change]).values()
-    ):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.alter_user_scram_credentials([change]).values():
         future.result(60)
     return {}
 
