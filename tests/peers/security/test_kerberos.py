@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import shutil
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,6 +174,19 @@ def test_aiokafka(servers: str) -> None:
             await producer.stop()
 
     assert asyncio.run(produce()) >= 0
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="there is no kcat")
+def test_kcat(servers: str) -> None:
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.kinit.cmd": "true",  # the ticket is there
+    }
+    words = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
+    done = subprocess.run(["kcat", "-b", servers, *words, "-L"], capture_output=True, text=True, timeout=60)
+    assert 'topic "t" with 1 partitions' in done.stdout, done.stderr
 
 
 def test_kafkas_tool(servers: str, realm: Any, tmp_path: Path) -> None:
