@@ -57,7 +57,8 @@ class Cluster:
 
     With `faults` brokers reach each other and ZooKeeper through relays in this process, and are started so that their
     clocks and disks can be tampered with: that is what `cut`, `skew`, `fill_disk` and `fail_disk` need. Clients connect
-    as ever.
+    as ever. `between` is the security protocol that brokers then use among themselves, at listeners named FROM_0,
+    FROM_1, …; what it needs is in `config`.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Cluster:
         zookeeper: ZooKeeper | None = None,
         data: str | Path | None = None,
         faults: bool = False,
+        between: str = "PLAINTEXT",
         log_level: str = "warning",
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="ottla-cluster-") if data is None else None
@@ -92,6 +94,7 @@ class Cluster:
         self._broker_config = {key: dict(value) for key, value in (broker_config or {}).items()}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._faults = faults
+        self._between = between
         self._log_level = log_level
         self._network: Network | None = None
         self._network_config: dict[int, dict[str, str]] = {}
@@ -107,7 +110,7 @@ class Cluster:
                 self._network = Network()
                 self._reserved.append(ReservedPorts(len(self.ports) ** 2))
                 self._network_config = lay_network(
-                    self._network, self.ports, self._reserved[-1].numbers, self.zookeeper
+                    self._network, self.ports, self._reserved[-1].numbers, self.zookeeper, self._between
                 )
                 self._tampering = {
                     each: Tampering(self._tampering_file(each), create=True) for each in self.ports

@@ -14,12 +14,16 @@ _HOST = "127.0.0.1"
 
 
 def lay_network(
-    network: Network, clients: Mapping[int, int], free: Iterable[int], zookeeper: ZooKeeper
+    network: Network,
+    clients: Mapping[int, int],
+    free: Iterable[int],
+    zookeeper: ZooKeeper,
+    protocol: str = "PLAINTEXT",
 ) -> dict[int, dict[str, str]]:
     """The settings of each broker; `clients` has the ports at which clients reach them, `free` those for each other.
 
     Each broker listens once for each other one, so that a relay knows who calls: broker 1 calls the others at their
-    listeners named FROM_1, and what they advertise there is a relay.
+    listeners named FROM_1, which speak this protocol, and what they advertise there is a relay.
     """
     brokers = list(clients)
     pairs = [(caller, called) for called in brokers for caller in brokers]
@@ -43,7 +47,9 @@ def lay_network(
         broker: {
             "listeners": listeners(broker, bound),
             "advertised.listeners": listeners(broker, advertised),
-            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{'PLAINTEXT' if name == 'PLAINTEXT' else protocol}" for name in names
+            ),
             "inter.broker.listener.name": f"FROM_{broker}",
             "zookeeper.connect": ensemble(broker),
         }
