@@ -31,6 +31,7 @@ from ottla.client.cluster import Cluster as Client
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.cluster import MetadataRequest
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.security.sasl import scram
 from ottla.testing.ports import ReservedPorts
@@ -77,6 +78,15 @@ class Ports:
         }
 
     def admin(self) -> AdminClient:
+        """Once there is a controller: librdkafka may wait for one in vain that came after it had asked."""
+        deadline = time.monotonic() + 60
+        while True:
+            with WireClient(self.open) as client:
+                answer: Any = client.call(MetadataRequest(topics=[]), 9)
+            if answer.controller_id >= 0 and answer.brokers:
+                break
+            assert time.monotonic() < deadline, "there is no controller"
+            time.sleep(0.05)
         return AdminClient({"bootstrap.servers": self.open, "log_level": 0})
 
     def logs_in(self, mechanism: str, user: str, password: str = PASSWORD) -> bool:

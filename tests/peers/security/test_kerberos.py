@@ -16,11 +16,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from bench.apache_kafka import TOOL_JVM, TOPICS, Unavailable, kafka_jars, run_tool
+from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
+from ottla.cluster.peer import PeerConnection
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import MetadataRequest, MetadataResponse
+from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
@@ -125,6 +128,28 @@ def test_our_client_with_a_ticket_and_with_a_keytab(broker: Broker, servers: str
     with ours(servers, **keytab).any_connection() as connection:
         assert connection.request(MetadataRequest(topics=None), MetadataResponse).topics
         assert "User:robot" in principals(broker)
+
+
+def test_another_broker(broker: Broker, servers: str, realm: Any) -> None:
+    port = int(servers.partition(":")[2])
+    config = BrokerConfig.embedded(
+        {
+            **settings(realm, port),
+            "zookeeper.connect": "nowhere:2181",
+            "inter.broker.listener.name": "SASL_PLAINTEXT",
+            "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+        }
+    )
+
+    async def ask() -> set[str]:
+        peer = PeerConnection("localhost", port, "broker-7", security=inter_broker_security(config, {}))
+        try:
+            assert (await peer.request(ApiVersionsRequest(), 0)).api_keys
+            return principals(broker)
+        finally:
+            peer.close()
+
+    assert "User:kafka" in asyncio.run(ask())
 
 
 def test_kafka_python(servers: str) -> None:
