@@ -136,10 +136,10 @@ def _granted(settings: OAuth, endpoint: str) -> tuple[str, float]:
     )
     found = str(answer.get("access_token") or answer["id_token"])
     seconds = answer.get("expires_in")
-    return found, float(seconds) if isinstance(seconds, int | float | str) else _left(found)
+    return found, float(seconds) if isinstance(seconds, int | float | str) else seconds_left(found)
 
 
-def _left(token: str) -> float:
+def seconds_left(token: str) -> float:
     """How long a JSON Web Token says that it is valid; nothing of any other token is known."""
     part = token.split(".")[1] if token.count(".") == 2 else ""
     try:

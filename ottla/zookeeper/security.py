@@ -1,7 +1,7 @@
 """What is needed to reach ZooKeeper's servers, from Kafka's settings `zookeeper.…` and a JAAS file.
 
 As for Kafka, options of Java in KAFKA_OPTS count as well: `-Djava.security.auth.login.config=FILE` names the JAAS file,
-and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not given.
+and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not given. The file may be a setting, too.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from ottla.security.jaas import BadJaas, parse_file
 from ottla.security.java_options import JAAS_FILE, system_properties
-from ottla.security.sasl import digest_md5
 from ottla.security.tls.contexts import client_context
 from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 from ottla.security.tls.stores import read_key_store, read_trust_store
@@ -39,6 +39,7 @@ JAVA_OPTIONS = {
     "zookeeper.ssl.crl.enable": "zookeeper.ssl.crl",
     "zookeeper.ssl.ocsp.enable": "zookeeper.ssl.ocsp",
 }
+_LOGIN_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _LOGIN_SWITCH = "zookeeper.sasl.client"
 _LOGIN_SECTION = "zookeeper.sasl.clientconfig"
 _STORE_TYPES = ("JKS", "PKCS12", "PEM")
@@ -86,7 +87,7 @@ def zookeeper_security(
         )
         if value is not None:
             values[name] = value
-    login = _login(options)
+    login = _login(settings.get(JAAS_FILE) or options.get(JAAS_FILE), options)
     if values.get("zookeeper.ssl.client.enable", "false").strip().lower() != "true":
         return ZooKeeperSecurity(login=login)
     return ZooKeeperSecurity(_tls_context(values), bool(values.get("zookeeper.ssl.keystore.location")), login)
@@ -95,29 +96,30 @@ def zookeeper_security(
 # The login
 
 
-def _login(options: Mapping[str, str]) -> ZooKeeperLogin | None:
+def _login(file: str | None, options: Mapping[str, str]) -> ZooKeeperLogin | None:
     """Of the section `Client` of the JAAS file; None without one."""
-    name = options.get(JAAS_FILE)
+    # Java takes -Dname==path for "this file and no other".
+    name = unquote((file or "").removeprefix("=").removeprefix("file:"))
     if not name or options.get(_LOGIN_SWITCH, "true").lower() == "false":
         return None
     section = options.get(_LOGIN_SECTION, "Client")
     try:
-        found = parse_file(Path(name.removeprefix("file:")).read_text()).get(section)
+        found = parse_file(Path(name).read_text()).get(section)
     except OSError as error:
-        raise BadSecurity(
-            f"Cannot read {name}, which KAFKA_OPTS names as {JAAS_FILE}: {error.strerror}."
-        ) from None
-    except (BadJaas, UnicodeDecodeError) as error:
+        raise BadSecurity(f"Cannot read {name}, which {JAAS_FILE} names: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise BadSecurity(f"{name}, which {JAAS_FILE} names, is not UTF-8 text.") from None
+    except BadJaas as error:
         raise BadSecurity(f"{name}: {error}.") from None
     if not found:
         return None
     module, *more = found
     if more:
         raise BadSecurity(f"{name}: section {section} has more than one login module.")
-    if digest_md5.MECHANISM not in module.mechanisms:
+    if module.name != _LOGIN_MODULE:
         raise BadSecurity(
             f"{name}: section {section} names {module.name}; brokers log in to ZooKeeper with "
-            "org.apache.zookeeper.server.auth.DigestLoginModule."
+            f"{_LOGIN_MODULE}."
         )
     for option in ("username", "password"):
         if not module.options.get(option):

@@ -314,6 +314,8 @@ def test_options_of_java_count_where_no_setting_is(keys: ZooKeeperKeys) -> None:
 def test_a_login_can_be_switched_off(keys: ZooKeeperKeys) -> None:
     named = environment(keys)["KAFKA_OPTS"]
     assert zookeeper_security({}, {"KAFKA_OPTS": named}).login == ("kafka", USERS["kafka"])
+    file = named.partition("config=")[2]
+    assert zookeeper_security({"java.security.auth.login.config": file}, {}).login is not None
     assert zookeeper_security({}, {"KAFKA_OPTS": f"{named} -Dzookeeper.sasl.client=false"}).login is None
     assert zookeeper_security({}, {"KAFKA_OPTS": f"{named} -Dzookeeper.sasl.clientconfig=X"}).login is None
 

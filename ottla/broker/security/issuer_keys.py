@@ -95,7 +95,7 @@ class IssuerKeys:
                 return
             try:
                 self._keys = self._fetched()
-            except (EndpointError, BadKeys) as error:
+            except Exception as error:  # whatever it is, without this thread keys would never be new again
                 if not failed:
                     logger.warning(
                         "Cannot refresh the keys of %s and will try again; those that are known stay in use: %s",

@@ -12,6 +12,7 @@ from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
 
@@ -51,6 +52,13 @@ class Secured:
             change = UserScramCredentialUpsertion(
                 name, ScramCredentialInfo(mechanism, 4096), password.encode()
             )
+            for future in admin.alter_user_scram_credentials([change]).values():
+                future.result(30)
+
+    def delete_user(self, name: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.open})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            change = UserScramCredentialDeletion(name, mechanism)
             for future in admin.alter_user_scram_credentials([change]).values():
                 future.result(30)
 
