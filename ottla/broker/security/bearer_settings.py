@@ -59,6 +59,12 @@ class UnsecuredTokens:
         return validate_unsecured(token, scope_claim=self._scope_claim)
 
 
+def listed_urls(config: BrokerConfig, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Where keys and tokens may be fetched from; none: wherever https leads."""
+    listed = config.get_list("org.apache.kafka.sasl.oauthbearer.allowed.urls")
+    return tuple(map(str, listed)) or allowed_urls(system_properties(environment).get(ALLOWED_URLS))
+
+
 def token_validator(
     config: BrokerConfig, listener: str, environment: Mapping[str, str] = os.environ
 ) -> TokenValidator:
@@ -87,11 +93,8 @@ def token_validator(
                 f"Listener {listener} enables OAUTHBEARER, but {name} is not set: without it tokens of others "
                 "would be believed."
             )
-    listed = config.get_list("org.apache.kafka.sasl.oauthbearer.allowed.urls") or allowed_urls(
-        system_properties(environment).get(ALLOWED_URLS)
-    )
     try:
-        check_url(str(url), [str(each) for each in listed])
+        check_url(str(url), listed_urls(config, environment))
     except UrlNotAllowed as error:
         raise ConfigError(f"{_URL}={shown(str(url))} cannot be used: {error}.") from None
     skew = value("sasl.oauthbearer.clock.skew.seconds")
