@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 from ottla.client.errors import ClientError
-from ottla.oauth_endpoints import EndpointError, check_url, fetch, shown
+from ottla.oauth_endpoints import EndpointError, check_url, fetch, shown, trust_of
 from ottla.protocol.errors import ErrorCode
 from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
+from ottla.security.tls.settings import Given, StoreSettings
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _CLAIM = "unsecuredLoginStringClaim_"
@@ -36,7 +37,8 @@ class OAuth:
     extensions: tuple[tuple[str, str], ...] = ()
     #: Claims of a token without a signature, for brokers that are set up for trials.
     unsecured_claims: tuple[tuple[str, str], ...] = ()
-    ca_file: str | None = None
+    #: The certificates that the endpoint may have; None: those that this machine trusts.
+    trust: StoreSettings | None = None
 
 
 def oauth_settings(properties: Mapping[str, str], jaas: Mapping[str, str]) -> OAuth:
@@ -67,7 +69,7 @@ def oauth_settings(properties: Mapping[str, str], jaas: Mapping[str, str]) -> OA
         unsecured_claims=tuple(
             (name.removeprefix(_CLAIM), value) for name, value in jaas.items() if name.startswith(_CLAIM)
         ),
-        ca_file=first("https.ca.location") or None,
+        trust=_trust(first("https.ca.location"), jaas),
     )
     if not (settings.endpoint or settings.token or settings.unsecured_claims):
         raise _failed(f"OAUTHBEARER needs a token: set {_ENDPOINT}, or sasl.oauthbearer.token.")
@@ -78,6 +80,12 @@ def oauth_settings(properties: Mapping[str, str], jaas: Mapping[str, str]) -> OA
             "clientId and clientSecret in sasl.jaas.config."
         )
     return settings
+
+
+def _trust(ca_file: str, jaas: Mapping[str, str]) -> StoreSettings | None:
+    if ca_file:
+        return StoreSettings(truststore_location=Given("https.ca.location", ca_file))
+    return trust_of(jaas)
 
 
 class _Tokens:
@@ -131,15 +139,15 @@ def _granted(settings: OAuth, endpoint: str) -> tuple[str, float]:
                 "Authorization": f"Basic {credentials}",
                 "Content-Type": "application/x-www-form-urlencoded",
             },
-            ca_file=settings.ca_file,
+            trust=settings.trust,
         )
     )
     found = str(answer.get("access_token") or answer["id_token"])
     seconds = answer.get("expires_in")
-    return found, float(seconds) if isinstance(seconds, int | float | str) else _left(found)
+    return found, float(seconds) if isinstance(seconds, int | float | str) else seconds_left(found)
 
 
-def _left(token: str) -> float:
+def seconds_left(token: str) -> float:
     """How long a JSON Web Token says that it is valid; nothing of any other token is known."""
     part = token.split(".")[1] if token.count(".") == 2 else ""
     try:

@@ -11,9 +11,8 @@ from ottla.broker.security.jaas_settings import login_module
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.configs.listeners import listener_value
-from ottla.oauth_endpoints import UrlNotAllowed, check_url, shown
+from ottla.oauth_endpoints import UrlNotAllowed, check_url, shown, trust_of
 from ottla.security.bearer_tokens import Rules, validate_unsecured
-from ottla.security.jaas import CA_FILE
 from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
 from ottla.security.sasl.oauthbearer import MECHANISM, BearerToken
 
@@ -103,7 +102,7 @@ def token_validator(
             max(seconds("sasl.oauthbearer.jwks.endpoint.refresh.ms"), backoff),
             backoff,
             max(seconds("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"), backoff),
-            None if module is None else module.options.get(CA_FILE),
+            None if module is None else trust_of(module.options),
         ),
         Rules(
             issuer=str(issuer),

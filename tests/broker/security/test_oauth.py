@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.cluster import MetadataRequest, MetadataResponse
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.security.certificates import make_authority
 from ottla.security.java_options import ALLOWED_URLS
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
@@ -337,6 +339,42 @@ def test_an_unknown_key_makes_the_broker_ask_for_keys_once(tmp_path: Path) -> No
             until(lambda: issuer.asked_for_keys == 2)
             assert gets_in(servers, issuer.token())
             assert issuer.asked_for_keys == 2
+
+
+def test_an_issuer_with_tls_is_trusted_only_with_a_certificate_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+    authority = make_authority()
+    (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
+    issued = authority.issue("issuer", hosts=["127.0.0.1"])
+    (tmp_path / "issuer.pem").write_bytes(issued.certificate_pem + issued.key_pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "issuer.pem")
+    with Issuer(context) as issuer:
+        [port] = ReservedPorts(1).numbers
+        servers = f"127.0.0.1:{port}"
+        config = settings(issuer, port) | {ALLOWED_URLS: ""}  # https needs no list
+        trust = f'{MODULE} required ssl.truststore.location="{tmp_path}/ca.pem";'
+        refused = Broker(data=tmp_path / "1", config=config)
+        with (
+            pytest.raises(Exception, match=r"Cannot read the keys of .*its certificate is not accepted"),
+            refused,
+        ):
+            pass
+        missing = Broker(data=tmp_path / "2", config=config | {OWN_JAAS: trust.replace("ca.pem", "none.pem")})
+        with pytest.raises(Exception, match=r"Cannot read the keys of .*ssl\.truststore\.location"), missing:
+            pass
+        with Broker(data=tmp_path / "3", config=config | {OWN_JAAS: trust}):
+            who = {
+                "sasl_oauthbearer_token_endpoint_url": issuer.token_url,
+                "sasl_oauthbearer_client_id": "app",
+                "sasl_oauthbearer_client_secret": "s3cret",
+            }
+            with pytest.raises(ClientError, match="its certificate is not accepted"):
+                connect(properties(servers, **who))
+            connect(properties(servers, **who, https_ca_location=str(tmp_path / "ca.pem")))
+            connect(properties(servers, **who, sasl_jaas_config=trust, sasl_oauthbearer_scope="x"))
 
 
 def test_keys_in_a_file(tmp_path: Path, issuer: Issuer) -> None:
