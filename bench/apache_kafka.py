@@ -220,7 +220,7 @@ class ApacheKafka:
         self,
         *,
         port: int = 0,
-        ssl_port: int = 0,
+        second_listener: tuple[str, int] | None = None,
         data: Path | str | None = None,
         config: Mapping[str, str] | None = None,
         cluster_id: str | None = None,
@@ -228,7 +228,7 @@ class ApacheKafka:
         start_timeout: float = 120,
     ) -> None:
         self.port = port or free_port()
-        self.ssl_port = ssl_port  # of a second listener, if there is one
+        self._second_listener = second_listener  # security protocol and port
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
         self.startup_seconds = 0.0
         self._config = dict(config or {})
@@ -257,8 +257,9 @@ class ApacheKafka:
     def properties(self) -> dict[str, str]:
         controller = free_port()
         listeners = f"PLAINTEXT://127.0.0.1:{self.port}"
-        if self.ssl_port:
-            listeners += f",SSL://127.0.0.1:{self.ssl_port}"
+        if self._second_listener is not None:
+            protocol, port = self._second_listener
+            listeners += f",{protocol}://127.0.0.1:{port}"
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -266,7 +267,12 @@ class ApacheKafka:
             "controller.listener.names": "CONTROLLER",
             "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": listeners,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                [
+                    *(f"{each}:{each}" for each in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT")),
+                    "CONTROLLER:PLAINTEXT",
+                ]
+            ),
             "log.dirs": str(self.log_dir),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
@@ -19,17 +20,12 @@ from bench.apache_kafka import ApacheKafka, Unavailable, kafka_jars
 from bench.wire import free_port, wait_until_ready
 
 
-class Certificates(NamedTuple):
-    """Files in PEM, and the port of the listener that they are for."""
+class Secured(NamedTuple):
+    """A second listener, and what both brokers are set to for it."""
 
+    protocol: str
     port: int
-    key_store: Path
-    trust_store: Path
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Of both brokers. They check no client certificates, as few do where the network is one's own."""
-        return {"ssl.keystore.location": str(self.key_store), "ssl.keystore.type": "PEM"}
+    settings: Mapping[str, str]
 
 
 SETTLE_SECONDS = 2.0  # between start and the reading of idle memory
@@ -137,11 +133,11 @@ class Contestant:
         self,
         name: str,
         launch: Callable[[], Broker],
-        launch_tls: Callable[[Certificates], Broker] | None = None,
+        launch_secured: Callable[[Secured], Broker] | None = None,
     ) -> None:
         self.name = name
         self.launch = launch
-        self.launch_tls = launch_tls  # with a second listener that speaks TLS
+        self.launch_secured = launch_secured  # with a second listener
         self.idle_mb = 0.0
         self.loaded = False
         self._shared: Broker | None = None
@@ -191,6 +187,19 @@ class Fresh:
         self._broker.remove()
 
 
+@contextmanager
+def running(contestant: Contestant, secured: Secured) -> Iterator[Broker]:
+    """A broker of its own, with a second listener, for one measurement."""
+    assert contestant.launch_secured is not None
+    broker = contestant.launch_secured(secured)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+        broker.remove()
+
+
 def ottla_command(chosen: str | None = None) -> list[str]:
     """The command that starts Ottla: the chosen one, else the one of this Python's environment."""
     if chosen:
@@ -211,22 +220,22 @@ def ottla(chosen: str | None = None) -> Contestant:
         said = (asked.stderr or asked.stdout).strip().splitlines() or ["nothing"]
         raise Unavailable(f"`{shlex.join(command)} start --help` fails and says: {said[-1]}")
 
-    def launch_tls(certificates: Certificates) -> Broker:
+    def launch_secured(secured: Secured) -> Broker:
         broker = OttlaBroker(command)
-        listeners = f"PLAINTEXT://{broker.bootstrap_servers},SSL://127.0.0.1:{certificates.port}"
-        broker.configure({"listeners": listeners, **certificates.settings})
+        listeners = f"PLAINTEXT://{broker.bootstrap_servers},{secured.protocol}://127.0.0.1:{secured.port}"
+        broker.configure({"listeners": listeners, **secured.settings})
         return broker
 
-    return Contestant("Ottla", lambda: OttlaBroker(command), launch_tls)
+    return Contestant("Ottla", lambda: OttlaBroker(command), launch_secured)
 
 
 def apache_kafka() -> Contestant:
     kafka_jars()
 
-    def launch_tls(certificates: Certificates) -> Broker:
-        return ApacheKafka(ssl_port=certificates.port, config=certificates.settings)
+    def launch_secured(secured: Secured) -> Broker:
+        return ApacheKafka(second_listener=(secured.protocol, secured.port), config=secured.settings)
 
-    return Contestant("Apache Kafka", ApacheKafka, launch_tls)
+    return Contestant("Apache Kafka", ApacheKafka, launch_secured)
 
 
 def allow_many_files() -> None:

@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from bench import wire
@@ -350,6 +351,84 @@ def transactions(bootstrap: str, topic: str, count: int, records: int) -> dict[s
     return {"transactions_per_s": count / (time.perf_counter() - start)}
 
 
+def logins(port: int, mechanism: str, user: str, password: str, count: int) -> dict[str, float]:
+    """Connect, log in with SCRAM and hang up, one after the other."""
+    from ottla.protocol.messages.sasl import (
+        SaslAuthenticateRequest,
+        SaslAuthenticateResponse,
+        SaslHandshakeRequest,
+    )
+    from ottla.security.sasl import scram
+
+    def log_in(number: int) -> None:
+        with wire.connect("127.0.0.1", port) as connection:
+            body = SaslHandshakeRequest(mechanism=mechanism).encode(1)
+            connection.sendall(wire.frame(17, 1, number, body, flexible=False))
+            wire.read_response(connection)
+            exchange = scram.log_in(mechanism, user, password)
+            token = next(exchange)
+            with suppress(StopIteration):
+                while True:
+                    body = SaslAuthenticateRequest(auth_bytes=token).encode(1)
+                    connection.sendall(wire.frame(36, 1, number, body, flexible=False))
+                    answer = SaslAuthenticateResponse.decode(wire.read_response(connection), 1, 4)
+                    if answer.error_code:
+                        raise RuntimeError(f"the login was refused: {answer.error_message}")
+                    token = exchange.send(bytes(answer.auth_bytes))
+
+    times = []
+    for number in range(count + count // 5):
+        began = time.perf_counter_ns()
+        log_in(number)
+        times.append(time.perf_counter_ns() - began)
+    return percentiles_us(times[count // 5 :])
+
+
+def add_acls(bootstrap: str, topic: str, count: int) -> dict[str, float]:
+    """Let everybody use a topic, and let many others do something elsewhere."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        AdminClient,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    def acl(name: str, pattern: Any, principal: str) -> Any:
+        return AclBinding(
+            ResourceType.TOPIC, name, pattern, principal, "*", AclOperation.ALL, AclPermissionType.ALLOW
+        )
+
+    acls = [acl(topic, ResourcePatternType.LITERAL, "User:ANONYMOUS")]
+    for number in range(count - 1):
+        # Some are about prefixes of the topic, so that they have to be looked at.
+        pattern = ResourcePatternType.PREFIXED if number % 2 else ResourcePatternType.LITERAL
+        name = topic[: 1 + number % len(topic)] if number % 20 == 1 else f"other-{number}"
+        acls.append(acl(name, pattern, f"User:user-{number}"))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_acls(acls).values():
+        future.result(60)
+    return {"acls": float(len(acls))}
+
+
+def add_user(bootstrap: str, user: str, password: str) -> dict[str, float]:
+    from confluent_kafka.admin import (
+        AdminClient,
+        ScramCredentialInfo,
+        ScramMechanism,
+        UserScramCredentialUpsertion,
+    )
+
+    change = UserScramCredentialUpsertion(
+        user, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), password.encode()
+    )
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.alter_user_scram_credentials([change]).values():
+        future.result(60)
+    return {}
+
+
 CLIENTS: dict[str, Callable[..., dict[str, float]]] = {
     client.__name__: client
     for client in (
@@ -359,6 +438,9 @@ CLIENTS: dict[str, Callable[..., dict[str, float]]] = {
         round_trip,
         end_to_end,
         transactions,
+        logins,
+        add_acls,
+        add_user,
         fill,
         drain,
         connections,

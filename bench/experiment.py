@@ -48,10 +48,11 @@ class Scale:
     transactions: int = 1_000
     failovers: int = 3
     controller_partitions: int = 3_000
+    logins: int = 300
 
     @classmethod
     def quick(cls) -> Scale:
-        return cls(16, 4, 16, 4_000, 500, 100, 16, 500, 100, 200, 50, 1, 300)
+        return cls(16, 4, 16, 4_000, 500, 100, 16, 500, 100, 200, 50, 1, 300, 20)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from bench.capacity import (
 )
 from bench.experiment import Experiment, Scale
 from bench.latency import end_to_end, flat_latency, one_record_requests, round_trip
+from bench.security import acls, logins
 from bench.throughput import java_throughput, throughput
 from bench.tls import tls_throughput
 from bench.transactions import transactions
@@ -24,6 +25,8 @@ def every_experiment(scale: Scale) -> list[Experiment]:
         java_throughput(),
         tls_throughput(1_000, 1),
         tls_throughput(1_000, 16),
+        logins(),
+        acls(1_000),
         one_record_requests(),
         round_trip(under_load=False),
         round_trip(under_load=True),

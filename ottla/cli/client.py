@@ -85,13 +85,17 @@ class Client:
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
             logger.propagate = False
-        return {
-            "client.id": "ottla-cli",
-            **self.properties,
-            "bootstrap.servers": self.bootstrap_servers,
-            **(extra or {}),
-            "logger": logger,
-        }
+        from ottla.cli.librdkafka_logins import with_login
+
+        return with_login(
+            {
+                "client.id": "ottla-cli",
+                **self.properties,
+                "bootstrap.servers": self.bootstrap_servers,
+                **(extra or {}),
+                "logger": logger,
+            }
+        )
 
     def producer(self, extra: Mapping[str, Any]) -> Producer:
         from confluent_kafka import Producer

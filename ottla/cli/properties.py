@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ottla.cli.errors import JobError
+from ottla.cli.librdkafka_logins import needs_jaas
 from ottla.client.settings import jaas_options
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def to_librdkafka(properties: dict[str, str]) -> dict[str, str]:
     jaas = config.pop("sasl.jaas.config", None)
     if jaas is not None:
         options = jaas_options(jaas)
+        if needs_jaas(config, options):
+            config["sasl.jaas.config"] = jaas  # for our own client; `with_login` takes it away for librdkafka
         for option in ("username", "password"):
             if option in options:
                 config.setdefault(f"sasl.{option}", options[option])

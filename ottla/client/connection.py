@@ -6,8 +6,10 @@ know.
 
 from __future__ import annotations
 
+import random
 import socket
 import struct
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
@@ -49,6 +51,10 @@ class Connection:
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] | None = None
         self._is_encrypted = settings.tls is not None
+        self._sasl = settings.sasl
+        self._host = host
+        self._unanswered = 0
+        self._log_in_again_at: float | None = None  # where a login lasts for a limited time
         try:
             self._socket = _connect(settings, host, port)
         except socket.gaierror:
@@ -63,7 +69,7 @@ class Connection:
             raise Unreachable(f"Cannot reach the broker at {self.where}: {error}.") from None
         self.is_open = True
         if settings.sasl is not None:
-            self._authenticate(settings.sasl, host)
+            self._authenticate(settings.sasl)
 
     def __enter__(self) -> Self:
         return self
@@ -79,16 +85,20 @@ class Connection:
         return self.receive(self.send(request, answer, max_version=max_version))
 
     def send(self, request: Request, answer: type[R], *, max_version: int | None = None) -> Sent[R]:
-        return self._send(request, answer, self.version(request, max_version))
+        version = self.version(request, max_version)
+        is_due = self._log_in_again_at is not None and time.monotonic() >= self._log_in_again_at
+        if is_due and not self._unanswered and self._sasl is not None:
+            self._authenticate(self._sasl)
+        return self._send(request, answer, version)
 
-    def _authenticate(self, sasl: Sasl, host: str) -> None:
+    def _authenticate(self, sasl: Sasl) -> None:
         try:
-            self._log_in(sasl, host)
+            self._log_in(sasl)
         except ClientError:
             self.close()
             raise
 
-    def _log_in(self, sasl: Sasl, host: str) -> None:
+    def _log_in(self, sasl: Sasl) -> None:
         from ottla.client.sasl import exchange
         from ottla.protocol.messages import sasl as messages
 
@@ -96,17 +106,22 @@ class Connection:
         offered = self.receive(self._send(handshake, messages.SaslHandshakeResponse, 1))
         if offered.error_code:
             raise self._refused(f"it does not offer {sasl.mechanism}")
-        steps = exchange(sasl, host)
+        steps = exchange(sasl, self._host)
         token = next(steps)
         while True:
             request = messages.SaslAuthenticateRequest(auth_bytes=token)
-            answer = self.receive(self._send(request, messages.SaslAuthenticateResponse, 0))
+            answer = self.receive(self._send(request, messages.SaslAuthenticateResponse, 1))
             if answer.error_code:
                 raise self._refused((answer.error_message or "wrong user name or password").rstrip("."))
             try:
                 token = steps.send(bytes(answer.auth_bytes))
             except StopIteration:
-                return
+                break
+        self._log_in_again_at = None
+        if answer.session_lifetime_ms > 0:
+            # As Kafka's clients do: early enough, and not all at the same moment.
+            seconds = answer.session_lifetime_ms / 1000 * random.uniform(0.85, 0.95)
+            self._log_in_again_at = time.monotonic() + seconds
 
     def _refused(self, reason: str) -> ClientError:
         return ClientError(
@@ -150,6 +165,7 @@ class Connection:
                 self._send_scattered(parts)
         except OSError as error:
             raise self._lost(error) from None
+        self._unanswered += 1
         return Sent(self._correlation_id, version, answer)
 
     def _send_scattered(self, parts: list[Any]) -> None:
@@ -170,6 +186,7 @@ class Connection:
             data = self._read(allocate(size))
         except OSError as error:
             raise self._lost(error) from None
+        self._unanswered -= 1
         try:
             [correlation_id] = struct.unpack_from(">i", data)
             if correlation_id != sent.correlation_id:

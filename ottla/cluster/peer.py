@@ -58,7 +58,7 @@ class PeerLogin(NamedTuple):
     """How this broker proves to another one who it is."""
 
     mechanism: str
-    exchange: Callable[[], ClientExchange]
+    exchange: Callable[[str], ClientExchange]  # with the broker on this host
     setting: str  # that has the user and the password
 
 
@@ -176,17 +176,17 @@ class PeerConnection(asyncio.BufferedProtocol):
             answer = await self._ask(SaslHandshakeRequest(mechanism=login.mechanism), 1)
             if answer.error_code:
                 raise refused(f"it does not offer {login.mechanism} but {', '.join(answer.mechanisms)}")
-            steps = login.exchange()
-            token = next(steps)
-            while True:
+            steps = login.exchange(self.host)
+            token = await asyncio.to_thread(_next_message, steps, None)
+            while token is not None:
                 answer = await self._ask(SaslAuthenticateRequest(auth_bytes=token), 1)
                 if answer.error_code:
                     raise refused(answer.error_message)
-                token = steps.send(bytes(answer.auth_bytes))
+                token = await asyncio.to_thread(_next_message, steps, bytes(answer.auth_bytes))
         except AuthenticationFailed as failure:
-            raise refused(str(failure)) from None
-        except StopIteration:
-            pass
+            raise PeerError(
+                f"this broker cannot log in to {self._whom}: {str(failure).rstrip('.')}; see {login.setting}"
+            ) from None
         if answer.session_lifetime_ms > 0:
             # As Kafka's clients do: early enough, and not all at the same moment.
             seconds = answer.session_lifetime_ms / 1000 * random.uniform(0.85, 0.95)
@@ -376,6 +376,14 @@ class PeerConnection(asyncio.BufferedProtocol):
         waiting, self._waiting = self._waiting, deque()
         for asked in waiting:
             asked.on_error(error)
+
+
+def _next_message(steps: ClientExchange, answer: bytes | None) -> bytes | None:
+    """None at the end. It may derive a key, or ask Kerberos for a ticket: not on the event loop."""
+    try:
+        return next(steps) if answer is None else steps.send(answer)
+    except StopIteration:
+        return None
 
 
 def _settling(future: asyncio.Future[Any]) -> tuple[OnResponse, OnError]:

@@ -4,8 +4,8 @@ A setting has one entry, a file has sections of them:
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" user_ann="secret";
 
-Only the login modules of Kafka and ZooKeeper are known. A class that somebody else names is never looked for. In a file
-there may be others, in sections that are not Kafka's.
+Only Kafka's own login modules are known. A class that somebody else names is never looked for. In a file there may be
+others, in sections that are not Kafka's.
 """
 
 from __future__ import annotations
@@ -21,11 +21,7 @@ _MODULES = {
     f"{_PACKAGE}.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
     "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
-    "org.apache.zookeeper.server.auth.DigestLoginModule": ("DIGEST-MD5",),  # to ZooKeeper only
 }
-# An option of OAUTHBEARER: a PEM file with the certificates that its endpoints may have.
-CA_FILE = "ssl.truststore.location"
-
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(
     r"""(?:\s|//[^\n]*|\#[^\n]*|/\*.*?\*/)*

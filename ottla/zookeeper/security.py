@@ -1,24 +1,27 @@
 """What is needed to reach ZooKeeper's servers, from Kafka's settings `zookeeper.…` and a JAAS file.
 
 As for Kafka, options of Java in KAFKA_OPTS count as well: `-Djava.security.auth.login.config=FILE` names the JAAS file,
-and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not given.
+and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not given. The file may be a setting, too.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from ottla.security.jaas import BadJaas, parse_file
 from ottla.security.java_options import JAAS_FILE, system_properties
-from ottla.security.sasl import digest_md5
 from ottla.security.tls.contexts import client_context
 from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 from ottla.security.tls.stores import read_key_store, read_trust_store
+
+logger = logging.getLogger(__name__)
 
 NETTY_SOCKET = "org.apache.zookeeper.ClientCnxnSocketNetty"
 
@@ -39,6 +42,7 @@ JAVA_OPTIONS = {
     "zookeeper.ssl.crl.enable": "zookeeper.ssl.crl",
     "zookeeper.ssl.ocsp.enable": "zookeeper.ssl.ocsp",
 }
+_LOGIN_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _LOGIN_SWITCH = "zookeeper.sasl.client"
 _LOGIN_SECTION = "zookeeper.sasl.clientconfig"
 _STORE_TYPES = ("JKS", "PKCS12", "PEM")
@@ -58,15 +62,56 @@ class ZooKeeperLogin(NamedTuple):
         return f"ZooKeeperLogin({self.username!r})"
 
 
+class ZooKeeperTls:
+    """TLS as the settings say. Stores that were written anew count for the next connection; broken ones change nothing.
+
+    Owner: whoever connects, one at a time.
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self._files = [
+            values[name]
+            for name in ("zookeeper.ssl.keystore.location", "zookeeper.ssl.truststore.location")
+            if values.get(name)
+        ]
+        self._stamps = self._read_stamps()
+        self._context = _tls_context(self._values)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Of our own, by which the servers know us."""
+        return bool(self._values.get("zookeeper.ssl.keystore.location"))
+
+    def context(self) -> ssl.SSLContext:
+        stamps = self._read_stamps()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._context = _tls_context(self._values)
+            except BadSecurity as error:
+                logger.error("ZooKeeper is still reached with the stores of before: %s", error)
+        return self._context
+
+    def _read_stamps(self) -> list[tuple[int, int, int] | None]:
+        stamps: list[tuple[int, int, int] | None] = []
+        for file in self._files:
+            try:
+                found = os.stat(file)
+                stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
+            except OSError:
+                stamps.append(None)
+        return stamps
+
+
 class ZooKeeperSecurity(NamedTuple):
-    tls: ssl.SSLContext | None = None
-    has_certificate: bool = False  # of our own, by which the servers know us
+    tls: ZooKeeperTls | None = None
     login: ZooKeeperLogin | None = None
 
     @property
     def is_known(self) -> bool:
         """Whether the servers learn who we are, so that nodes can be ours."""
-        return self.login is not None or self.has_certificate
+        return self.login is not None or (self.tls is not None and self.tls.has_certificate)
 
 
 def zookeeper_security(
@@ -86,38 +131,39 @@ def zookeeper_security(
         )
         if value is not None:
             values[name] = value
-    login = _login(options)
+    login = _login(settings.get(JAAS_FILE) or options.get(JAAS_FILE), options)
     if values.get("zookeeper.ssl.client.enable", "false").strip().lower() != "true":
         return ZooKeeperSecurity(login=login)
-    return ZooKeeperSecurity(_tls_context(values), bool(values.get("zookeeper.ssl.keystore.location")), login)
+    return ZooKeeperSecurity(ZooKeeperTls(values), login)
 
 
 # The login
 
 
-def _login(options: Mapping[str, str]) -> ZooKeeperLogin | None:
+def _login(file: str | None, options: Mapping[str, str]) -> ZooKeeperLogin | None:
     """Of the section `Client` of the JAAS file; None without one."""
-    name = options.get(JAAS_FILE)
+    # Java takes -Dname==path for "this file and no other".
+    name = unquote((file or "").removeprefix("=").removeprefix("file:"))
     if not name or options.get(_LOGIN_SWITCH, "true").lower() == "false":
         return None
     section = options.get(_LOGIN_SECTION, "Client")
     try:
-        found = parse_file(Path(name.removeprefix("file:")).read_text()).get(section)
+        found = parse_file(Path(name).read_text()).get(section)
     except OSError as error:
-        raise BadSecurity(
-            f"Cannot read {name}, which KAFKA_OPTS names as {JAAS_FILE}: {error.strerror}."
-        ) from None
-    except (BadJaas, UnicodeDecodeError) as error:
+        raise BadSecurity(f"Cannot read {name}, which {JAAS_FILE} names: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise BadSecurity(f"{name}, which {JAAS_FILE} names, is not UTF-8 text.") from None
+    except BadJaas as error:
         raise BadSecurity(f"{name}: {error}.") from None
     if not found:
         return None
     module, *more = found
     if more:
         raise BadSecurity(f"{name}: section {section} has more than one login module.")
-    if digest_md5.MECHANISM not in module.mechanisms:
+    if module.name != _LOGIN_MODULE:
         raise BadSecurity(
             f"{name}: section {section} names {module.name}; brokers log in to ZooKeeper with "
-            "org.apache.zookeeper.server.auth.DigestLoginModule."
+            f"{_LOGIN_MODULE}."
         )
     for option in ("username", "password"):
         if not module.options.get(option):

@@ -144,7 +144,7 @@ def test_a_file_is_checked_whole(alone, tmp_path):
         ("listeners=PLAINTEXT://:9092,PLAINTEXT://:9092\n", "listeners cannot be"),
         (
             "listeners=SASL_SSL://:9092\n",
-            "Listener SASL_SSL asks for SASL_SSL, but only PLAINTEXT and SASL_PLAINTEXT are supported yet.",
+            "Listener SASL_SSL asks for TLS, but has no certificate: set ssl.keystore.location",
         ),
         ("broker.id=1\nnode.id=2\n", "node.id is 2 but broker.id is 1; set one of them."),
         ("num.partitions=\\u12\n", "\\u needs four hexadecimal digits."),

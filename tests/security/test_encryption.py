@@ -317,6 +317,14 @@ def test_who_loses_access_loses_it_in_time(keys: Wrapping, clock: Clock) -> None
         decryptor.decrypt("t", *record)
 
 
+def test_data_keys_whose_time_is_over_are_not_kept(keys: Wrapping, clock: Clock) -> None:
+    encryptor = Encryptor(keys, records_per_key=1)
+    decryptor = Decryptor(keys, seconds_per_key=60, clock=clock)
+    for clock.now in (0, 50, 100, 170):
+        decryptor.decrypt("t", *encryptor.encrypt("t", b"x"))
+    assert [known.until for known in decryptor._known.values()] == [230]
+
+
 def test_so_many_data_keys_are_kept_and_no_more(keys: Wrapping) -> None:
     encryptor = Encryptor(keys, records_per_key=1)
     records = [encryptor.encrypt("t", b"x") for _ in range(5)]
@@ -384,15 +392,17 @@ def test_any_document_comes_back_to_the_byte(document: Any, ascii: bool) -> None
     assert Decryptor(keys).decrypt("t", *record).value == text
 
 
-@given(data=st.data())
-def test_any_changed_bit_of_a_field_is_refused(data: st.DataObject) -> None:
+def test_any_changed_bit_of_a_field_is_refused() -> None:
     keys = Wrapping()
-    sealed, header = Encryptor(keys, fields=["a"]).seal("t", b'{"a":"secret"}')
-    position = data.draw(st.integers(8 * 6, 8 * (len(sealed) - 2) - 1))
-    changed = bytearray(sealed)
-    changed[position // 8] ^= 1 << position % 8
-    with pytest.raises(BadValue):
-        Decryptor(keys).open("t", bytes(changed), header)
+    # Of this length the last letter in Base64 has bits that mean nothing.
+    sealed, header = Encryptor(keys, fields=["a"]).seal("t", b'{"a":"secrets"}')
+    decryptor = Decryptor(keys)
+    assert decryptor.open("t", sealed, header) == b'{"a":"secrets"}'
+    for position in range(8 * 5, 8 * (len(sealed) - 1)):
+        changed = bytearray(sealed)
+        changed[position // 8] ^= 1 << position % 8
+        with pytest.raises(BadValue):
+            decryptor.open("t", bytes(changed), header)
 
 
 def test_a_field_that_is_there_twice_is_encrypted_twice(keys: Wrapping) -> None:
@@ -439,9 +449,9 @@ def test_fields_that_cannot_be_are_refused(keys: Wrapping, fields: list[str]) ->
 
 def test_a_header_cannot_leave_out_a_field(keys: Wrapping) -> None:
     sealed, header = Encryptor(keys, fields=["a", "b"]).seal("t", b'{"a": "1", "b": "2"}')
-    fewer = parse(header)._replace(fields=("a",))
-    with pytest.raises(BadValue):
-        Decryptor(keys).open("t", sealed, fewer.encode())
+    for others in (("a",), ("a", "c"), ("b", "a")):
+        with pytest.raises(BadValue):
+            Decryptor(keys).open("t", sealed, parse(header)._replace(fields=others).encode())
     impossible = parse(header)._replace(fields=("a", "a.b"))
     with pytest.raises(BadValue):
         Decryptor(keys).open("t", sealed, impossible.encode())

@@ -108,10 +108,12 @@ def _append(
     if not -1 <= acks <= 1:
         acks_error = KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     responses = []
-    is_limited = context.connection.rights is not None
+    rights = context.connection.rights
     for topic in request.topic_data:
         answers = []
-        denied = _denial(broker, topic, context) if is_limited else None
+        denied = None
+        if rights is not None and not rights.was_allowed(WRITE_TOPIC, topic.name or topic.topic_id):
+            denied = _denial(broker, topic, context)
         for data in topic.partition_data:
             try:
                 if denied is not None:
@@ -171,7 +173,10 @@ def _denial(broker: Broker, topic: TopicProduceData, context: RequestContext) ->
         if known is None:
             return None  # it is refused as unknown, which tells nothing about names
         name = known.name
-    return context.denial(WRITE_TOPIC, name)
+    denied = context.denial(WRITE_TOPIC, name)
+    if denied is None and context.connection.rights is not None:
+        context.connection.rights.remember(WRITE_TOPIC, topic.name or topic.topic_id)
+    return denied
 
 
 def _writable(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceRequest:

@@ -28,6 +28,7 @@ from ottla.broker.network.pending import PendingResponse
 from ottla.broker.requests.error_responses import error_response
 from ottla.broker.requests.fetch_sessions import FetchPlan, FetchTarget
 from ottla.broker.requests.leader_hints import LeaderHints
+from ottla.broker.security.authorization import ConnectionRights
 from ottla.cluster.partition import Partition
 from ottla.cluster.replication.replica_selector import replica_near
 from ottla.log.cold_reads import ColdRange, cold_range, read_cold
@@ -112,7 +113,6 @@ class _Fetch:
         "_context",
         "_failed",
         "_hints",
-        "_is_limited",
         "_look_for_cold",
         "_max_bytes",
         "_max_wait",
@@ -135,7 +135,6 @@ class _Fetch:
         self._plan = plan
         self._context = context
         self._by_id = context.version >= _TOPIC_IDS
-        self._is_limited = context.connection.rights is not None
         self._max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
         if context.cost is not None:
             self._max_bytes = min(self._max_bytes, broker.quotas.fetch_bytes(context) or self._max_bytes)
@@ -193,7 +192,7 @@ class _Fetch:
             answer.current_leader = self._hints.leader(LeaderIdAndEpoch, target.topic_id, target.index, error)
         return answer
 
-    def _authorize(self, target: FetchTarget) -> None:
+    def _authorize(self, target: FetchTarget, rights: ConnectionRights) -> None:
         """With every read: a right may have been taken away while the request waited."""
         name = target.topic
         if self._by_id:
@@ -202,10 +201,12 @@ class _Fetch:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             name = topic.name
         self._context.require(READ_TOPIC, name)
+        rights.remember(READ_TOPIC, target.topic or target.topic_id)
 
     def _read_one(self, target: FetchTarget, left: int) -> PartitionData:
-        if self._is_limited:
-            self._authorize(target)
+        rights = self._context.connection.rights
+        if rights is not None and not rights.was_allowed(READ_TOPIC, target.topic or target.topic_id):
+            self._authorize(target, rights)
         replicas = self._broker.replicas
         if self._context.version < _FOLLOWERS_SERVE:
             partition = replicas.leader(target.topic, target.index)

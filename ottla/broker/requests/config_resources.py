@@ -109,6 +109,8 @@ def _alter_loggers(broker: Broker, name: str, alteration: Alteration, validate_o
     levels = alteration(loggers.own_levels())
     if not validate_only:
         loggers.set_levels(levels)
+        if broker.authorizer is not None:
+            broker.authorizer.version += 1  # the audit log may have to say now what it did not before
 
 
 def parse_broker_id(name: str, what: str = "Broker") -> int:

@@ -47,18 +47,20 @@ DENIED = {
 class ConnectionRights:
     """Invariant: no decision outlives the ACLs that it was made by. Owner: the event loop."""
 
-    __slots__ = ("_authorizer", "_connection", "_known", "_version")
+    __slots__ = ("_allowed", "_authorizer", "_connection", "_known", "_version")
 
     def __init__(self, authorizer: Authorizer, connection: Connection) -> None:
         self._authorizer = authorizer
         self._connection = connection
         self._known: dict[tuple[Right, str], Decision] = {}
+        self._allowed: set[tuple[Right, str | bytes]] = set()
         self._version = authorizer.version
 
     def allows(self, right: Right, name: str, api: str, *, quiet: bool = False, count: int = 1) -> bool:
         """Whether the client may. `quiet`: it is asked only to decide what to show, and a denial is no event."""
         if self._version != self._authorizer.version or len(self._known) > _MOST_DECISIONS:
             self._known.clear()
+            self._allowed.clear()
             self._version = self._authorizer.version
         decision = self._known.get((right, name))
         if decision is None:
@@ -73,6 +75,15 @@ class ConnectionRights:
         if audit.isEnabledFor(level):
             self._log(level, decision, right, name, api, count)
         return decision.allowed
+
+    def was_allowed(self, right: Right, name: str | bytes) -> bool:
+        """Whether `remember` was called for it, and no ACL has changed since: one look, for every record that comes."""
+        return (right, name) in self._allowed and self._version == self._authorizer.version
+
+    def remember(self, right: Right, name: str | bytes) -> None:
+        """It was allowed just now. The name may be the id of a topic, which never stands for another name."""
+        if not audit.isEnabledFor(logging.DEBUG):  # else each time is worth a line
+            self._allowed.add((right, name))
 
     def allows_any(self, right: Right) -> bool:
         """Whether there is a resource, be it there or not, that the client may do this with."""

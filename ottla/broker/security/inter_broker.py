@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from ottla.broker.security.jaas_settings import login_module, setting_name
 from ottla.broker.security.ssl_settings import ListenerTls
 from ottla.cluster.peer import PeerLogin, PeerSecurity
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
-from ottla.security.jaas import BadJaas, parse_entry
-from ottla.security.sasl import plain, scram
+from ottla.metadata.configs.listeners import listener_value
+from ottla.security.sasl import gssapi, oauthbearer, plain, scram
 from ottla.security.sasl.exchange import ClientExchange
 
 _LISTENER = "inter.broker.listener.name"
 _PROTOCOL = "security.inter.broker.protocol"
 _MECHANISM = "sasl.mechanism.inter.broker.protocol"
-_SUPPORTED = (plain.MECHANISM, *scram.HASHES)
+_SUPPORTED = (plain.MECHANISM, *scram.HASHES, gssapi.MECHANISM, oauthbearer.MECHANISM)
+# What a broker asks for a token with.
+_TOKEN_SETTINGS = (
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+)
 
 
 def check_inter_broker(config: BrokerConfig) -> None:
@@ -49,31 +57,47 @@ def _protocol(config: BrokerConfig, name: str) -> str:
 
 
 def _login(config: BrokerConfig, listener: str) -> PeerLogin:
-    """With the user and the password of the listener's own JAAS entry, as in Kafka."""
+    """As the user of the listener's own login module, as in Kafka."""
     mechanism = config.get_str(_MECHANISM).upper()
     if mechanism not in _SUPPORTED:
         raise ConfigError(
-            f"{_MECHANISM} is {mechanism}, which is not supported yet: set it to one of {', '.join(_SUPPORTED)}."
+            f"Brokers cannot log in to each other with {mechanism}: set {_MECHANISM} to one of {', '.join(_SUPPORTED)}."
         )
-    setting = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-    text = config.values.get(setting)
-    if not text:
+    module = login_module(config, listener, mechanism)
+    setting = setting_name(listener, mechanism)
+    if module is None:
         raise ConfigError(
             f"Brokers log in to each other on listener {listener} with {mechanism}, but {setting} is not set."
         )
-    try:
-        module = parse_entry(str(text))
-    except BadJaas as error:
-        raise ConfigError(f"{setting} cannot be read: {error}.") from None
-    user, password = module.options.get("username", ""), module.options.get("password", "")
-    if mechanism not in module.mechanisms:
-        raise ConfigError(f"{setting} names a login module of {' and '.join(module.mechanisms)}.")
+    options = module.options
+    if mechanism == gssapi.MECHANISM:
+        service = listener_value(config.values, listener, "sasl.kerberos.service.name", mechanism)
+        name = str(service or options.get("serviceName") or "kafka")
+        principal, keytab = options.get("principal"), options.get("keyTab", "").removeprefix("file:") or None
+        return PeerLogin(mechanism, lambda host: gssapi.log_in(name, host, principal, keytab), setting)
+    if mechanism == oauthbearer.MECHANISM:
+        return PeerLogin(mechanism, _bearer(config, listener, options), setting)
+    user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
         raise ConfigError(f"{setting} has no username and password: brokers log in to each other with them.")
+    if mechanism == plain.MECHANISM:
+        return PeerLogin(mechanism, lambda host: plain.log_in(user, password), setting)
+    return PeerLogin(mechanism, lambda host: scram.log_in(mechanism, user, password), setting)
 
-    def exchange() -> ClientExchange:
-        if mechanism == plain.MECHANISM:
-            return plain.log_in(user, password)
-        return scram.log_in(mechanism, user, password)
 
-    return PeerLogin(mechanism, exchange, setting)
+def _bearer(
+    config: BrokerConfig, listener: str, options: Mapping[str, str]
+) -> Callable[[str], ClientExchange]:
+    from ottla import oauth_tokens  # it takes a while to load
+    from ottla.broker.security.bearer_settings import listed_urls
+
+    given = {
+        name: str(value)
+        for name in _TOKEN_SETTINGS
+        if (value := listener_value(config.values, listener, name, oauthbearer.MECHANISM))
+    }
+    try:
+        settings = oauth_tokens.oauth_settings(given, options, listed_urls(config))
+    except oauth_tokens.NoToken as missing:
+        raise ConfigError(f"Brokers cannot log in to each other on listener {listener}: {missing}") from None
+    return lambda host: oauth_tokens.log_in(settings)

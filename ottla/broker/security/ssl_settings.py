@@ -73,10 +73,14 @@ class Certificates:
 
 def ssl_settings(config: BrokerConfig, listener: str) -> SslSettings:
     """Raises ConfigError naming the setting that is missing or wrong."""
-    return _settings(config.values, listener)
+    return _settings(config.values, listener, has_logins=_has_logins(config, listener))
 
 
-def _settings(values: Mapping[str, Value], listener: str) -> SslSettings:
+def _has_logins(config: BrokerConfig, listener: str) -> bool:
+    return any(each.name == listener and each.security_protocol == "SASL_SSL" for each in config.listeners)
+
+
+def _settings(values: Mapping[str, Value], listener: str, *, has_logins: bool) -> SslSettings:
     def given(name: str) -> Given | None:
         found = _given(values, listener, name)
         return found if found is not None and found.value else None
@@ -92,6 +96,10 @@ def _settings(values: Mapping[str, Value], listener: str) -> SslSettings:
         truststore_certificates=given("ssl.truststore.certificates"),
     )
     client_auth = _text(values, listener, _CLIENT_AUTH)
+    if has_logins and own_listener_value(values, listener, _CLIENT_AUTH) is None:
+        client_auth = (
+            "none"  # as in Kafka, where clients log in only the listener's own setting counts (KIP-684)
+        )
     if not stores.has_key:
         raise ConfigError(
             f"Listener {listener} asks for TLS, but has no certificate: set ssl.keystore.location, or "
@@ -213,7 +221,8 @@ class ListenerTls:
 
     def check(self, values: Mapping[str, Value]) -> None:
         """Whether the listener could go on with these settings of a broker. Raises ConfigError."""
-        self._check_names(read_certificates(_settings(values, self._listener)))
+        has_logins = _has_logins(self._config, self._listener)
+        self._check_names(read_certificates(_settings(values, self._listener, has_logins=has_logins)))
 
     async def reload(self) -> None:
         """Read everything again, by the settings that are in force now."""

@@ -8,6 +8,7 @@ from kazoo.client import KazooClient
 
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.stores.zookeeper import ZooKeeperStore
+from ottla.security.java_options import JAAS_FILE
 from ottla.zookeeper.client import ZooKeeperClient
 from ottla.zookeeper.security import JAVA_OPTIONS, BadSecurity, zookeeper_security
 
@@ -15,7 +16,7 @@ from ottla.zookeeper.security import JAVA_OPTIONS, BadSecurity, zookeeper_securi
 def zookeeper_store(config: BrokerConfig, connect: str) -> ZooKeeperStore:
     """Raises ConfigError naming the setting that is missing or wrong."""
     try:
-        security = zookeeper_security({name: config.static.get(name) for name in JAVA_OPTIONS})
+        security = zookeeper_security({name: config.static.get(name) for name in (*JAVA_OPTIONS, JAAS_FILE)})
     except BadSecurity as error:
         raise ConfigError(str(error)) from None
     set_acl = config.get_bool("zookeeper.set.acl")

@@ -5,6 +5,7 @@
     client.properties         how the admin logs in: with librdkafka's names, which Ottla's commands read too,
     client-java.properties    and with Java's
     brokers.properties        how the brokers of a cluster log in at each other
+    zookeeper.pem, …          keys and passwords of a cluster's ZooKeeper, which every start makes anew
 
 All of them are files and not in a folder, because Kafka takes every folder in there for a partition. All of them
 are readable by their owner only, from the moment that they are there.
@@ -102,8 +103,11 @@ class SecuredData:
             _certificates(authority)
         with suppress(OSError):
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for ours in (self.authority, self.authority_key):
-            ours.unlink(missing_ok=True)
+        if self.authority_key.exists():  # clients may have certificates of it
+            for ours in (self.authority, self.authority_key):
+                with suppress(FileNotFoundError):
+                    ours.rename(ours.with_name(f"{ours.name}.old"))
+        self.authority.unlink(missing_ok=True)
         if authority is not None:
             write_for_owner(self.authority, authority.read_bytes())
         write_for_owner(self.server, found)
@@ -114,6 +118,17 @@ class SecuredData:
         names = list(dict.fromkeys(hosts)) or _hosts(self._leaf())
         issued = authority.issue(socket.gethostname(), names, days=days)
         write_for_owner(self.server, issued.key_pem + issued.certificate_pem)
+
+    def make_zookeeper_keys(self) -> tuple[Path, Path]:
+        """The keys of a cluster's ZooKeeper, and the authority that its brokers trust; whose key is not kept."""
+        from ottla.security.certificates import make_authority
+
+        keys, trusted = self.directory / "zookeeper.pem", self.directory / "zookeeper-ca.pem"
+        authority = make_authority("Ottla CA of ZooKeeper")
+        issued = authority.issue("zookeeper", ("localhost", "127.0.0.1"))
+        write_for_owner(keys, issued.key_pem + issued.certificate_pem)
+        write_for_owner(trusted, authority.certificate_pem)
+        return keys, trusted
 
     def issue(self, name: str, hosts: Sequence[str], days: int, directory: Path) -> tuple[Path, Path]:
         """A certificate for a client: the files with the certificate and with its key."""
@@ -226,13 +241,17 @@ def credentials(password: str) -> dict[str, str]:
     return {each: format_credential(new_credential(each, password, _ITERATIONS)) for each in MECHANISMS}
 
 
-def hosts_of(addresses: Iterable[str], advertised: str | None = None) -> list[str]:
-    """What clients may call the broker that listens at these addresses, which are HOST:PORT."""
-    named = [address.rpartition(":")[0] for address in addresses]
-    for endpoint in (advertised or "").split(","):
-        named.append(endpoint.strip().partition("://")[2].rpartition(":")[0])
-    own = [host.strip("[]") for host in named if host.strip("[]") not in _EVERY_INTERFACE]
+def hosts_of(addresses: Iterable[str]) -> list[str]:
+    """What clients may call the broker that is at these addresses, which are HOST:PORT."""
+    named = [address.rpartition(":")[0].strip("[]") for address in addresses]
+    own = [host for host in named if host not in _EVERY_INTERFACE]
     return list(dict.fromkeys([*own, "localhost", socket.gethostname(), "127.0.0.1", "::1"]))
+
+
+def advertised_at(listeners: str) -> list[str]:
+    """HOST:PORT of `advertised.listeners`, as far as clients are let in there."""
+    endpoints = (each.strip().partition("://") for each in listeners.split(","))
+    return [address for name, _, address in endpoints if name.upper() == "SASL_SSL" and address]
 
 
 def write_for_owner(path: Path, data: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _HEADER = re.compile(r"^[A-Za-z-]+:", re.MULTILINE)
 
-CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
+CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE")
 _LINE = 64
 
 

@@ -6,12 +6,14 @@ import socket
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
 
@@ -45,12 +47,28 @@ class Secured:
             },
         )
 
+    def __enter__(self) -> Self:
+        self.broker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.broker.stop()
+
     def put_user(self, name: str, password: str = PASSWORD) -> None:
         admin = AdminClient({"bootstrap.servers": self.open})
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             change = UserScramCredentialUpsertion(
                 name, ScramCredentialInfo(mechanism, 4096), password.encode()
             )
+            for future in admin.alter_user_scram_credentials([change]).values():
+                future.result(30)
+
+    def delete_user(self, name: str) -> None:
+        admin = AdminClient({"bootstrap.servers": self.open})
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            change = UserScramCredentialDeletion(name, mechanism)
             for future in admin.alter_user_scram_credentials([change]).values():
                 future.result(30)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import logging
@@ -40,8 +41,7 @@ TOPIC = "secret-plans"
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    made = Secured(tmp_path_factory.mktemp("secured"))
-    with made.broker:
+    with Secured(tmp_path_factory.mktemp("secured")) as made:
         made.broker.create_topic(TOPIC)
         made.put_user("ann")
         yield made
@@ -287,6 +287,23 @@ def test_users_with_strange_names_are_themselves_and_nobody_else(secured: Secure
     secured.log_in(SCRAM, "ann")
     with pytest.raises(ClientError):
         secured.log_in(SCRAM, "ann", "password of this one")
+
+
+def test_a_user_who_is_deleted_cannot_come_back(secured: Secured) -> None:
+    """As in Kafka, who is in stays until the connection ends."""
+    secured.put_user("leaver")
+    with WireClient(secured.sasl) as client:
+        client.call(SaslHandshakeRequest(mechanism=SCRAM), 1)
+        exchange = scram.log_in(SCRAM, "leaver", PASSWORD)
+        token = next(exchange)
+        for _ in range(2):
+            answer = client.call(SaslAuthenticateRequest(auth_bytes=token), 1)
+            with contextlib.suppress(StopIteration):
+                token = exchange.send(bytes(answer.auth_bytes))
+        secured.delete_user("leaver")
+        assert client.call(MetadataRequest(topics=[]), 9).brokers
+    with pytest.raises(ClientError):
+        secured.log_in(SCRAM, "leaver")
 
 
 # What is written down

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -14,6 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ottla.protocol.messages.cluster import ApiVersionsRequest, ApiVersionsResponse
+from ottla.security.certificates import make_authority
+from ottla.testing.ports import ReservedPorts
 from tests.broker.network.hostile import frames
 from tests.broker_process import BrokerProcess
 
@@ -68,13 +71,15 @@ class GoodClient:
         assert self._producer.flush(30) == 0
 
 
-def attack(port: int, seed: int, count: int) -> int:
+def attack(port: int, seed: int, count: int, context: ssl.SSLContext | None = None) -> int:
     """Send the frames, reconnecting whenever the broker hangs up; returns how many were sent."""
     sent = 0
     sock: socket.socket | None = None
     for frame in frames(seed, count):
         if sock is None:
             sock = socket.create_connection(("127.0.0.1", port), timeout=30)
+            if context is not None:
+                sock = context.wrap_socket(sock, server_hostname="127.0.0.1")
         try:
             sock.sendall(frame)
             if select.select([sock], [], [], 0)[0] and not sock.recv(MEGABYTE):
@@ -92,14 +97,31 @@ def attack(port: int, seed: int, count: int) -> int:
     return sent
 
 
-def survive(directory: Path, count: int) -> None:
-    with BrokerProcess(directory, ["--set", "auto.create.topics.enable=true"]) as broker:
+def survive(directory: Path, count: int, *, inside_tls: bool = False) -> None:
+    attacked = BrokerProcess(directory, ["--set", "auto.create.topics.enable=true"])
+    port, context = attacked.port, None
+    if inside_tls:
+        reserved = ReservedPorts(1)
+        [port] = reserved.numbers
+        listeners = f"PLAINTEXT://127.0.0.1:{attacked.port},SSL://127.0.0.1:{port}"
+        authority = make_authority()
+        issued = authority.issue("broker", ["127.0.0.1"])
+        key_store = directory.with_suffix(".pem")
+        key_store.write_bytes(issued.key_pem + issued.certificate_pem)
+        attacked._options += [
+            "--set",
+            f"listeners={listeners}",
+            "--set",
+            f"ssl.keystore.location={key_store}",
+        ]
+        context = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+    with attacked as broker:
         good = GoodClient(broker.bootstrap_servers)
         before = None
         try:
             sent = 0
             for seed in range(10):
-                sent += attack(broker.port, seed, count // 10)
+                sent += attack(port, seed, count // 10, context)
                 before = before or broker.resident_bytes()
                 assert broker.is_running
         finally:
@@ -116,10 +138,20 @@ def test_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
     survive(tmp_path, 3000)
 
 
+def test_hostile_frames_inside_tls_hurt_nobody(tmp_path: Path) -> None:
+    survive(tmp_path, 1000, inside_tls=True)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_hundred_thousand_hostile_frames_hurt_nobody(tmp_path: Path) -> None:
     survive(tmp_path, 100_000)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_hundred_thousand_hostile_frames_inside_tls_hurt_nobody(tmp_path: Path) -> None:
+    survive(tmp_path, 100_000, inside_tls=True)
 
 
 def test_a_frame_over_the_limit_closes_that_connection_only(tmp_path: Path) -> None:

@@ -24,9 +24,11 @@ from ottla.protocol.messages.delegation_tokens import (
     RenewDelegationTokenRequest,
 )
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.security.acls import Acl, Entry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from ottla.security.sasl import scram
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
+from tests.security.sasl_broker import AUTHORIZER, add_acls, remove_all_acls
 from tests.wire_client import WireClient
 
 pytestmark = pytest.mark.timeout(120)
@@ -256,6 +258,52 @@ def test_every_version(secured: Secured, version: int) -> None:
         assert token.error_code == 0
         found = ann.call(DescribeDelegationTokenRequest(owners=None), version)
         assert token.token_id in {each.token_id for each in found.tokens}
+
+
+# -- rights -------------------------------------------------------------------------------------------------
+
+
+def test_tokens_of_others_need_rights(tmp_path: Path) -> None:
+    authorizer = {"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"}
+    secured = Secured(tmp_path, **authorizer)
+    with (
+        secured.broker,
+        secured.client("admin") as admin,
+        secured.client("ann") as ann,
+        secured.client("bob") as bob,
+    ):
+
+        def allow(operation: Operation, kind: ResourceType, name: str) -> None:
+            pattern = ResourcePattern(kind, name, PatternType.LITERAL)
+            add_acls(admin, [Acl(pattern, Entry("User:ann", "*", operation, Permission.ALLOW))])
+
+        def seen() -> set[str]:
+            return {each.token_id for each in described(ann).tokens}
+
+        of_bob = create(bob)
+        refused = create(ann, owner="bob")
+        assert refused.error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+        assert (refused.token_id, bytes(refused.hmac)) == ("", b"")
+        assert seen() == set()
+        allow(Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")
+        made = create(ann, owner="bob")
+        assert (made.error_code, made.principal_name, made.token_requester_principal_name) == (
+            0,
+            "bob",
+            "ann",
+        )
+        assert create(ann, owner="admin").error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+        assert seen() == {made.token_id}, "what one asked for, and no more"
+        renewal = RenewDelegationTokenRequest(hmac=bytes(made.hmac), renew_period_ms=-1)
+        assert ann.call(renewal).error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+        for right in (
+            (Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, of_bob.token_id),
+            (Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:bob"),
+        ):
+            allow(*right)
+            assert seen() == {made.token_id, of_bob.token_id}
+            remove_all_acls(admin)
+            assert seen() == {made.token_id}
 
 
 # -- the store ----------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest
+from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
@@ -382,3 +382,21 @@ def test_a_login_module_without_its_mechanism_is_ignored_with_a_warning(
         assert not logs_in(secured, "ann", "crayon")
     assert "sasl.jaas.config is ignored on listener SASL_PLAINTEXT" in caplog.text
     assert "crayon" not in caplog.text
+
+
+def test_our_client_logs_in_again_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Long before the end of the session, so that a slow machine does not miss it.
+    monkeypatch.setattr("ottla.client.connection.random.uniform", lambda *_: 0.04)
+    with (secured := Secured(tmp_path, **{"connections.max.reauth.ms": "30000"})).broker:
+        put_user(secured, "ann", "pencil")
+        for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+            cluster = Cluster(Settings.from_properties(secured.client(mechanism)))
+            with cluster.any_connection() as connection:
+                due = connection._log_in_again_at
+                assert due is not None
+                while connection._log_in_again_at == due:
+                    assert time.monotonic() < due + 20, "it has not logged in again"
+                    assert connection.request(MetadataRequest(topics=[]), MetadataResponse) is not None
+                    time.sleep(0.02)
+                assert connection._log_in_again_at is not None
+                assert connection.request(MetadataRequest(topics=[]), MetadataResponse) is not None

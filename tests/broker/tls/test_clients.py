@@ -6,9 +6,10 @@ import asyncio
 import os
 import socket
 import struct
+import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from confluent_kafka.admin import (
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
+from ottla.protocol.messages.cluster import MetadataRequest, MetadataResponse
 from tests.broker.tls.tls_broker import SASL_MECHANISMS, TlsBroker
 
 with warnings.catch_warnings():  # kafka-python reads its schemas with a deprecated call
@@ -259,6 +261,47 @@ def test_a_client_that_stops_reading_holds_up_nobody_and_misses_nothing(tls: Tls
         answers = [read_exactly(slow, size), read_answer(slow), read_answer(slow)]
     for answer in answers:
         assert all(value in answer for value in values)
+
+
+def test_a_large_fetch_at_full_speed_does_not_keep_others_waiting(tls: TlsBroker) -> None:
+    tls.broker.create_topic("endless", partitions=1, config={"max.message.bytes": str(32 << 20)})
+    for _ in range(8):
+        tls.broker.produce("endless", bytes(1 << 20))
+    done = threading.Event()
+    fetched: list[int] = []
+
+    def drain() -> None:
+        with (
+            socket.create_connection(("localhost", tls.ports["SSL"])) as raw,
+            tls.context().wrap_socket(raw, server_hostname="localhost") as greedy,
+        ):
+            while not done.is_set():
+                greedy.sendall(fetch_frame("endless", 16 << 20))
+                fetched.append(len(read_answer(greedy)))
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    try:
+        wait_for(lambda: len(fetched) >= 1)
+        others = [Cluster(Settings.from_properties(ways(tls)["SSL"])).any_connection() for _ in range(5)]
+        for _ in range(50):
+            for other in others:
+                other.request(MetadataRequest(topics=[]), MetadataResponse)
+        for other in others:
+            other.close()
+        before = len(fetched)
+        wait_for(lambda: len(fetched) > before)
+    finally:
+        done.set()
+        reader.join()
+    assert min(fetched) > 8 << 20
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def read_answer(connection: Any) -> bytes:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import random
+import shutil
 import socket
 import ssl
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -89,6 +91,17 @@ def test_what_is_no_handshake_ends_the_connection_with_one_line_in_the_log(
     assert "127.0.0.1 on listener SSL" in lines[0]
     assert said in lines[0]
     is_served(tls)
+
+
+def test_whoever_only_looks_whether_the_port_is_open_is_no_event(
+    tls: TlsBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="ottla.broker.network.listener"):
+        for _ in range(3):
+            socket.create_connection(("localhost", tls.ports["SSL"])).close()
+        until_nobody_is_connected(tls)
+        is_served(tls)
+    assert caplog.text == ""
 
 
 def test_random_bytes_of_all_kinds(tls: TlsBroker) -> None:
@@ -187,4 +200,34 @@ def test_a_request_may_come_in_records_of_one_byte(tls: TlsBroker) -> None:
             wrapped.sendall(bytes([byte]))
         [size] = struct.unpack(">i", wrapped.recv(4))
         assert size > 0
+    until_nobody_is_connected(tls)
+
+
+def test_a_client_may_change_its_keys_at_any_time(tls: TlsBroker) -> None:
+    """TLS 1.3: the broker has to answer that, in the middle of receiving."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("openssl is not installed")
+    command = [program, "s_client", "-connect", f"localhost:{tls.ports['SSL']}", "-CAfile", tls.ca_file]
+    frame = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        said = b""
+        for sent, expected in (
+            (b"K\n", b"KEYUPDATE"),
+            (frame, b"\0\0\0\x01\0\0"),
+            (b"K\n", b"KEYUPDATE"),
+            (frame, b"\0\0\0\x01\0\0"),
+        ):
+            client.stdin.write(sent)
+            client.stdin.flush()
+            seen = len(said)
+            while expected not in said[seen:]:
+                chunk = os.read(client.stdout.fileno(), 65536)
+                assert chunk, said
+                said += chunk
+        client.kill()
     until_nobody_is_connected(tls)

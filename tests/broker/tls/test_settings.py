@@ -10,6 +10,7 @@ import pytest
 
 from ottla.broker.configuration import check_file
 from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from tests.broker.tls.tls_broker import TlsBroker
 
@@ -35,6 +36,7 @@ def test_what_cannot_work_is_named(tmp_path: Path, settings: dict[str, str], sen
     with pytest.raises(Exception, match=sentence) as refused, TlsBroker(tmp_path, **settings).broker:
         pass
     assert str(refused.value).count(". ") == 0, "one sentence"
+    assert not (tmp_path / "data").exists(), "nothing was written"
 
 
 def test_an_expired_certificate_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -65,3 +67,47 @@ def test_a_file_is_checked_without_starting(tmp_path: Path) -> None:
     checked = check_file(file)
     assert len(checked.errors) == 1
     assert "cannot read /nowhere" in checked.errors[0]
+
+
+def test_where_clients_log_in_only_the_listener_s_own_setting_asks_for_certificates(tmp_path: Path) -> None:
+    made = TlsBroker(tmp_path, **{"ssl.client.auth": "required"})
+    login = {"sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "pencil"}
+    with made.broker:
+        settings = Settings.from_properties(made.client("SASL_SSL", **login))
+        Cluster(settings).any_connection().close()
+        with pytest.raises(ClientError, match="does not accept our certificate"):
+            _ = Cluster(Settings.from_properties(made.client("SSL"))).any_connection().versions
+    stricter = TlsBroker(tmp_path, **{"listener.name.sasl_ssl.ssl.client.auth": "required"})
+    with stricter.broker:
+        config = stricter.client("SASL_SSL", **login)
+        with pytest.raises(ClientError, match="does not accept our certificate"):
+            Cluster(Settings.from_properties(config)).any_connection()
+        both = Settings.from_properties(config | stricter.certificate())
+        connection = Cluster(both).any_connection()
+        assert stricter.principals("SASL_SSL") == {"User:ann"}
+        connection.close()
+
+
+def test_a_certificate_that_is_only_requested(tmp_path: Path) -> None:
+    made = TlsBroker(tmp_path, **{"listener.name.mutual.ssl.client.auth": "requested"})
+    with made.broker:
+        for certificate, principal in (({}, "User:ANONYMOUS"), (made.certificate(), "User:ANN")):
+            config = made.client("MUTUAL", **certificate)
+            with Cluster(Settings.from_properties(config)).any_connection() as connection:
+                assert connection.versions
+                assert principal in made.principals("MUTUAL")
+        foreign = made.certificate(made.issue("ann", "foreign.pem", authority=made.stranger))
+        with pytest.raises(ClientError, match="does not accept our certificate"):
+            _ = Cluster(Settings.from_properties(made.client("MUTUAL", **foreign))).any_connection().versions
+
+
+def test_a_name_that_no_rule_applies_to_is_not_let_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = {"listener.name.mutual.ssl.principal.mapping.rules": "RULE:^CN=bob$/bob/"}
+    made = TlsBroker(tmp_path, **rules)
+    with made.broker:
+        config = made.client("MUTUAL", **made.certificate())
+        with caplog.at_level(logging.INFO), pytest.raises(ClientError):
+            _ = Cluster(Settings.from_properties(config)).any_connection().versions
+        assert "No rule of ssl.principal.mapping.rules applies to CN=ann" in caplog.text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from cryptography import x509
 
-from ottla.cli.jobs.secured_data import SecuredData, hosts_of
+from ottla.cli.jobs.secured_data import SecuredData, advertised_at, hosts_of
+from ottla.security.certificates import make_authority
 
 
 @pytest.fixture
@@ -63,6 +64,28 @@ def test_without_an_authority_there_is_one_sentence(alone, tmp_path, args):
     failed = alone("certs", *args, "--data", tmp_path, check=False)
     assert (failed.code, len(failed.err.splitlines())) == (1, 1)
     assert failed.err.startswith("Error: ")
+
+
+def test_what_is_advertised_is_a_host_too():
+    listeners = "PLAINTEXT://inside:9092, SASL_SSL://broker.example.com:9093,sasl_ssl://[fe80::1]:9094"
+    assert advertised_at(listeners) == ["broker.example.com:9093", "[fe80::1]:9094"]
+    assert hosts_of(["0.0.0.0:9092", *advertised_at(listeners)])[:3] == [
+        "broker.example.com",
+        "fe80::1",
+        "localhost",
+    ]
+
+
+def test_an_authority_is_kept_when_a_certificate_from_elsewhere_takes_over(data, tmp_path):
+    before = data.authority_key.read_bytes()
+    issued = make_authority("Somebody").issue("somebody", ["localhost"])
+    (tmp_path / "own.pem").write_bytes(issued.key_pem + issued.certificate_pem)
+    data.take(tmp_path / "own.pem", None, None)
+    assert (data.directory / "ca.key.old").read_bytes() == before
+    assert not data.authority_key.exists()
+    assert not data.authority.exists()
+    data.prepare(["other.example"])
+    assert leaf(data.server).subject.rfc4514_string() == "CN=somebody"
 
 
 def test_nothing_is_made_anew_without_need(data):

@@ -7,11 +7,14 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 
 from ottla.cli.properties import parse_properties
 from ottla.security.certificates import make_authority
@@ -189,12 +192,40 @@ def test_what_is_wrong_with_a_certificate_is_one_sentence(tmp_path, alone):
         assert "belong to" in failed.err
 
 
+def test_a_renewed_certificate_is_served_without_a_restart(welcome, data, alone):
+    host, _, port = properties(data)["bootstrap.servers"].rpartition(":")
+    before = ssl.get_server_certificate((host, int(port)))
+    alone("certs", "renew", "--data", data)
+    deadline = time.monotonic() + 60
+    while (after := ssl.get_server_certificate((host, int(port)))) == before:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert after.strip() in (data / "server.pem").read_text()
+    assert AdminClient(properties(data)).list_topics(timeout=20).brokers
+
+
 def test_no_secret_is_on_a_command_line_or_in_a_log(welcome, data):
     [password] = passwords(welcome)
     shown = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True).stdout
     assert password not in shown
     others = [path for path in data.rglob("*") if path.is_file() and not path.name.startswith("client")]
     assert [path for path in others if password.encode() in path.read_bytes()] == []
+
+
+def served_by_zookeeper(address):
+    """Whether somebody without keys and password is."""
+    client = KazooClient(address, timeout=3)
+    try:
+        client.start(5)
+        client.get_children("/")
+    except KazooException:
+        return False
+    except client.handler.timeout_exception:
+        return False
+    finally:
+        client.stop()
+        client.close()
+    return True
 
 
 @pytest.mark.cluster
@@ -212,6 +243,7 @@ def test_a_whole_cluster_is_secure(tmp_path, alone, new_ottla):
                 ottla("topics", "create", "orders", "--partitions", 3, "--replication-factor", 3)
             ottla("produce", "orders", "--acks", "all", stdin=b"one\ntwo\n")
             ottla("users", "list")
+            assert not served_by_zookeeper(re.search(r"ZooKeeper +(\S+)", said)[1])
             [described] = ottla("topics", "describe", "orders", "--json").json
             assert [len(each["isr"]) for each in described["partitions"]] == [3, 3, 3]
         assert not (data / "initial-users.json").exists()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from ottla.security.certificates import make_authority
 from ottla.testing import Cluster
@@ -25,16 +29,33 @@ class Secured:
     """The settings of three brokers: LOCAL is for the test itself, the others are what it is about."""
 
     def __init__(self, directory: Path) -> None:
-        authority = make_authority()
+        self.authority = make_authority()
         self.ca_file = directory / "ca.pem"
-        self.ca_file.write_bytes(authority.certificate_pem)
+        self.ca_file.write_bytes(self.authority.certificate_pem)
         self.files = {broker: directory / f"broker-{broker}.pem" for broker in BROKERS}
-        for broker, file in self.files.items():
-            issued = authority.issue(f"broker-{broker}", ["localhost"])
-            file.write_bytes(issued.key_pem + issued.certificate_pem)
+        for broker in BROKERS:
+            self.issue(broker)
         self._reserved = ReservedPorts(len(BROKERS) * 2)
         self.plain = dict(zip(BROKERS, self._reserved.numbers, strict=False))
         self.secure = dict(zip(BROKERS, self._reserved.numbers[len(BROKERS) :], strict=True))
+
+    def issue(self, broker: int) -> None:
+        """A new certificate, in the place of the one before."""
+        issued = self.authority.issue(f"broker-{broker}", ["localhost"])
+        draft = self.files[broker].with_suffix(".new")
+        draft.write_bytes(issued.key_pem + issued.certificate_pem)
+        draft.replace(self.files[broker])
+
+    def is_shown(self, broker: int) -> bool:
+        """Whether a client that connects now is shown the certificate that is in the file."""
+        context = ssl.create_default_context(cafile=str(self.ca_file))
+        with (
+            socket.create_connection(("localhost", self.secure[broker])) as raw,
+            context.wrap_socket(raw, server_hostname="localhost") as wrapped,
+        ):
+            shown = wrapped.getpeercert(binary_form=True)
+        found = x509.load_pem_x509_certificate(self.files[broker].read_bytes())
+        return shown is not None and x509.load_der_x509_certificate(shown) == found
 
     def broker(self, cluster_port: int, broker: int, listeners: list[str], between: str) -> dict[str, str]:
         ports = {"LOCAL": cluster_port, "PLAINTEXT": self.plain[broker], "SASL_SSL": self.secure[broker]}
@@ -148,3 +169,26 @@ def test_from_plaintext_to_sasl_ssl_without_losing_anything(
         with Load(secured.servers, "after", **secured.client()) as load:
             load.wait_for(100)
         check_nothing_lost(cluster, "after", load)
+
+
+@pytest.mark.slow
+def test_certificates_are_renewed_under_load(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    secured = Secured(tmp_path)
+    cluster = new_cluster(3)
+    set_up(cluster, secured, ["SASL_SSL"], "SASL_SSL")
+    with cluster:
+        cluster.create_topic("t", config={"min.insync.replicas": "2"})
+        with Load(secured.servers, "t", **secured.client()) as load:
+            load.wait_for(100)
+            for broker in BROKERS:
+                assert secured.is_shown(broker)
+                secured.issue(broker)
+                cluster.wait_until(partial(secured.is_shown, broker), "the new certificate is shown")
+                load.wait_for(100)
+            # Brokers accept each other's new certificates, too.
+            leader = cluster.leader("t")
+            assert cluster.stop(leader) == 0
+            cluster.restart(leader)
+            cluster.wait_for_isr("t", BROKERS)
+            load.wait_for(100)
+        check_nothing_lost(cluster, "t", load)

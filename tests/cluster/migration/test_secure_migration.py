@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,16 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewTopic,
+    ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
@@ -24,15 +31,20 @@ from ottla.client.cluster import Cluster as Client
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.cluster import MetadataRequest
+from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.security.sasl import scram
 from ottla.testing.ports import ReservedPorts
 from ottla.zookeeper.client import ZooKeeperClient
 from ottla.zookeeper.security import zookeeper_security
 from tests.cluster.migration.migrating_cluster import MigratingCluster
+from tests.wire_client import WireClient
 from tests.zookeeper_keys import zookeeper_keys
 
 pytestmark = [pytest.mark.cluster, pytest.mark.peers, pytest.mark.slow, pytest.mark.timeout(480)]
 
 CONFIGS = "kafka.admin.ConfigCommand"
+TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 PLAIN_JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -66,6 +78,15 @@ class Ports:
         }
 
     def admin(self) -> AdminClient:
+        """Once there is a controller: librdkafka may wait for one in vain that came after it had asked."""
+        deadline = time.monotonic() + 60
+        while True:
+            with WireClient(self.open) as client:
+                answer: Any = client.call(MetadataRequest(topics=[]), 9)
+            if answer.controller_id >= 0 and answer.brokers:
+                break
+            assert time.monotonic() < deadline, "there is no controller"
+            time.sleep(0.05)
         return AdminClient({"bootstrap.servers": self.open, "log_level": 0})
 
     def logs_in(self, mechanism: str, user: str, password: str = PASSWORD) -> bool:
@@ -102,7 +123,7 @@ class Ports:
         resource = ConfigResource(ResourceType.BROKER, "0", incremental_configs=[entry])
         admin = self.admin()
         for done in admin.incremental_alter_configs([resource]).values():
-            done.result(30)
+            done.result(90)
 
 
 @pytest.fixture
@@ -131,7 +152,7 @@ def add_scram_user(admin: AdminClient, name: str) -> None:
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         change = UserScramCredentialUpsertion(name, ScramCredentialInfo(mechanism, 8192), PASSWORD.encode())
         for future in admin.alter_user_scram_credentials([change]).values():
-            future.result(30)
+            future.result(90)
 
 
 def test_users_and_passwords_move_to_ottla_and_back(cluster: MigratingCluster, ports: Ports) -> None:
@@ -191,6 +212,148 @@ def check_acls(cluster: MigratingCluster) -> None:
     finally:
         client.stop()
         client.close()
+
+
+def acl(topic: str, user: str, operation: AclOperation, **options: Any) -> AclBinding:
+    return AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        options.get("pattern", ResourcePatternType.LITERAL),
+        f"User:{user}",
+        options.get("host", "*"),
+        operation,
+        options.get("permission", AclPermissionType.ALLOW),
+    )
+
+
+def all_acls(ports: Ports) -> set[tuple[Any, ...]]:
+    admin = ports.admin()
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    return {
+        (each.restype, each.name, each.resource_pattern_type, each.principal, each.host, each.operation,
+         each.permission_type)
+        for each in admin.describe_acls(every).result(90)
+    }  # fmt: skip
+
+
+def may_see(ports: Ports, user: str, *topics: str) -> set[str]:
+    settings = {
+        "bootstrap.servers": ports.sasl,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": user,
+        "sasl.password": PASSWORD,
+    }
+    return set(AdminClient(settings).list_topics(timeout=30).topics) & {*topics}
+
+
+def test_acls_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
+    settings = {
+        **ports.settings(super_users="User:ANONYMOUS"),
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    }
+    topics = ("orders", "order-items", "prices", "plans")
+    with MigratingCluster(tmp_path / "cluster", settings, 1) as cluster:
+        cluster.start_kafka()
+        admin = ports.admin()
+        for future in admin.create_topics([NewTopic(name, 1, 1) for name in topics]).values():
+            future.result(90)
+        for user in ("ann", "o'bob, *"):
+            add_scram_user(admin, user)
+        made = [
+            acl("orders", "ann", AclOperation.READ),
+            acl("orders", "ann", AclOperation.WRITE, host="127.0.0.1"),
+            acl("order-", "ann", AclOperation.DESCRIBE, pattern=ResourcePatternType.PREFIXED),
+            acl("*", "o'bob, *", AclOperation.ALL),
+            acl("plans", "o'bob, *", AclOperation.DESCRIBE, permission=AclPermissionType.DENY),
+            acl("plans", "*", AclOperation.READ, host="10.0.0.1"),
+        ]
+        for future in admin.create_acls(made).values():
+            future.result(90)
+        under_kafka = all_acls(ports)
+        assert len(under_kafka) == len(made)
+        seen = {user: may_see(ports, user, *topics) for user in ("ann", "o'bob, *")}
+        assert seen == {"ann": {"orders", "order-items"}, "o'bob, *": {"orders", "order-items", "prices"}}
+        cluster.stop()
+
+        cluster.start_ottla()
+        assert all_acls(ports) == under_kafka
+        assert {user: may_see(ports, user, *topics) for user in seen} == seen
+        admin = ports.admin()
+        new = [
+            acl("prices", "ann", AclOperation.DESCRIBE),
+            acl("pla", "ann", AclOperation.READ, pattern=ResourcePatternType.PREFIXED),
+        ]
+        for future in admin.create_acls(new).values():
+            future.result(90)
+        gone = AclBindingFilter(
+            ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:ann", None, AclOperation.READ,
+            AclPermissionType.ANY,
+        )  # fmt: skip
+        [removed] = admin.delete_acls([gone]).values()
+        assert len(removed.result(90)) == 1
+        under_ottla = all_acls(ports)
+        assert len(under_ottla) == len(made) + 1
+        cluster.stop()
+
+        cluster.start_kafka()
+        assert all_acls(ports) == under_ottla
+        admin, deadline = ports.admin(), time.monotonic() + 60
+        while not {*topics} <= set(admin.list_topics(timeout=30).topics):
+            assert time.monotonic() < deadline, "a Kafka that has just started knows of no topic yet"
+        assert may_see(ports, "ann", *topics) == {"orders", "order-items", "prices", "plans"}
+        assert may_see(ports, "o'bob, *", *topics) == seen["o'bob, *"]
+
+
+def new_token(ports: Ports, file: Path) -> tuple[str, str]:
+    """Id and HMAC of a token that Kafka's own tool has asked for in ann's name."""
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\n"
+        f'sasl.jaas.config={SCRAM_MODULE} required username="ann" password="{PASSWORD}";\n'
+    )
+    words = ["--bootstrap-server", ports.sasl, "--command-config", str(file), "--create"]
+    said = run_tool(TOKENS, [*words, "--max-life-time-period", "-1"], version=ZOOKEEPER_VERSION).stdout
+    line = next(each for each in said.splitlines() if "User:ann" in each)
+    token_id, hmac = line.split()[:2]
+    return token_id, hmac
+
+
+def logs_in_with(ports: Ports, token_id: str, hmac: str) -> bool:
+    exchange = scram.log_in("SCRAM-SHA-256", token_id, hmac, is_token=True)
+    with WireClient(ports.sasl) as client:
+        handshake: Any = client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+        assert handshake.error_code == 0
+        message = next(exchange)
+        try:
+            while True:
+                answer: Any = client.call(SaslAuthenticateRequest(auth_bytes=message), 1)
+                if answer.error_code:
+                    return False
+                message = exchange.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return True
+
+
+def test_delegation_tokens_move_to_ottla_and_back(ports: Ports, tmp_path: Path) -> None:
+    settings = ports.settings(delegation_token_secret_key="of the tokens")
+    with MigratingCluster(tmp_path / "cluster", settings, 1) as cluster:
+        cluster.start_kafka()
+        add_scram_user(ports.admin(), "ann")
+        of_kafka = new_token(ports, tmp_path / "ann.properties")
+        cluster.stop()
+
+        cluster.start_ottla()
+        assert logs_in_with(ports, *of_kafka)
+        assert not logs_in_with(ports, of_kafka[0], "another")
+        of_ottla = new_token(ports, tmp_path / "ann.properties")
+        assert logs_in_with(ports, *of_ottla)
+        cluster.stop()
+
+        cluster.start_kafka()
+        assert logs_in_with(ports, *of_kafka)
+        assert logs_in_with(ports, *of_ottla)
 
 
 def test_a_password_cannot_be_set_without_a_secret(ports: Ports, tmp_path: Path) -> None:

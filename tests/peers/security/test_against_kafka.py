@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,9 +20,11 @@ from ottla.protocol.messages.delegation_tokens import (
     RenewDelegationTokenRequest,
 )
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.security.acls import Acl, Entry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from ottla.security.sasl import scram
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
+from tests.security.sasl_broker import AUTHORIZER, add_acls, remove_all_acls
 from tests.wire_client import WireClient
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
@@ -54,6 +56,8 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
         "listener.name.clients.oauthbearer.sasl.jaas.config": f'{OAUTH} required unsecuredLoginStringClaim_sub="x";',
         "delegation.token.secret.key": "secret of all brokers",
         "connection.failed.authentication.delay.ms": "10",
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:ann;User:ANONYMOUS",
     }
     listeners = f"PLAINTEXT://127.0.0.1:{ports[0]},CLIENTS://127.0.0.1:{ports[1]}"
     own = {
@@ -245,3 +249,58 @@ def story(servers: Servers) -> list[Any]:
 
 def test_the_story_of_some_tokens_is_the_same(brokers: dict[str, Servers]) -> None:
     assert story(brokers["ottla"]) == story(brokers["kafka"])
+
+
+def rights(servers: Servers) -> list[Any]:
+    """What may be done with tokens of others."""
+    told: list[Any] = []
+    ann, bob, eve = (logged_in(servers.sasl, name) for name in PASSWORDS)
+
+    def allow(operation: Operation, kind: ResourceType, name: str) -> None:
+        pattern = ResourcePattern(kind, name, PatternType.LITERAL)
+        add_acls(ann, [Acl(pattern, Entry("User:eve", "*", operation, Permission.ALLOW))])
+
+    def settled(ask: Callable[[], Any], before: Any) -> Any:
+        """Kafka's brokers learn of ACLs and tokens a moment later."""
+        deadline = time.monotonic() + 20
+        while (found := ask()) == before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return found
+
+    def created(owner: str, kind: str = "User") -> Any:
+        return eve.call(
+            CreateDelegationTokenRequest(
+                owner_principal_type=kind, owner_principal_name=owner, max_lifetime_ms=-1
+            )
+        )
+
+    def seen(client: WireClient, token: Any) -> bool:
+        found = client.call(DescribeDelegationTokenRequest(owners=None)).tokens
+        return token.token_id in {each.token_id for each in found}
+
+    told.append(created("bob").error_code)
+    allow(Operation.CREATE_TOKENS, ResourceType.USER, "User:bob")
+    told.append(settled(lambda: created("bob").error_code, told[-1]))
+    told.append(created("ann").error_code)
+    of_bob, asked_for = bob.call(CreateDelegationTokenRequest(max_lifetime_ms=-1)), created("bob")
+    told.append((asked_for.principal_name, asked_for.token_requester_principal_name))
+    assert settled(lambda: seen(bob, of_bob), False)
+    told.append(settled(lambda: seen(eve, asked_for), False))
+    told.append(seen(eve, of_bob))
+    secret = bytes(asked_for.hmac)
+    told.append(eve.call(RenewDelegationTokenRequest(hmac=secret, renew_period_ms=-1)).error_code)
+    for right in (
+        (Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, of_bob.token_id),
+        (Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:bob"),
+    ):
+        allow(*right)
+        told.append(settled(lambda: seen(eve, of_bob), False))
+        remove_all_acls(ann)
+        told.append(settled(lambda: seen(eve, of_bob), True))
+    for each in (ann, bob, eve):
+        each.socket.close()
+    return told
+
+
+def test_tokens_of_others_need_the_same_rights(brokers: dict[str, Servers]) -> None:
+    assert rights(brokers["ottla"]) == rights(brokers["kafka"])

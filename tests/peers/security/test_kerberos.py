@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import shutil
+import subprocess
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from bench.apache_kafka import TOOL_JVM, TOPICS, Unavailable, kafka_jars, run_tool
+from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
+from ottla.cluster.peer import PeerConnection
+from ottla.metadata.configs.broker_config import BrokerConfig
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import MetadataRequest, MetadataResponse
+from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
@@ -126,6 +130,28 @@ def test_our_client_with_a_ticket_and_with_a_keytab(broker: Broker, servers: str
         assert "User:robot" in principals(broker)
 
 
+def test_another_broker(broker: Broker, servers: str, realm: Any) -> None:
+    port = int(servers.partition(":")[2])
+    config = BrokerConfig.embedded(
+        {
+            **settings(realm, port),
+            "zookeeper.connect": "nowhere:2181",
+            "inter.broker.listener.name": "SASL_PLAINTEXT",
+            "sasl.mechanism.inter.broker.protocol": "GSSAPI",
+        }
+    )
+
+    async def ask() -> set[str]:
+        peer = PeerConnection("localhost", port, "broker-7", security=inter_broker_security(config, {}))
+        try:
+            assert (await peer.request(ApiVersionsRequest(), 0)).api_keys
+            return principals(broker)
+        finally:
+            peer.close()
+
+    assert "User:kafka" in asyncio.run(ask())
+
+
 def test_kafka_python(servers: str) -> None:
     producer = KafkaProducer(
         bootstrap_servers=servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism="GSSAPI",
@@ -148,6 +174,19 @@ def test_aiokafka(servers: str) -> None:
             await producer.stop()
 
     assert asyncio.run(produce()) >= 0
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="there is no kcat")
+def test_kcat(servers: str) -> None:
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.kerberos.kinit.cmd": "true",  # the ticket is there
+    }
+    words = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
+    done = subprocess.run(["kcat", "-b", servers, *words, "-L"], capture_output=True, text=True, timeout=60)
+    assert 'topic "t" with 1 partitions' in done.stdout, done.stderr
 
 
 def test_kafkas_tool(servers: str, realm: Any, tmp_path: Path) -> None:

@@ -223,15 +223,13 @@ def test_both_ask_before_they_remove(apache, answer):
 
 # -- delegation tokens ----------------------------------------------------------------------------------
 
-MECHANISM = "SCRAM-SHA-256"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SECRET = {"delegation.token.secret.key": "quite secret"}
 
 
 @pytest.fixture(scope="module")
-def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApacheKafka, Path]]:
-    """Apache Kafka that gives out tokens, and the properties of its user ann."""
+def apache_with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApacheKafka, Path]]:
     users = f'{MODULE} required username="admin" password="pencil" user_admin="pencil" user_ann="pencil";'
-    directory = tmp_path_factory.mktemp("tokens")
     kafka = ApacheKafka(
         config={
             "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -239,11 +237,11 @@ def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Apac
             "sasl.enabled.mechanisms": "PLAIN",
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.plaintext.plain.sasl.jaas.config": users,
-            "delegation.token.secret.key": "quite secret",
+            **SECRET,
         },
         jvm=("-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
     )
-    file = directory / "ann.properties"
+    file = tmp_path_factory.mktemp("tokens") / "ann.properties"
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         f'sasl.jaas.config={MODULE} required username="ann" password="pencil";\n'
@@ -252,6 +250,23 @@ def with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Apac
         yield kafka.start(), file
     finally:
         kafka.stop()
+
+
+@pytest.fixture(scope="module")
+def ottla_with_tokens(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Path]]:
+    file = tmp_path_factory.mktemp("tokens") / "ann.properties"
+    with Broker(security="SASL_PLAINTEXT", users={"ann": "pencil"}, config=SECRET) as broker:
+        file.write_text(
+            "".join(f"{name}={value}\n" for name, value in broker.client_properties("ann").items())
+        )
+        yield broker, file
+
+
+@pytest.fixture(scope="module", params=["apache_with_tokens", "ottla_with_tokens"])
+def with_tokens(request: pytest.FixtureRequest) -> tuple[Broker | ApacheKafka, Path]:
+    """A broker that gives out tokens, and the properties of its user ann."""
+    found: tuple[Broker | ApacheKafka, Path] = request.getfixturevalue(request.param)
+    return found
 
 
 def shape(text: str) -> list[str]:
@@ -288,7 +303,7 @@ def test_tokens_are_created_renewed_described_and_expired_alike(with_tokens):
     assert [code for code, _, _ in said[0]] == [0] * 5 + [1]
 
 
-def wait_for_token(kafka: ApacheKafka, config: tuple[str, ...]) -> None:
+def wait_for_token(kafka: Broker | ApacheKafka, config: tuple[str, ...]) -> None:
     """The controller has created it before the broker knows of it. Without an owner ours shows one's own tokens, as
     the help of both says; Kafka's asks for the tokens of nobody and shows none."""
     deadline = time.monotonic() + 30
@@ -323,8 +338,8 @@ def wait_for_token(kafka: ApacheKafka, config: tuple[str, ...]) -> None:
     ],
     ids=" ".join,
 )
-def test_both_token_tools_refuse_with_the_same_sentence(with_tokens, args):
-    kafka, _ = with_tokens
+def test_both_token_tools_refuse_with_the_same_sentence(apache_with_tokens, args):
+    kafka, _ = apache_with_tokens
     their, our = theirs(kafka, "delegation-tokens", *args), ours(kafka, "delegation-tokens", *args)
     assert our.returncode == their.returncode == 1
     assert our.stderr.splitlines()[0].strip() == their.stderr.splitlines()[0].strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,63 +11,53 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from ottla.security.acls import Acl, Entry, Operation, PatternType, Permission, ResourcePattern, ResourceType
-from tests.security.sasl_broker import AuthorizedBroker, add_acls
-from tests.spark.consuming import consume
-from tests.wire_client import WireClient
+from ottla.security.acls import Acl
+from ottla.testing import Broker, acl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Op, R = Operation, ResourceType
-LOGIN = {
-    "security.protocol": "SASL_PLAINTEXT",
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": "ann",
-    "sasl.password": "ann-secret",
-}
+NewBroker = Callable[[list[Acl]], Broker]
 
 
-def allow(kind: ResourceType, name: str, *operations: Operation) -> list[Acl]:
+def allow(kind: str, name: str, *operations: str) -> list[Acl]:
     """A name that ends with `*` stands for all that begin so."""
     prefixed = name.endswith("*")
-    pattern = ResourcePattern(
-        kind, name.removesuffix("*"), PatternType.PREFIXED if prefixed else PatternType.LITERAL
-    )
-    return [Acl(pattern, Entry("User:ann", "*", each, Permission.ALLOW)) for each in operations]
+    return [acl("ann", each, **{kind: name.removesuffix("*")}, prefixed=prefixed) for each in operations]
 
 
 EXACTLY_ONCE = [
-    *allow(R.TOPIC, "__ottla_spark_commits_*", Op.CREATE, Op.READ, Op.WRITE, Op.DELETE),
-    *allow(R.TRANSACTIONAL_ID, "ottla-spark-*", Op.WRITE),
+    *allow("topic", "__ottla_spark_commits_*", "CREATE", "READ", "WRITE", "DELETE"),
+    *allow("transactional_id", "ottla-spark-*", "WRITE"),
 ]
-SQL = [
-    *EXACTLY_ONCE,
-    *allow(R.TOPIC, "__ottla_sql", Op.CREATE, Op.READ, Op.WRITE),
-]
+SQL = [*EXACTLY_ONCE, *allow("topic", "__ottla_sql", "CREATE", "READ", "WRITE")]
 
 
 @pytest.fixture
-def secured(tmp_path: Path) -> Iterator[AuthorizedBroker]:
-    made = AuthorizedBroker(tmp_path)
-    with made.broker:
+def new_broker() -> Iterator[NewBroker]:
+    brokers: list[Broker] = []
+
+    def start(acls: list[Acl]) -> Broker:
+        broker = Broker(security="SASL_SSL", users={"ann": "pencil"}, acls=acls).start()
+        brokers.append(broker)
         for name in ("events", "results"):
-            made.broker.create_topic(name, partitions=1)
-        yield made
+            broker.create_topic(name, partitions=1)
+        return broker
+
+    yield start
+    for broker in brokers:
+        broker.stop()
 
 
 def test_a_pipeline_writes_exactly_once_with_the_rights_that_it_needs(
-    spark: SparkSession, secured: AuthorizedBroker, checkpoint: str
+    spark: SparkSession, new_broker: NewBroker, checkpoint: str
 ) -> None:
-    with WireClient(secured.plain) as admin:
-        add_acls(
-            admin,
-            [*EXACTLY_ONCE, *allow(R.TOPIC, "events", Op.READ), *allow(R.TOPIC, "results", Op.WRITE)],
-        )
+    broker = new_broker(
+        [*EXACTLY_ONCE, *allow("topic", "events", "READ"), *allow("topic", "results", "WRITE")]
+    )
     for number in range(20):
-        secured.broker.produce("events", b"v%d" % number)
-    options = {f"kafka.{name}": value for name, value in LOGIN.items()}
-    options["kafka.bootstrap.servers"] = secured.sasl
+        broker.produce("events", b"v%d" % number)
+    options = {f"kafka.{name}": value for name, value in broker.client_config(user="ann").items()}
     frame = (
         spark.readStream.format("ottla")
         .options(**options, subscribe="events", startingOffsets="earliest")
@@ -81,30 +71,29 @@ def test_a_pipeline_writes_exactly_once_with_the_rights_that_it_needs(
         .start()
     )
     assert query.awaitTermination(120)
-    found = consume(secured.plain, "results", partitions=1)
-    assert sorted(message.value() for message in found) == sorted(b"V%d" % number for number in range(20))
+    written = [bytes(record.value or b"") for record in broker.records("results")]
+    assert sorted(written) == sorted(b"V%d" % number for number in range(20))
 
 
 def test_sql_works_with_the_rights_that_it_needs(
-    spark: SparkSession, secured: AuthorizedBroker, tmp_path: Path
+    spark: SparkSession, new_broker: NewBroker, tmp_path: Path
 ) -> None:
     from ottla.spark.sql import SqlSession
 
-    with WireClient(secured.plain) as admin:
-        add_acls(
-            admin,
-            [
-                *SQL,
-                *allow(R.TOPIC, "events", Op.READ),
-                *allow(R.TOPIC, "LOUD", Op.CREATE, Op.READ, Op.WRITE),
-            ],
-        )
-    secured.broker.produce("events", json.dumps({"word": "hello"}).encode())
+    broker = new_broker(
+        [
+            *SQL,
+            *allow("topic", "events", "READ"),
+            *allow("topic", "LOUD", "CREATE", "READ", "WRITE"),
+        ]
+    )
+    broker.produce("events", json.dumps({"word": "hello"}).encode())
+    login = dict(broker.client_config(user="ann"))
     session = SqlSession(
         spark,
-        bootstrap_servers=secured.sasl,
+        bootstrap_servers=str(login.pop("bootstrap.servers")),
         checkpoints=str(tmp_path / "checkpoints"),
-        properties=LOGIN,
+        properties=login,
     )
     try:
         session.execute(
@@ -114,7 +103,7 @@ def test_sql_works_with_the_rights_that_it_needs(
         )
         for running in session.queries.all():
             running.query.processAllAvailable()
-        [record] = secured.broker.records("LOUD")
+        [record] = broker.records("LOUD")
         assert json.loads(bytes(record.value or b"")) == {"WORD": "HELLO"}
     finally:
         session.stop()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import click
 
@@ -18,6 +19,7 @@ from ottla.cli.errors import JobError
 from ottla.cli.signals import ending_signals
 from ottla.jvm.java import NoJava
 from ottla.jvm.zookeeper import NoZooKeeper, ZooKeeperServer
+from ottla.jvm.zookeeper_security import ServerSecurity
 from ottla.lifeline import start_child
 
 READY = "Ottla is ready."
@@ -26,6 +28,14 @@ _ZOOKEEPER_PORT = 2181
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _LOOK_SECONDS = 0.05
+
+
+class Protection(NamedTuple):
+    """Of a cluster's ZooKeeper, and how its brokers get in there."""
+
+    zookeeper: ServerSecurity | None = None
+    settings: Mapping[str, str] = {}
+    environment: Mapping[str, str] = {}
 
 
 class LocalCluster:
@@ -39,12 +49,16 @@ class LocalCluster:
         data: Path,
         settings: Mapping[str, str],
         options: Sequence[str] = (),
+        protection: Protection | None = None,
     ) -> None:
         self.data = data
         self.addresses = [f"{host}:{each}" for each in _ports(host, port, brokers)]
-        self._settings = {**cluster_settings(brokers), **settings}
+        self._protection = protection or Protection()
+        self._settings = {**cluster_settings(brokers), **self._protection.settings, **settings}
         self._options = list(options)
-        self._zookeeper = ZooKeeperServer(data / "zookeeper", _zookeeper_port())
+        self._zookeeper = ZooKeeperServer(
+            data / "zookeeper", _zookeeper_port(), security=self._protection.zookeeper
+        )
         self._brokers: dict[int, subprocess.Popen[bytes]] = {}
         self._reported: set[int] = set()
 
@@ -90,7 +104,7 @@ class LocalCluster:
         with self.log(broker_id).open("ab") as log:
             begin = log.tell()
             # Ctrl-C is for this process, which ends them in order.
-            environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+            environment = {**os.environ, **self._protection.environment, "PYTHONUNBUFFERED": "1"}
             self._brokers[broker_id] = start_child(command, log, env=environment, new_session=True)
         return begin
 
@@ -136,10 +150,11 @@ def run_cluster(
     options: Sequence[str],
     *,
     announce: Callable[[LocalCluster], None] | None,
+    protection: Protection | None = None,
 ) -> None:
     """Run it until Ctrl-C or SIGTERM."""
     host, _, port = listen.rpartition(":")
-    cluster = LocalCluster(brokers, host, int(port), data, settings, options)
+    cluster = LocalCluster(brokers, host, int(port), data, settings, options, protection)
     asked = False
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ottla.cli.errors import JobError
+
+if TYPE_CHECKING:
+    from ottla.cli.commands.servers.local_cluster import Protection
 
 
 class Given(NamedTuple):
@@ -28,15 +31,24 @@ class SecureStart:
         self, directory: Path, listen: str, settings: Mapping[str, str], given: Given, brokers: int
     ) -> None:
         from ottla.cli.commands.security.users import make_password
-        from ottla.cli.jobs.secured_data import ADMIN, BROKERS, SecuredData, credentials, hosts_of
+        from ottla.cli.jobs.secured_data import (
+            ADMIN,
+            BROKERS,
+            SecuredData,
+            advertised_at,
+            credentials,
+            hosts_of,
+        )
 
         data = self.data = SecuredData(directory)
+        self._advertised = "" if brokers else settings.get("advertised.listeners", "")
+        self._is_taken = given.certificate is not None
         if given.certificate is not None:
             data.take(given.certificate, given.key, given.ca)
         elif given.key is not None or given.ca is not None:
             raise click.UsageError("--key and --ca belong to a --certificate.")
         else:
-            data.prepare(hosts_of([listen], settings.get("advertised.listeners")))
+            data.prepare(hosts_of([listen, *advertised_at(settings.get("advertised.listeners", ""))]))
         self.password = ""
         self.users: dict[str, dict[str, str]] = {}
         self._users_file = data.directory / "initial-users.json"
@@ -52,9 +64,12 @@ class SecureStart:
 
     def write_clients(self, addresses: list[str]) -> None:
         """When the brokers are there, and everything is known."""
-        servers = ",".join(map(_reachable, addresses))
-        if self.password:
-            self.data.write_clients(servers, self.password)
+        from ottla.cli.jobs.secured_data import advertised_at
+
+        servers = ",".join(map(_reachable, advertised_at(self._advertised) or addresses))
+        password = self.password or (self.data.admin_password() if self._is_taken else "")
+        if password:
+            self.data.write_clients(servers, password)
         else:
             self.data.move_clients(servers)
         self._users_file.unlink(missing_ok=True)
@@ -74,6 +89,21 @@ class SecureStart:
         finally:
             self._users_file.unlink(missing_ok=True)
 
+    def protect_zookeeper(self) -> Protection:
+        """All of a cluster is started at once: keys and the password are made for this life only."""
+        from ottla.cli.commands.security.users import make_password
+        from ottla.cli.commands.servers.local_cluster import Protection
+        from ottla.cli.jobs.secured_data import BROKERS
+        from ottla.jvm.zookeeper_security import ServerSecurity
+
+        keys, trusted = self.data.make_zookeeper_keys()
+        security = ServerSecurity(key_store=keys, users={BROKERS: make_password()})
+        return Protection(
+            security,
+            security.broker_settings(trust_store=trusted),
+            security.broker_environment(self.data.directory / "zookeeper-jaas.conf", BROKERS),
+        )
+
 
 def read_settings(file: Path) -> dict[str, str]:
     from ottla.cli.kafka.client_properties import read_file
@@ -88,13 +118,17 @@ def read_users(file: Path | None) -> dict[str, dict[str, str]]:
     return users
 
 
-def data_of(config_file: Path | None) -> Path | None:
-    """The first log directory that a server.properties names."""
+def settings_of(config_file: Path | None) -> dict[str, str]:
+    """What a server.properties says, as far as it can be read: the broker says what is wrong with it."""
     if config_file is None or not config_file.is_file():
-        return None  # the broker says what is wrong with it
+        return {}
     from ottla.cli.kafka.client_properties import read_file
 
-    settings = read_file(config_file)
+    return read_file(config_file)
+
+
+def data_of(settings: Mapping[str, str]) -> Path | None:
+    """The first log directory."""
     directories = settings.get("log.dirs") or settings.get("log.dir")
     return Path(directories.split(",")[0].strip()) if directories else None
 

@@ -108,8 +108,9 @@ def start(
     address = parse_listen(listen or DEFAULT_LISTEN)
     secured: SecureStart | None = None
     if secure:
-        directory = data or secure_start.data_of(config_file) or DEFAULT_DATA
-        secured = secure_start.SecureStart(directory, address, settings, given, brokers or 0)
+        known = {**secure_start.settings_of(config_file), **settings}
+        directory = data or secure_start.data_of(known) or DEFAULT_DATA
+        secured = secure_start.SecureStart(directory, address, known, given, brokers or 0)
     else:
         unless = secure is False or (data is None and config_file is not None)
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
@@ -183,6 +184,7 @@ def _start_cluster(
                 {**secured.settings, **settings},
                 [*options, *more],
                 announce=announce,
+                protection=secured.protect_zookeeper(),
             )
     if not quiet:
         _say_goodbye()
