@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from ottla.client.admin.acls import create_acls, delete_acls, describe_acls
@@ -78,7 +78,7 @@ class SecuredBroker:
             create_acls(self._admin, [acl(user, "READ", group="*") for user in (USER, "ANONYMOUS")])
             yield
 
-    def _apache_kafka(self):  # type: ignore[no-untyped-def]  # bench is not typed for us
+    def _apache_kafka(self) -> AbstractContextManager[object]:
         from bench.apache_kafka import ApacheKafka
 
         listeners = {**LISTENERS, "CONTROLLER": "SSL"}
