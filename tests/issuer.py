@@ -56,7 +56,7 @@ class Issuer:
                 if issuer.clients.get(name) != secret or form.get("grant_type") != ["client_credentials"]:
                     self._answer(401, {"error": "invalid_client"})
                     return
-                token = issuer.token(name, scope=" ".join(form.get("scope", [])))
+                token = issuer.token(name, scope=" ".join(form.get("scope", [])) or None)
                 issuer.granted.append(name)
                 self._answer(200, {"access_token": token, "token_type": "Bearer", "expires_in": 300})
 
@@ -89,7 +89,7 @@ class Issuer:
             "iss": ISSUER,
             "aud": AUDIENCE,
             "sub": sub,
-            "iat": int(now),
+            "iat": int(now + min(seconds, 0)),  # none is issued after its own end
             "exp": int(now + seconds),
         } | claims
         if kid is _MISSING:

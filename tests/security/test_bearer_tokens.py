@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -125,11 +126,30 @@ def test_a_symmetric_key_of_the_issuer_is_not_taken() -> None:
         ({"exp": True}, "no exp|expired"),
         ({"scope": ["a", ""]}, "scope"),
         ({"scope": [1]}, "scope"),
+        ({"scope": ""}, "scope"),
+        ({"scope": " "}, "scope"),
+        ({"scope": ["a", " a"]}, "scope"),
+        ({"iat": -1}, "not valid"),
+        ({"iat": True}, "not valid"),
+        ({"iat": "then"}, "not valid"),
+        ({"iat": int(time.time()) - 10, "exp": int(time.time()) - 20}, "not valid"),
     ],
 )
 def test_what_a_token_must_say(issuer: Issuer, changes: dict[str, Any], why: str) -> None:
     with pytest.raises(TokenRefused, match=why):
         believed(issuer, issuer.token(**changes))
+
+
+def test_what_a_token_need_not_say(issuer: Issuer) -> None:
+    """As in Apache Kafka: when a token begins to count is what nbf is for, and scopes are nobody's business here."""
+    for changes in (
+        {"iat": int(time.time()) + 100},
+        {"iat": 0},
+        {"scope": []},
+        {"scope": 5},
+        {"scope": " a a "},
+    ):
+        assert believed(issuer, issuer.token("ann", **changes)).name == "ann"
 
 
 def test_a_key_that_is_not_published_counts_for_nothing(issuer: Issuer) -> None:

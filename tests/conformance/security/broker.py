@@ -43,7 +43,7 @@ _PLAIN_JAAS = (
 class SecuredBroker:
     """What the cases do as the admin, and what a client needs to log in as the user or to be refused."""
 
-    def __init__(self, directory: Path, issuer: Issuer, stranger: Issuer, realm: Realm | None) -> None:
+    def __init__(self, directory: Path, issuer: Issuer, stranger: Issuer, realm: Realm | None = None) -> None:
         self._directory = directory
         self._issuer, self._stranger, self._realm = issuer, stranger, realm
         issuer.clients[USER] = stranger.clients[USER] = PASSWORD
