@@ -132,7 +132,7 @@ def test_a_symmetric_key_of_the_issuer_is_not_taken() -> None:
         ({"iat": -1}, "not valid"),
         ({"iat": True}, "not valid"),
         ({"iat": "then"}, "not valid"),
-        ({"iat": int(time.time()) - 10, "exp": int(time.time()) - 20}, "not valid"),
+        ({"iat": 20_000_000_001, "exp": 20_000_000_000}, "not valid"),
     ],
 )
 def test_what_a_token_must_say(issuer: Issuer, changes: dict[str, Any], why: str) -> None:
