@@ -23,7 +23,7 @@ def lay_network(
     """The settings of each broker; `clients` has the ports at which clients reach them, `free` those for each other.
 
     Each broker listens once for each other one, so that a relay knows who calls: broker 1 calls the others at their
-    listeners named FROM_1, which speak this protocol, and what they advertise there is a relay.
+    listeners named FROM_1, and what they advertise there is a relay.
     """
     brokers = list(clients)
     pairs = [(caller, called) for called in brokers for caller in brokers]
@@ -32,7 +32,7 @@ def lay_network(
         (caller, called): port if caller == called else network.link(caller, called, _HOST, port)
         for (caller, called), port in bound.items()
     }
-    names = ["PLAINTEXT", *(f"FROM_{caller}" for caller in brokers)]
+    names = [protocol, *(f"FROM_{caller}" for caller in brokers)]
 
     def listeners(called: int, ports: Mapping[tuple[int, int], int]) -> str:
         numbers = [clients[called], *(ports[caller, called] for caller in brokers)]
@@ -47,9 +47,7 @@ def lay_network(
         broker: {
             "listeners": listeners(broker, bound),
             "advertised.listeners": listeners(broker, advertised),
-            "listener.security.protocol.map": ",".join(
-                f"{name}:{'PLAINTEXT' if name == 'PLAINTEXT' else protocol}" for name in names
-            ),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name in names),
             "inter.broker.listener.name": f"FROM_{broker}",
             "zookeeper.connect": ensemble(broker),
         }

@@ -46,11 +46,18 @@ CLIENT_COMMANDS = {
     ("configs", "set"): ("topic", "t", "a=b"),
     ("configs", "delete"): ("topic", "t", "a"),
     ("cluster", "rebalance"): (),
+    ("users", "list"): (),
+    ("users", "add"): ("ann",),
+    ("users", "password"): ("ann",),
+    ("users", "remove"): ("ann", "--yes"),
+    ("acls", "list"): (),
+    ("acls", "add"): ("ann", "--read", "t"),
+    ("acls", "remove"): ("ann", "--read", "t"),
 }
 
 
 # They run something of their own, or ask nobody.
-NO_CLIENTS = {"start", "completion", "config", "demo", "keys", "pipeline", "zookeeper"}
+NO_CLIENTS = {"start", "certs", "completion", "config", "demo", "keys", "pipeline", "zookeeper"}
 
 
 def test_every_client_command_is_covered_here():
