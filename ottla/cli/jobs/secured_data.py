@@ -116,7 +116,9 @@ class SecuredData:
         """A new key and certificate for the broker. A running one reads it by itself."""
         authority = self._load_authority()
         names = list(dict.fromkeys(hosts)) or _hosts(self._leaf())
-        issued = authority.issue(socket.gethostname(), names, days=days)
+        # A running broker takes a certificate of the same name only.
+        name = _common_name(self._leaf()) if self.server.exists() else socket.gethostname()
+        issued = authority.issue(name, names, days=days)
         write_for_owner(self.server, issued.key_pem + issued.certificate_pem)
 
     def make_zookeeper_keys(self) -> tuple[Path, Path]:
@@ -337,6 +339,13 @@ def _hosts(certificate: x509.Certificate) -> list[str]:
     except x509.ExtensionNotFound:
         return []
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def _common_name(certificate: x509.Certificate) -> str:
+    from cryptography.x509.oid import NameOID
+
+    found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else socket.gethostname()
 
 
 def _described(path: Path) -> Certificate:
