@@ -14,6 +14,7 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 from ottla.security.java_options import ALLOWED_URLS, ENVIRONMENT_VARIABLE
+from ottla.security.tls.settings import Given, StoreSettings, Versions
 
 _MOST_BYTES = 1024 * 1024
 _SCHEMES = ("https", "http", "file")
@@ -51,6 +52,17 @@ class _NoRedirections(urllib.request.HTTPRedirectHandler):
         return None  # which makes an error of it
 
 
+def trust_of(options: Mapping[str, str]) -> StoreSettings | None:
+    """What a login module of OAUTHBEARER says of the certificates of its endpoints, as Java's does."""
+    if "ssl.truststore.location" not in options:
+        return None
+    password = options.get("ssl.truststore.password")
+    return StoreSettings(
+        truststore_location=Given("ssl.truststore.location", options["ssl.truststore.location"]),
+        truststore_password=None if password is None else Given("ssl.truststore.password", password),
+    )
+
+
 def shown(url: str) -> str:
     """Without a password, and without what is asked: for logs and messages."""
     try:
@@ -66,31 +78,39 @@ def fetch(
     data: bytes | None = None,
     headers: Mapping[str, str] | None = None,
     timeout: float = 10.0,
-    ca_file: str | None = None,
+    trust: StoreSettings | None = None,
 ) -> bytes:
-    """The document at a URL that `check_url` has let pass; with `data` it is a POST. Raises EndpointError."""
+    """The document at a URL that `check_url` has let pass; with `data` it is a POST. Raises EndpointError.
+
+    `trust` has the certificates that the endpoint may have, instead of those that this machine trusts.
+    """
     if urlsplit(url).scheme.lower() == "file":
         return _read_file(unquote(urlsplit(url).path))
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}))
     try:
-        with _opener(url, ca_file).open(request, timeout=timeout) as answer:
+        with _opener(url, trust).open(request, timeout=timeout) as answer:
             document: bytes = answer.read(_MOST_BYTES + 1)
     except urllib.error.HTTPError as error:
         error.close()
         raise EndpointError(f"it answers with status {error.code}") from None
     except urllib.error.URLError as error:
-        raise EndpointError(str(error.reason)) from None
+        unverified = getattr(error.reason, "verify_message", None)
+        raise EndpointError(
+            f"its certificate is not accepted ({unverified.rstrip('.')})" if unverified else str(error.reason)
+        ) from None
     except (OSError, HTTPException, ValueError) as error:
         raise EndpointError(str(error) or type(error).__name__) from None
     return _bounded(document)
 
 
-def _opener(url: str, ca_file: str | None) -> urllib.request.OpenerDirector:
+def _opener(url: str, trust: StoreSettings | None) -> urllib.request.OpenerDirector:
     handlers: list[urllib.request.BaseHandler] = [_NoRedirections()]
-    if url.lower().startswith("https"):
-        import ssl
+    if url.lower().startswith("https") and trust is not None:
+        from ottla.security.tls.contexts import client_context
+        from ottla.security.tls.stores import read_trust_store
 
-        handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=ca_file)))
+        context = client_context(None, read_trust_store(trust), Versions(), check_host=True, verify=True)
+        handlers.append(urllib.request.HTTPSHandler(context=context))
     return urllib.request.build_opener(*handlers)
 
 

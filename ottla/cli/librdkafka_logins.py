@@ -10,7 +10,7 @@ from ottla.cli.errors import JobError
 from ottla.client.settings import Settings, jaas_options
 
 if TYPE_CHECKING:
-    from ottla.client.oauth import OAuth
+    from ottla.oauth_tokens import OAuth
 
 _JAAS = "sasl.jaas.config"
 # Names of options of a login module, as librdkafka has them.
@@ -51,9 +51,9 @@ def with_login(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tokens(settings: OAuth) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
     def token(_config: str) -> tuple[str, float, str, dict[str, str]]:
-        from ottla.client import oauth
+        from ottla import oauth_tokens
 
-        found = oauth.token(settings)
-        return found, time.time() + oauth.seconds_left(found), "", dict(settings.extensions)
+        found = oauth_tokens.token(settings)
+        return found, time.time() + oauth_tokens.seconds_left(found), "", dict(settings.extensions)
 
     return token

@@ -21,11 +21,9 @@ def exchange(sasl: Sasl, host: str = "") -> ClientExchange:
             "The broker cannot be trusted",
         )
     if sasl.mechanism == oauthbearer.MECHANISM and sasl.oauth is not None:
-        from ottla.client import oauth
+        from ottla import oauth_tokens
 
-        return _with_client_errors(
-            oauthbearer.log_in(oauth.token(sasl.oauth), dict(sasl.oauth.extensions)), "Cannot log in"
-        )
+        return _with_client_errors(oauth_tokens.log_in(sasl.oauth), "Cannot log in")
     if sasl.mechanism == gssapi.MECHANISM and sasl.kerberos is not None:
         kerberos = sasl.kerberos
         return _with_client_errors(

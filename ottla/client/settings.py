@@ -15,11 +15,11 @@ from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 if TYPE_CHECKING:
     import ssl
 
-    from ottla.client.oauth import OAuth
+    from ottla.oauth_tokens import OAuth
 
 DEFAULT_PORT = 9092
 
-_JAAS_OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
+_JAAS_OPTION = re.compile(r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))')
 
 _NO_STORES = StoreSettings()
 
@@ -146,9 +146,12 @@ def _sasl(properties: Mapping[str, str]) -> Sasl | None:
     mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
     oauth = None
     if mechanism == "OAUTHBEARER":
-        from ottla.client.oauth import oauth_settings
+        from ottla.oauth_tokens import NoToken, oauth_settings
 
-        oauth = oauth_settings(properties, jaas)
+        try:
+            oauth = oauth_settings(properties, jaas)
+        except NoToken as missing:
+            raise ClientError(str(missing), ErrorCode.INVALID_CONFIG) from None
     return Sasl(
         mechanism,
         properties.get("sasl.username", jaas.get("username", "")),

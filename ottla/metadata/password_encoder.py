@@ -74,7 +74,7 @@ class PasswordEncoder:
             "passwordLength": _java_length(password),
         }
         if self._cipher == _GCM:
-            fields["authenticationTagSize"] = _TAG_BITS
+            fields["authenticationTagLength"] = _TAG_BITS
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
     def decode(self, text: str) -> str:
@@ -91,7 +91,7 @@ class PasswordEncoder:
             raise PasswordEncoderError("It is not a password that was encoded by Kafka") from None
         _check(key_factory, cipher, key_length, iterations)
         key = self._key(key_factory, salt, iterations, key_length)
-        if cipher == _GCM and fields.get("authenticationTagSize") != str(_TAG_BITS):
+        if cipher == _GCM and fields.get("authenticationTagLength") != str(_TAG_BITS):
             raise PasswordEncoderError("Its authentication tag has a length that is not known")
         try:
             password = _decrypt(cipher, key, vector, encrypted).decode()

@@ -22,9 +22,6 @@ _MODULES = {
     f"{_PACKAGE}.oauthbearer.OAuthBearerLoginModule": ("OAUTHBEARER",),
     "com.sun.security.auth.module.Krb5LoginModule": ("GSSAPI",),
 }
-# An option of OAUTHBEARER: a PEM file with the certificates that its endpoints may have.
-CA_FILE = "ssl.truststore.location"
-
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _TOKEN = re.compile(
     r"""(?:\s|//[^\n]*|\#[^\n]*|/\*.*?\*/)*

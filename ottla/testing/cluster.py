@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, TypeVar
@@ -26,10 +27,12 @@ from ottla.protocol.messages.topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.security.acls import Acl
 from ottla.testing.broker import DEFAULTS
 from ottla.testing.cluster_network import lay_network
 from ottla.testing.network import Network
 from ottla.testing.ports import ReservedPorts
+from ottla.testing.security import ADMIN, ClusterSecurity
 from ottla.testing.tampering import Tampering
 from ottla.testing.zookeeper import ZooKeeper
 
@@ -58,6 +61,9 @@ class Cluster:
     With `faults` brokers reach each other and ZooKeeper through relays in this process, and are started so that their
     clocks and disks can be tampered with: that is what `cut`, `skew`, `fill_disk` and `fail_disk` need. Clients connect
     as ever.
+
+    With `security="SASL_SSL"` clients and brokers speak TLS and log in: `users` are names and passwords, beside
+    `admin`, who may do everything; with `acls` the others may do what those allow. `client_config` tells how.
     """
 
     def __init__(
@@ -70,7 +76,11 @@ class Cluster:
         data: str | Path | None = None,
         faults: bool = False,
         log_level: str = "warning",
+        security: str | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[Acl] | None = None,
     ) -> None:
+        self._security = None if security is None else ClusterSecurity(security, users, acls)
         self._temporary = tempfile.TemporaryDirectory(prefix="ottla-cluster-") if data is None else None
         self.data = Path(self._temporary.name if self._temporary is not None else str(data))
         self.zookeeper = zookeeper or ZooKeeper()
@@ -107,7 +117,11 @@ class Cluster:
                 self._network = Network()
                 self._reserved.append(ReservedPorts(len(self.ports) ** 2))
                 self._network_config = lay_network(
-                    self._network, self.ports, self._reserved[-1].numbers, self.zookeeper
+                    self._network,
+                    self.ports,
+                    self._reserved[-1].numbers,
+                    self.zookeeper,
+                    "PLAINTEXT" if self._security is None else self._security.protocol,
                 )
                 self._tampering = {
                     each: Tampering(self._tampering_file(each), create=True) for each in self.ports
@@ -116,14 +130,20 @@ class Cluster:
                 self._launch(broker_id)
             self.wait_for_brokers(self.ports)
             self.wait_until(lambda: self.controller() in self.ports, "there is a controller")
+            if self._security is not None:
+                self._security.store_acls(self.bootstrap_servers)
         except BaseException:
             self.close()
             raise
         return self
 
     def _launch(self, broker_id: int) -> None:
+        secured = {}
+        if self._security is not None:
+            secured = self._security.settings(self.data, self.ports[broker_id], list(self.ports))
         settings = {
             **self._config,
+            **secured,
             **self._broker_config.get(broker_id, {}),
             "broker.id": str(broker_id),
             "zookeeper.connect": self.zookeeper.connect,
@@ -173,6 +193,15 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(map(self._address, self.ports))
+
+    def client_config(self, user: str = ADMIN) -> dict[str, str]:
+        """For confluent-kafka."""
+        security = {} if self._security is None else self._security.client_config(user)
+        return {"bootstrap.servers": self.bootstrap_servers, **security}
+
+    def _client_settings(self) -> Settings:
+        settings = Settings.from_properties(self.client_config())
+        return replace(settings, client_id="ottla-testing", request_timeout=60.0)
 
     def _address(self, broker_id: int) -> str:
         return f"127.0.0.1:{self.ports[broker_id]}"
@@ -287,7 +316,7 @@ class Cluster:
         """Send one request on a connection of its own, to one broker or to the first that answers."""
         failure: ClientError | None = None
         for broker_id in self.running() if broker is None else [broker]:
-            settings = Settings(client_id="ottla-testing", request_timeout=60.0)
+            settings = self._client_settings()
             try:
                 with Connection(settings, "127.0.0.1", self.ports[broker_id]) as connection:
                     return connection.request(request, answer)

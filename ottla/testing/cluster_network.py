@@ -14,7 +14,11 @@ _HOST = "127.0.0.1"
 
 
 def lay_network(
-    network: Network, clients: Mapping[int, int], free: Iterable[int], zookeeper: ZooKeeper
+    network: Network,
+    clients: Mapping[int, int],
+    free: Iterable[int],
+    zookeeper: ZooKeeper,
+    protocol: str = "PLAINTEXT",
 ) -> dict[int, dict[str, str]]:
     """The settings of each broker; `clients` has the ports at which clients reach them, `free` those for each other.
 
@@ -28,7 +32,7 @@ def lay_network(
         (caller, called): port if caller == called else network.link(caller, called, _HOST, port)
         for (caller, called), port in bound.items()
     }
-    names = ["PLAINTEXT", *(f"FROM_{caller}" for caller in brokers)]
+    names = [protocol, *(f"FROM_{caller}" for caller in brokers)]
 
     def listeners(called: int, ports: Mapping[tuple[int, int], int]) -> str:
         numbers = [clients[called], *(ports[caller, called] for caller in brokers)]
@@ -43,7 +47,7 @@ def lay_network(
         broker: {
             "listeners": listeners(broker, bound),
             "advertised.listeners": listeners(broker, advertised),
-            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name in names),
             "inter.broker.listener.name": f"FROM_{broker}",
             "zookeeper.connect": ensemble(broker),
         }

@@ -22,6 +22,7 @@ MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 
 _ADMIN_PASSWORD = "admin-secret"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _HOSTS = ("localhost", "127.0.0.1")
 
@@ -144,7 +145,7 @@ class BrokerSecurity:
             }
         return properties
 
-    def store_acls(self, bootstrap_servers: str) -> None:
+    def store_acls(self, bootstrap_servers: str, mechanism: str | None = None) -> None:
         """As an admin's tool does it, over the wire."""
         if not self.acls:
             return
@@ -153,6 +154,8 @@ class BrokerSecurity:
         from ottla.client.settings import Settings
 
         properties = {**self.client_config(ADMIN), "bootstrap.servers": bootstrap_servers}
+        if mechanism is not None:
+            properties["sasl.mechanism"] = mechanism
         cluster = Cluster(Settings.from_properties(properties))
         try:
             create_acls(cluster, self.acls)
@@ -182,3 +185,35 @@ class BrokerSecurity:
             file.touch(mode=0o600)
             file.write_bytes(each.key_pem + each.certificate_pem)
         self._file("ca.pem").write_bytes(authority.certificate_pem)
+
+
+class ClusterSecurity:
+    """Of all brokers of a cluster, which log in to each other with PLAIN; so do clients."""
+
+    def __init__(self, protocol: str, users: Mapping[str, str] | None, acls: Sequence[Acl] | None) -> None:
+        if protocol != "SASL_SSL":
+            raise ValueError(f"security of a cluster is SASL_SSL, not {protocol!r}")
+        self._of_one = BrokerSecurity(protocol, users, acls)
+        self.protocol = protocol
+
+    def settings(self, directory: Path, port: int, brokers: Sequence[int]) -> dict[str, str]:
+        """Of one broker; the certificate is the same for all, since they are on one machine."""
+        directory.mkdir(parents=True, exist_ok=True)
+        password = self._of_one.passwords[ADMIN]
+        users = " ".join(f'user_{name}="{each}"' for name, each in self._of_one.passwords.items())
+        jaas = f'{_PLAIN_MODULE} required username="{ADMIN}" password="{password}" {users};'
+        listeners = [self.protocol, *(f"FROM_{each}" for each in brokers)]
+        return {
+            **self._of_one.settings(directory, port),
+            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "inter.broker.listener.name": self.protocol,
+            **{f"listener.name.{name.lower()}.plain.sasl.jaas.config": jaas for name in listeners},
+        }
+
+    def client_config(self, user: str) -> dict[str, str]:
+        """For confluent-kafka, by librdkafka's names."""
+        return {**self._of_one.client_config(user), "sasl.mechanism": "PLAIN"}
+
+    def store_acls(self, bootstrap_servers: str) -> None:
+        self._of_one.store_acls(bootstrap_servers, mechanism="PLAIN")

@@ -19,7 +19,7 @@ from kazoo.protocol.serialization import SASL
 
 from ottla.security.sasl import digest_md5
 from ottla.security.sasl.exchange import AuthenticationFailed
-from ottla.zookeeper.security import ZooKeeperSecurity
+from ottla.zookeeper.security import ZooKeeperSecurity, ZooKeeperTls
 
 logger = logging.getLogger(__name__)
 
@@ -86,10 +86,10 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    def __init__(self, client: ZooKeeperClient, context: ssl.SSLContext) -> None:
+    def __init__(self, client: ZooKeeperClient, tls: ZooKeeperTls) -> None:
         super().__init__()
         self._client = client
-        self._context = context
+        self._tls = tls
 
     def create_connection(
         self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
@@ -98,7 +98,7 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
             plain = socket.create_connection(address, timeout)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             try:
-                return self._context.wrap_socket(plain, server_hostname=hostname)
+                return self._tls.context().wrap_socket(plain, server_hostname=hostname)
             except BaseException:
                 plain.close()
                 raise

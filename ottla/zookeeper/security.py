@@ -6,6 +6,7 @@ and ZooKeeper's own `-Dzookeeper.ssl.…` stand in for settings that are not giv
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import ssl
@@ -19,6 +20,8 @@ from ottla.security.java_options import JAAS_FILE, system_properties
 from ottla.security.tls.contexts import client_context
 from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 from ottla.security.tls.stores import read_key_store, read_trust_store
+
+logger = logging.getLogger(__name__)
 
 NETTY_SOCKET = "org.apache.zookeeper.ClientCnxnSocketNetty"
 
@@ -59,15 +62,56 @@ class ZooKeeperLogin(NamedTuple):
         return f"ZooKeeperLogin({self.username!r})"
 
 
+class ZooKeeperTls:
+    """TLS as the settings say. Stores that were written anew count for the next connection; broken ones change nothing.
+
+    Owner: whoever connects, one at a time.
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self._files = [
+            values[name]
+            for name in ("zookeeper.ssl.keystore.location", "zookeeper.ssl.truststore.location")
+            if values.get(name)
+        ]
+        self._stamps = self._read_stamps()
+        self._context = _tls_context(self._values)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Of our own, by which the servers know us."""
+        return bool(self._values.get("zookeeper.ssl.keystore.location"))
+
+    def context(self) -> ssl.SSLContext:
+        stamps = self._read_stamps()
+        if stamps != self._stamps:
+            self._stamps = stamps
+            try:
+                self._context = _tls_context(self._values)
+            except BadSecurity as error:
+                logger.error("ZooKeeper is still reached with the stores of before: %s", error)
+        return self._context
+
+    def _read_stamps(self) -> list[tuple[int, int, int] | None]:
+        stamps: list[tuple[int, int, int] | None] = []
+        for file in self._files:
+            try:
+                found = os.stat(file)
+                stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
+            except OSError:
+                stamps.append(None)
+        return stamps
+
+
 class ZooKeeperSecurity(NamedTuple):
-    tls: ssl.SSLContext | None = None
-    has_certificate: bool = False  # of our own, by which the servers know us
+    tls: ZooKeeperTls | None = None
     login: ZooKeeperLogin | None = None
 
     @property
     def is_known(self) -> bool:
         """Whether the servers learn who we are, so that nodes can be ours."""
-        return self.login is not None or self.has_certificate
+        return self.login is not None or (self.tls is not None and self.tls.has_certificate)
 
 
 def zookeeper_security(
@@ -90,7 +134,7 @@ def zookeeper_security(
     login = _login(settings.get(JAAS_FILE) or options.get(JAAS_FILE), options)
     if values.get("zookeeper.ssl.client.enable", "false").strip().lower() != "true":
         return ZooKeeperSecurity(login=login)
-    return ZooKeeperSecurity(_tls_context(values), bool(values.get("zookeeper.ssl.keystore.location")), login)
+    return ZooKeeperSecurity(ZooKeeperTls(values), login)
 
 
 # The login

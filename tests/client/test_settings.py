@@ -124,3 +124,21 @@ def test_sasl_takes_what_java_takes() -> None:
         """ username='ann'  password="a \\"b\\"; c" ;""",
     }
     assert Settings.from_properties(properties).sasl == Sasl("PLAIN", "ann", 'a "b"; c')
+
+
+@pytest.mark.parametrize("reference", ["${file:/etc/passwd:root}", "${env:HOME}", "${directory:/etc:passwd}"])
+def test_references_to_files_and_variables_are_not_followed(reference: str) -> None:
+    """Settings may come from somebody who must not read this machine's files (CVE-2024-31141)."""
+    settings = Settings.from_properties(
+        {
+            "bootstrap.servers": "127.0.0.1:1",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "ann",
+            "sasl.password": reference,
+            "config.providers": "file,env,directory",
+            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        }
+    )
+    assert settings.sasl is not None
+    assert settings.sasl.password == reference

@@ -33,9 +33,10 @@ _QUIET = {"log_level": 0, "error_cb": lambda _: None, "reconnect.backoff.max.ms"
 class Recorder:
     """Producers and members of a group in threads; what they see becomes the history."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, **settings: str) -> None:
+        """`settings` are librdkafka's, for all clients."""
         self.history = History()
-        self._bootstrap = {"bootstrap.servers": bootstrap_servers, **_QUIET}
+        self._bootstrap = {"bootstrap.servers": bootstrap_servers, **settings, **_QUIET}
         self._lock = threading.Lock()
         self._stop_sending = threading.Event()
         self._stop_reading = threading.Event()

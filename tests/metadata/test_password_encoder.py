@@ -52,6 +52,45 @@ def test_what_was_not_encoded_is_an_error_in_a_sentence(text: str) -> None:
     assert str(raised.value)
 
 
+# Of Kafka 3.9.1, with the secret "ключ-secret": its default, and another key, cipher and key factory each.
+OF_KAFKA = [
+    (
+        "initializationVector:gkzNS4JtoKIhGsHWe/urYA==,keyLength:128,salt:OhWHNwGcpK7HaP6qyjEJbu2M3nHiw15FNqQ"
+        "Y83B2eTI5BCy7Hb3sXEaaSBV8Q0iS+8q+Huz6fpgSawtYVt+f7PGsCDqbvq6rbu2euJxp31yCQMH1bEQsYvXjg8c3ns5T0esMs+c"
+        "GVATDQ5d0WKJdkUfu8PteWEv1eo/RVCMTlamilgY1/g2Zf3gndNgNT5+a771zhsWezHBjMRDCmheWKLC1c87IEgnsB1QJ41NT1So"
+        "YqAqZnw7gesw5gI1bhac+zgkna7o3KrnyrmEFKRnFElCLYehOxRD4L4EHjyqWZIqWrxQogjI92iCIE9QEjA/OaR7Uiukj/l2VoGv"
+        "KRfkk4A==,keyFactoryAlgorithm:PBKDF2WithHmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,iterations:4"
+        "096,passwordLength:11,encryptedPassword:c/U+8oj+MEMhRUzKmWHVoTFkqM83WKUhjd5etSj9RHg="
+    ),
+    (
+        "initializationVector:vFQ3b39MPVks96WD,keyLength:256,salt:jac6dYDhG42l6Isl5Kulstbf1OcU6bIY90KutD69oLT"
+        "qmalnEFZGTF3+QtIhoEonoHQd6MKi4ugIAzsIdIP1acTzHpM3cQsuVn9F7qgeAV9MM/4+MyRE33ATF7FU8X/pGO8YSuh+DIBHqF0"
+        "CGG1JSkz5d2yovHlHClj/sj1vDxkYZear7AjzEGllOH3K0h3VvYniJo9LXFpdgu4rhkQpXvgFVbqpFQ2p2zo8OFvRGlciQm/efaC"
+        "3qOlbKo8jSJ4/fTeA9yFbzs1Izy7BaLxxRxFm9y524OqgEc+a3u7IbGzDX9pGvo6LYrruuKzXDS9aI6f6CESMYK8h+KqYvi0plQ="
+        "=,keyFactoryAlgorithm:PBKDF2WithHmacSHA1,cipherAlgorithm:AES/GCM/NoPadding,authenticationTagLength:1"
+        "28,iterations:1024,passwordLength:11,encryptedPassword:5ffXwyM/YFFocLA6qmHnjtWxbwqgZXBeYMJKHBHqvcLei"
+        "tc="
+    ),
+    (
+        "initializationVector:px8+CALzpILBb0EexmcQog==,keyLength:192,salt:XPsy3T5IKrZsqdn5uuTmMiLxXFSXX7rX7sv"
+        "+TLA/Y9QnlIihEw9xqZcC5gYtEpS3mSc66jpDnsr/SeS3zYkfcj5AUMnhjQoeD6UFi/XfKKrFt70mEBZOL0fv21juuY4pW/W4mh/"
+        "g1ZuAqpa/UdcPJZZP8cAwwyNAF7XEfZxkCJqtQB+wt42H6xxn/lP4Fl06rt6y/NxTZYuJpNyQREK3oOHbIO4UKwi6ZPAm7sa5DwB"
+        "fm3M3Ee7c154KGjRJ1jR6s0ZcIHv1Txb/laBTJ/W/NO37Ov5fJk/Nc7cJuiIoIx1YHGwX8gl4Ew3oDUCREvzYyw4IC9L+JShbzak"
+        "tvaBz+w==,keyFactoryAlgorithm:PBKDF2WithHmacSHA256,cipherAlgorithm:AES/CBC/PKCS5Padding,iterations:2"
+        "048,passwordLength:11,encryptedPassword:5RDhgUqckThFb1Cfmd+kuWJpSpKr9jECKJs9EhQ1+A4="
+    ),
+]
+
+
+@pytest.mark.parametrize("encoded", OF_KAFKA)
+def test_what_kafka_has_encoded_is_decoded(encoded: str) -> None:
+    assert PasswordEncoder("ключ-secret").decode(encoded) == "пароль 🔑 x"
+    fields = {field.partition(":")[0] for field in encoded.split(",")}
+    cipher = "AES/GCM/NoPadding" if "GCM" in encoded else "AES/CBC/PKCS5Padding"
+    ours = PasswordEncoder("s", cipher=cipher).encode("x")
+    assert {field.partition(":")[0] for field in ours.split(",")} == fields
+
+
 def config(**others: str) -> BrokerConfig:
     named = {f"password.encoder.{name.replace('_', '.')}": value for name, value in others.items()}
     return BrokerConfig({"broker.id": "1", "zookeeper.connect": "zk:2181", **named})

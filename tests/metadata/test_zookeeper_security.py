@@ -21,7 +21,7 @@ from ottla.metadata.stores.zookeeper import StoreUnavailable, ZooKeeperStore
 from ottla.testing import ZooKeeper
 from ottla.zookeeper.client import ZooKeeperClient
 from ottla.zookeeper.security import BadSecurity, ZooKeeperSecurity, zookeeper_security
-from tests.zookeeper_keys import USERS, ZooKeeperKeys, zookeeper_keys
+from tests.zookeeper_keys import USERS, ZooKeeperKeys, write_pem, zookeeper_keys
 
 pytestmark = pytest.mark.cluster
 
@@ -187,6 +187,31 @@ async def test_stores_may_be_javas(by_certificate: ZooKeeper, keys: ZooKeeperKey
     assert "wrong" not in str(refused.value).split()
 
 
+async def test_a_new_certificate_counts_for_the_next_connection(
+    by_certificate: ZooKeeper, keys: ZooKeeperKeys, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = keys.pem("renewed")
+    security = zookeeper_security(settings(keys, keystore_location=str(file)), {})
+    mine = store(by_certificate, security, set_acl=True)
+    await mine.open()
+
+    async def owner(path: str) -> str:
+        """Of a node that is made on a new connection."""
+        mine._session.kazoo._connection._socket.shutdown(2)
+        await mine.sync()
+        await mine.create(path)
+        [name] = {name for scheme, name, _ in acls(mine._session.kazoo, path) if scheme == "x509"}
+        return name
+
+    assert await owner("/renewal-a") == "CN=renewed"
+    write_pem(file, keys.authority.issue("another"))
+    assert await owner("/renewal-b") == "CN=another"
+    file.write_text("broken")
+    assert await owner("/renewal-c") == "CN=another"
+    assert "ZooKeeper is still reached with the stores of before: " in caplog.text
+    await mine.close()
+
+
 def acls(client: KazooClient, path: str) -> set[tuple[str, str, int]]:
     return {(acl.id.scheme, acl.id.id, acl.perms) for acl in client.get_acls(path)[0]}
 
@@ -307,7 +332,7 @@ def test_options_of_java_count_where_no_setting_is(keys: ZooKeeperKeys) -> None:
     options = f"-Dzookeeper.client.secure=true -Dzookeeper.ssl.trustStore.location={keys.ca}"
     found = zookeeper_security({}, {"KAFKA_OPTS": f"{options} -Dzookeeper.ssl.hostnameVerification=false"})
     assert found.tls is not None
-    assert not found.tls.check_hostname
+    assert not found.tls.context().check_hostname
     assert zookeeper_security({"zookeeper.ssl.client.enable": "false"}, {"KAFKA_OPTS": options}).tls is None
 
 

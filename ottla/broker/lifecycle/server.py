@@ -117,6 +117,8 @@ class Server:
             logger.warning("%s", warning)
         limits = ConnectionLimits(config)
         self._authorizer = authorizer_of(config)
+        if self._is_first_start and (refused := refused_listener(config)) is not None:
+            raise StartupError(refused)
         for endpoint in config.listeners:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
         self._failed = asyncio.get_running_loop().create_future()
@@ -156,6 +158,11 @@ class Server:
     @property
     def _name(self) -> str:
         return f"[KafkaServer id={self.config.broker_id}]"
+
+    @property
+    def _is_first_start(self) -> bool:
+        """Of a broker on its own: nothing was set while it ran, so the file alone counts."""
+        return not self.config.zookeeper_connect and not (self.config.log_dirs[0] / _METADATA_FILE).exists()
 
     def _introduce(self) -> None:
         """Lines of the log say which broker they are from, as soon as that is known."""

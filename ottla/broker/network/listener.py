@@ -12,7 +12,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.tls_wire import TlsHandshake, TlsWire, reason_of
+from ottla.broker.network.tls_wire import HUNG_UP, TlsHandshake, TlsWire, reason_of
 from ottla.broker.network.wire import PlainWire, Wire
 from ottla.broker.security.sasl_login import SaslLogin
 from ottla.log.files import descriptors
@@ -186,7 +186,9 @@ class Listener:
             except (NoRuleApplies, ValueError) as error:
                 failure = str(error)
         if failure is not None:
-            logger.info(
+            # Whatever only looks whether the port is open says nothing and goes: that is no event, as in Kafka.
+            logger.log(
+                logging.DEBUG if failure == HUNG_UP else logging.INFO,
                 "Failed authentication with %s on listener %s (SSL handshake failed): %s",
                 handshake.client_host, self.name, failure.rstrip("."),
             )  # fmt: skip

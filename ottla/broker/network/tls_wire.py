@@ -16,6 +16,7 @@ from ottla.broker.network.wire import Buffer
 # The most that OpenSSL is given at a time: four records. What was given once has to be given again until it is out.
 _PIECE_BYTES = 64 * 1024
 
+HUNG_UP = "the client hung up"
 _NO_TLS = "the client does not speak TLS"
 _NOT_TRUSTED = "the client does not trust our certificate"
 # What OpenSSL says, for those who have to do something about it.
@@ -32,7 +33,7 @@ _REASONS = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": _NOT_TRUSTED,
     "SSLV3_ALERT_BAD_CERTIFICATE": _NOT_TRUSTED,
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client finds our certificate expired",
-    "UNEXPECTED_EOF_WHILE_READING": "the client hung up",
+    "UNEXPECTED_EOF_WHILE_READING": HUNG_UP,
 }
 
 
@@ -120,7 +121,7 @@ def reason_of(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError | ConnectionError):
-        return "the client hung up"
+        return HUNG_UP
     if isinstance(error, ssl.SSLError) and error.reason:
         return _REASONS.get(error.reason, error.reason.replace("_", " ").lower())
     return str(error)

@@ -11,9 +11,8 @@ from ottla.broker.security.jaas_settings import login_module
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.configs.listeners import listener_value
-from ottla.oauth_endpoints import UrlNotAllowed, check_url, shown
+from ottla.oauth_endpoints import UrlNotAllowed, check_url, shown, trust_of
 from ottla.security.bearer_tokens import Rules, validate_unsecured
-from ottla.security.jaas import CA_FILE
 from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
 from ottla.security.sasl.oauthbearer import MECHANISM, BearerToken
 
@@ -60,6 +59,12 @@ class UnsecuredTokens:
         return validate_unsecured(token, scope_claim=self._scope_claim)
 
 
+def listed_urls(config: BrokerConfig, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Where keys and tokens may be fetched from; none: wherever https leads."""
+    listed = config.get_list("org.apache.kafka.sasl.oauthbearer.allowed.urls")
+    return tuple(map(str, listed)) or allowed_urls(system_properties(environment).get(ALLOWED_URLS))
+
+
 def token_validator(
     config: BrokerConfig, listener: str, environment: Mapping[str, str] = os.environ
 ) -> TokenValidator:
@@ -88,11 +93,8 @@ def token_validator(
                 f"Listener {listener} enables OAUTHBEARER, but {name} is not set: without it tokens of others "
                 "would be believed."
             )
-    listed = config.get_list("org.apache.kafka.sasl.oauthbearer.allowed.urls") or allowed_urls(
-        system_properties(environment).get(ALLOWED_URLS)
-    )
     try:
-        check_url(str(url), [str(each) for each in listed])
+        check_url(str(url), listed_urls(config, environment))
     except UrlNotAllowed as error:
         raise ConfigError(f"{_URL}={shown(str(url))} cannot be used: {error}.") from None
     skew = value("sasl.oauthbearer.clock.skew.seconds")
@@ -103,7 +105,7 @@ def token_validator(
             max(seconds("sasl.oauthbearer.jwks.endpoint.refresh.ms"), backoff),
             backoff,
             max(seconds("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"), backoff),
-            None if module is None else module.options.get(CA_FILE),
+            None if module is None else trust_of(module.options),
         ),
         Rules(
             issuer=str(issuer),

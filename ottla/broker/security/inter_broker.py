@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ottla.broker.security.jaas_settings import login_module, setting_name
 from ottla.broker.security.ssl_settings import ListenerTls
 from ottla.cluster.peer import PeerLogin, PeerSecurity
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.listeners import listener_value
-from ottla.security.sasl import gssapi, plain, scram
+from ottla.security.sasl import gssapi, oauthbearer, plain, scram
+from ottla.security.sasl.exchange import ClientExchange
 
 _LISTENER = "inter.broker.listener.name"
 _PROTOCOL = "security.inter.broker.protocol"
 _MECHANISM = "sasl.mechanism.inter.broker.protocol"
-_SUPPORTED = (plain.MECHANISM, *scram.HASHES, gssapi.MECHANISM)
+_SUPPORTED = (plain.MECHANISM, *scram.HASHES, gssapi.MECHANISM, oauthbearer.MECHANISM)
+# What a broker asks for a token with.
+_TOKEN_SETTINGS = (
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope",
+)
 
 
 def check_inter_broker(config: BrokerConfig) -> None:
@@ -67,9 +75,29 @@ def _login(config: BrokerConfig, listener: str) -> PeerLogin:
         name = str(service or options.get("serviceName") or "kafka")
         principal, keytab = options.get("principal"), options.get("keyTab", "").removeprefix("file:") or None
         return PeerLogin(mechanism, lambda host: gssapi.log_in(name, host, principal, keytab), setting)
+    if mechanism == oauthbearer.MECHANISM:
+        return PeerLogin(mechanism, _bearer(config, listener, options), setting)
     user, password = options.get("username", ""), options.get("password", "")
     if not user or not password:
         raise ConfigError(f"{setting} has no username and password: brokers log in to each other with them.")
     if mechanism == plain.MECHANISM:
         return PeerLogin(mechanism, lambda host: plain.log_in(user, password), setting)
     return PeerLogin(mechanism, lambda host: scram.log_in(mechanism, user, password), setting)
+
+
+def _bearer(
+    config: BrokerConfig, listener: str, options: Mapping[str, str]
+) -> Callable[[str], ClientExchange]:
+    from ottla import oauth_tokens  # it takes a while to load
+    from ottla.broker.security.bearer_settings import listed_urls
+
+    given = {
+        name: str(value)
+        for name in _TOKEN_SETTINGS
+        if (value := listener_value(config.values, listener, name, oauthbearer.MECHANISM))
+    }
+    try:
+        settings = oauth_tokens.oauth_settings(given, options, listed_urls(config))
+    except oauth_tokens.NoToken as missing:
+        raise ConfigError(f"Brokers cannot log in to each other on listener {listener}: {missing}") from None
+    return lambda host: oauth_tokens.log_in(settings)

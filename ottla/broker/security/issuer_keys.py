@@ -12,6 +12,7 @@ from ottla.oauth_endpoints import EndpointError, fetch, shown
 from ottla.security import bearer_tokens
 from ottla.security.bearer_tokens import BadKeys, Key, Rules, UnknownKey
 from ottla.security.sasl.oauthbearer import BearerToken
+from ottla.security.tls.settings import StoreSettings
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class Refreshing(NamedTuple):
     every: float
     backoff: float
     max_backoff: float
-    ca_file: str | None = None  # PEM; else the certificates that this machine trusts
+    trust: StoreSettings | None = None  # else the certificates that this machine trusts
 
 
 class IssuerKeys:
@@ -81,7 +82,7 @@ class IssuerKeys:
 
     def _fetched(self) -> tuple[Key, ...]:
         document = fetch(
-            self._refreshing.url, headers={"Accept": "application/json"}, ca_file=self._refreshing.ca_file
+            self._refreshing.url, headers={"Accept": "application/json"}, trust=self._refreshing.trust
         )
         return bearer_tokens.parse_keys(document)
 

@@ -6,7 +6,8 @@ import socket
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -45,6 +46,15 @@ class Secured:
                 **config,
             },
         )
+
+    def __enter__(self) -> Self:
+        self.broker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.broker.stop()
 
     def put_user(self, name: str, password: str = PASSWORD) -> None:
         admin = AdminClient({"bootstrap.servers": self.open})

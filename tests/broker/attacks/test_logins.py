@@ -41,8 +41,7 @@ TOPIC = "secret-plans"
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    made = Secured(tmp_path_factory.mktemp("secured"))
-    with made.broker:
+    with Secured(tmp_path_factory.mktemp("secured")) as made:
         made.broker.create_topic(TOPIC)
         made.put_user("ann")
         yield made

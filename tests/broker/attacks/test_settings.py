@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from kazoo.client import KazooClient
 
+from ottla.client.errors import ClientError
 from ottla.protocol.errors import ErrorCode
+from ottla.testing import ZooKeeper
 from tests.broker.attacks.secured import JAAS, OWN_JAAS, PASSWORD, PLAIN_MODULE, Secured
 
 pytestmark = pytest.mark.timeout(120)
@@ -17,8 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    made = Secured(tmp_path_factory.mktemp("secured"))
-    with made.broker:
+    with Secured(tmp_path_factory.mktemp("secured")) as made:
         yield made
 
 
@@ -91,3 +94,28 @@ def test_secrets_that_were_set_are_not_shown(
     for name in secrets:
         assert (entries[name].value, entries[name].is_sensitive) == (None, True)
     assert "a-new-password" not in repr(secured.broker.__dict__)
+
+
+@pytest.mark.cluster
+def test_passwords_are_not_in_zookeeper(shared_zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    """They are encrypted there, and in force after a restart; without a secret to encrypt with they are refused."""
+    zookeeper = shared_zookeeper.chroot()
+    config = {"broker.id": "0", "zookeeper.connect": zookeeper.connect}
+    with Secured(tmp_path, **config) as secured:
+        with pytest.raises(KafkaException) as refused:
+            alter(AdminClient({"bootstrap.servers": secured.open}), OWN_JAAS, JAAS)
+        assert refused.value.args[0].code() == ErrorCode.INVALID_CONFIG
+        assert "Password encoder secret not configured" in str(refused.value)
+    with Secured(tmp_path, **config, **{"password.encoder.secret": "of the house"}) as secured:
+        alter(AdminClient({"bootstrap.servers": secured.open}), OWN_JAAS, JAAS.replace(PASSWORD, "another"))
+        client = KazooClient(zookeeper.connect)
+        client.start()
+        stored = client.get("/config/brokers/0")[0]
+        client.stop()
+        client.close()
+        assert b"another" not in stored
+        assert b"encryptedPassword:" in stored
+        secured.broker.restart()
+        secured.log_in("PLAIN", "ann", "another")
+        with pytest.raises(ClientError):
+            secured.log_in("PLAIN", "ann")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import ssl
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -18,12 +19,16 @@ from confluent_kafka import Producer
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
+from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.settings import Settings
+from ottla.cluster.peer import PeerConnection, PeerError
+from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.cluster import MetadataRequest, MetadataResponse
+from ottla.protocol.messages.cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from ottla.security.certificates import make_authority
 from ottla.security.java_options import ALLOWED_URLS
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
@@ -337,6 +342,72 @@ def test_an_unknown_key_makes_the_broker_ask_for_keys_once(tmp_path: Path) -> No
             until(lambda: issuer.asked_for_keys == 2)
             assert gets_in(servers, issuer.token())
             assert issuer.asked_for_keys == 2
+
+
+def test_an_issuer_with_tls_is_trusted_only_with_a_certificate_that_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+    authority = make_authority()
+    (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
+    issued = authority.issue("issuer", hosts=["127.0.0.1"])
+    (tmp_path / "issuer.pem").write_bytes(issued.certificate_pem + issued.key_pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "issuer.pem")
+    with Issuer(context) as issuer:
+        [port] = ReservedPorts(1).numbers
+        servers = f"127.0.0.1:{port}"
+        config = settings(issuer, port) | {ALLOWED_URLS: ""}  # https needs no list
+        trust = f'{MODULE} required ssl.truststore.location="{tmp_path}/ca.pem";'
+        refused = Broker(data=tmp_path / "1", config=config)
+        with (
+            pytest.raises(Exception, match=r"Cannot read the keys of .*its certificate is not accepted"),
+            refused,
+        ):
+            pass
+        missing = Broker(data=tmp_path / "2", config=config | {OWN_JAAS: trust.replace("ca.pem", "none.pem")})
+        with pytest.raises(Exception, match=r"Cannot read the keys of .*ssl\.truststore\.location"), missing:
+            pass
+        with Broker(data=tmp_path / "3", config=config | {OWN_JAAS: trust}):
+            who = {
+                "sasl_oauthbearer_token_endpoint_url": issuer.token_url,
+                "sasl_oauthbearer_client_id": "app",
+                "sasl_oauthbearer_client_secret": "s3cret",
+            }
+            with pytest.raises(ClientError, match="its certificate is not accepted"):
+                connect(properties(servers, **who))
+            connect(properties(servers, **who, https_ca_location=str(tmp_path / "ca.pem")))
+            connect(properties(servers, **who, sasl_jaas_config=trust, sasl_oauthbearer_scope="x"))
+
+
+def test_a_broker_logs_in_to_another_one_with_a_token(issuer: Issuer, servers: str) -> None:
+    port = int(servers.rpartition(":")[2])
+    between = settings(issuer, port) | {
+        ALLOWED_URLS: f"{issuer.jwks_url},{issuer.token_url}",
+        "zookeeper.connect": "nowhere:2181",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": issuer.token_url,
+        OWN_JAAS: f'{MODULE} required clientId="app" clientSecret="s3cret" scope="between brokers";',
+    }
+
+    async def ask(**changes: str) -> Any:
+        config = BrokerConfig.embedded(between | changes)
+        peer = PeerConnection("127.0.0.1", port, "broker-7", security=inter_broker_security(config, {}))
+        try:
+            return await peer.request(ApiVersionsRequest(), 0)
+        finally:
+            peer.close()
+
+    assert asyncio.run(ask()).api_keys
+    wrong = between[OWN_JAAS].replace("s3cret", "hunter2")
+    with pytest.raises(PeerError, match=r"cannot log in .* status 401") as refused:
+        asyncio.run(ask(**{OWN_JAAS: wrong}))
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(ConfigError, match="OAUTHBEARER needs a token"):
+        inter_broker_security(
+            BrokerConfig.embedded(between | {"sasl.oauthbearer.token.endpoint.url": ""}), {}
+        )
 
 
 def test_keys_in_a_file(tmp_path: Path, issuer: Issuer) -> None:

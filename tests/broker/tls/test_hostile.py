@@ -93,6 +93,17 @@ def test_what_is_no_handshake_ends_the_connection_with_one_line_in_the_log(
     is_served(tls)
 
 
+def test_whoever_only_looks_whether_the_port_is_open_is_no_event(
+    tls: TlsBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="ottla.broker.network.listener"):
+        for _ in range(3):
+            socket.create_connection(("localhost", tls.ports["SSL"])).close()
+        until_nobody_is_connected(tls)
+        is_served(tls)
+    assert caplog.text == ""
+
+
 def test_random_bytes_of_all_kinds(tls: TlsBroker) -> None:
     chance = random.Random(7)
     for _ in range(200):

@@ -144,6 +144,15 @@ def test_alter_configs_is_told_what_is_wrong(tls: TlsBroker) -> None:
         alter(tls, "ssl.keystore.location", tls.key_store)
 
 
+def test_what_was_altered_counts_after_a_restart(tls: TlsBroker) -> None:
+    other = tls.issue("broker", "other.pem", ["localhost", "127.0.0.1"])
+    for listener in ("ssl", "mutual", "sasl_ssl"):
+        alter(tls, f"listener.name.{listener}.ssl.keystore.location", other)
+    Path(tls.key_store).unlink()
+    tls.broker.restart()
+    assert serial(tls) == serial_of(other)
+
+
 def test_who_is_trusted_can_change(tls: TlsBroker) -> None:
     foreign = tls.issue("bob", "bob.pem", authority=tls.stranger)
 

@@ -36,6 +36,7 @@ def test_what_cannot_work_is_named(tmp_path: Path, settings: dict[str, str], sen
     with pytest.raises(Exception, match=sentence) as refused, TlsBroker(tmp_path, **settings).broker:
         pass
     assert str(refused.value).count(". ") == 0, "one sentence"
+    assert not (tmp_path / "data").exists(), "nothing was written"
 
 
 def test_an_expired_certificate_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kazoo.exceptions import NoAuthError
 
 from ottla.jvm.zookeeper import four_letter_word
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import free_ports
+from ottla.zookeeper.client import ZooKeeperClient
+from ottla.zookeeper.security import zookeeper_security
 from tests.installed import kafka_tool
 from tests.ports import ports_in_a_row
 from tests.zookeeper_keys import ZooKeeperKeys, zookeeper_keys
@@ -85,45 +89,57 @@ def test_the_shell_says_why_it_cannot_connect(secure: ZooKeeper, keys: ZooKeeper
     assert "Error: no filename provided with option -zk-tls-config-file" in said
 
 
+@contextmanager
+def client(zookeeper: ZooKeeper, keys: ZooKeeperKeys, user: str) -> Iterator[ZooKeeperClient]:
+    security = zookeeper_security(
+        dict(keys.server().broker_settings(trust_store=keys.ca)),
+        keys.server().broker_environment(keys.directory / f"{user}.jaas", user),
+    )
+    made = ZooKeeperClient(zookeeper.connect, security=security)
+    made.start(timeout=30)
+    try:
+        yield made
+    finally:
+        made.stop()
+        made.close()
+
+
 def test_nodes_are_protected_and_opened_again(secure: ZooKeeper, keys: ZooKeeperKeys) -> None:
     root = "/migrated"
-    for path in (
-        "",
-        "/brokers",
-        "/brokers/topics",
-        "/config",
-        "/config/users",
-        "/consumers",
-        "/ottla",
-        "/others",
-    ):
-        shell(keys, secure.connect, "create", f"{root}{path}", "x")
+    owner, reader, everybody = ("sasl", "kafka", 31), ("world", "anyone", 1), ("world", "anyone", 31)
+    protected = ("", "/brokers", "/brokers/topics", "/config", "/ottla")
     migration = ("zookeeper-security-migration", "--zookeeper.connect", f"{secure.connect}{root}")
     options = ("--zk-tls-config-file", tls_file(keys))
-    said = run(keys, *migration, *options, "--zookeeper.acl", "secure", user=None, code=1)
-    assert "ZooKeeper would not know who you are" in said
-    said = run(keys, *migration, *options, "--zookeeper.acl", "secure", "--enable.path.check", code=1)
-    assert "These nodes are missing, and nothing was changed: /admin, /cluster" in said
-    assert "cdrwa" in shell(keys, secure.connect, "getAcl", f"{root}/brokers")
+    with client(secure, keys, "kafka") as mine, client(secure, keys, "other") as other:
 
-    run(keys, *migration, *options, "--zookeeper.acl", "secure")
-    everybody, owner = "'world,'anyone\n: r\n", "'sasl,'kafka\n: cdrwa\n"
-    for path in ("", "/brokers", "/brokers/topics", "/config", "/ottla"):
-        assert shell(keys, secure.connect, "getAcl", f"{root}{path}") == owner + everybody, path
-    assert shell(keys, secure.connect, "getAcl", f"{root}/config/users") == owner
-    for path in ("/consumers", "/others"):
-        assert shell(keys, secure.connect, "getAcl", f"{root}{path}") == "'world,'anyone\n: cdrwa\n"
-    assert shell(keys, secure.connect, "get", f"{root}/brokers", user="other") == "x\n"
-    for words in (
-        ("set", f"{root}/brokers", "y"),
-        ("create", f"{root}/brokers/ids"),
-        ("get", f"{root}/config/users"),
-    ):
-        said = shell(keys, secure.connect, *words, user="other", code=1)
-        assert f"Insufficient permission : {words[1]}" in said
+        def acls(path: str) -> set[tuple[str, str, int]]:
+            return {(acl.id.scheme, acl.id.id, acl.perms) for acl in mine.get_acls(f"{root}{path}")[0]}
 
-    run(keys, *migration, *options, "--zookeeper.acl", "unsecure")
-    shell(keys, secure.connect, "set", f"{root}/brokers", "y", user="other")
+        for path in (*protected, "/config/users", "/consumers", "/others"):
+            mine.create(f"{root}{path}", b"x")
+        said = run(keys, *migration, *options, "--zookeeper.acl", "secure", user=None, code=1)
+        assert "ZooKeeper would not know who you are" in said
+        said = run(keys, *migration, *options, "--zookeeper.acl", "secure", "--enable.path.check", code=1)
+        assert "These nodes are missing, and nothing was changed: /admin, /cluster" in said
+        assert acls("/brokers") == {everybody}
+
+        run(keys, *migration, *options, "--zookeeper.acl", "secure")
+        assert {path: acls(path) for path in protected} == {path: {owner, reader} for path in protected}
+        assert acls("/config/users") == {owner}
+        assert acls("/consumers") == acls("/others") == {everybody}
+        assert shell(keys, secure.connect, "get", f"{root}/brokers", user="other") == "x\n"
+        said = shell(keys, secure.connect, "set", f"{root}/brokers", "y", user="other", code=1)
+        assert f"Insufficient permission : {root}/brokers" in said
+        for refused in (
+            lambda: other.create(f"{root}/brokers/ids"),
+            lambda: other.delete(f"{root}/brokers/topics"),
+            lambda: other.get(f"{root}/config/users"),
+        ):
+            with pytest.raises(NoAuthError):
+                refused()
+
+        run(keys, *migration, *options, "--zookeeper.acl", "unsecure")
+        other.set(f"{root}/brokers", b"y")
 
 
 def test_a_server_is_started_as_kafkas_documentation_has_it(keys: ZooKeeperKeys, tmp_path: Path) -> None:
@@ -150,6 +166,11 @@ def test_a_server_is_started_as_kafkas_documentation_has_it(keys: ZooKeeperKeys,
         probe = keys.server().probe()
         until_it_answers(server, lambda: four_letter_word("127.0.0.1", port, "ruok", tls=probe))
         assert four_letter_word("127.0.0.1", plain, "ruok") == "imok"
+        secured_only = tmp_path / "zoo.cfg"
+        secured_only.write_text(properties.read_text().replace("clientPort=", "#", 1))
+        status = run(keys, "zkServer.sh", "status", str(secured_only))
+        assert f"Client port found: {port}. Client address: localhost. Client SSL: true." in status
+        assert "Mode: standalone" in status
         address = f"127.0.0.1:{port}"
         assert (
             shell(keys, address, "create", "/mine", "x", "sasl:other:cdrwa", user="other")
@@ -167,6 +188,7 @@ def until_it_answers(server: subprocess.Popen[bytes], ask) -> None:
         assert server.poll() is None, server.stderr and server.stderr.read()
 
 
+@pytest.mark.slow
 def test_a_secure_ensemble_is_one_command(keys: ZooKeeperKeys, tmp_path: Path) -> None:
     port = ports_in_a_row(3)
     users = tmp_path / "users.properties"

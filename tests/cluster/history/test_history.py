@@ -36,15 +36,23 @@ CONFIG = {
 }
 
 
-def test_clients_see_an_honest_log_whatever_dies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("security", [None, "SASL_SSL"])
+def test_clients_see_an_honest_log_whatever_dies(tmp_path: Path, security: str | None) -> None:
     print(f"\nOTTLA_CHAOS_SEED={SEED} OTTLA_CHAOS_SECONDS={SECONDS:g}; what the brokers said: {tmp_path}")
+    # Logins are short where there are any: they are repeated in the middle of everything.
+    config = CONFIG if security is None else {**CONFIG, "connections.max.reauth.ms": "4000"}
     with (
         ZooKeeper(3, faults=True) as zookeeper,
-        Cluster(3, config=CONFIG, zookeeper=zookeeper, data=tmp_path, faults=True) as cluster,
+        Cluster(
+            3, config=config, zookeeper=zookeeper, data=tmp_path, faults=True, security=security
+        ) as cluster,
     ):
         cluster.create_topic(TOPIC, PARTITIONS)
         trouble = ClusterFaults(cluster, SEED, SESSION_SECONDS)
-        recorder = Recorder(cluster.bootstrap_servers)
+        login = {
+            name: value for name, value in cluster.client_config().items() if name != "bootstrap.servers"
+        }
+        recorder = Recorder(cluster.bootstrap_servers, **login)
         recorder.start(producers=2, consumers=2, members=2, pause=0.005)
         try:
             trouble.wait_for_writes(recorder)

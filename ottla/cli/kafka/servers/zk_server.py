@@ -98,11 +98,18 @@ def _stop(file: Path) -> None:
 
 def _status(settings: dict[str, str]) -> int:
     from ottla.jvm.zookeeper import four_letter_word
+    from ottla.jvm.zookeeper_security import ServerSecurity
 
-    port = settings.get("clientPort", "2181")
-    address = settings.get("clientPortAddress", "localhost")
-    print(f"Client port found: {port}. Client address: {address}. Client SSL: false.")
-    answer = four_letter_word(address, int(port), "srvr") or ""
+    is_secure = not settings.get("clientPort") and bool(settings.get("secureClientPort"))
+    name = "secureClientPort" if is_secure else "clientPort"
+    port = settings.get(name, "2181")
+    address = settings.get(f"{name}Address", "localhost")
+    print(f"Client port found: {port}. Client address: {address}. Client SSL: {str(is_secure).lower()}.")
+    tls = None
+    if is_secure:
+        keys = Path(settings.get("ssl.keyStore.location", ""))
+        tls = ServerSecurity(keys, client_auth=settings.get("ssl.clientAuth", "need")).probe()
+    answer = four_letter_word(address, int(port), "srvr", tls=tls) or ""
     mode = next((line for line in answer.splitlines() if line.startswith("Mode: ")), None)
     if mode is None:
         print("Error contacting service. It is probably not running.")

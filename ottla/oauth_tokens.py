@@ -1,4 +1,4 @@
-"""Where a client's token for OAUTHBEARER comes from: an endpoint, a file, the settings, or made up here."""
+"""Where a token for OAUTHBEARER comes from: an endpoint, a file, the settings, or made up here."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-from ottla.client.errors import ClientError
-from ottla.oauth_endpoints import EndpointError, check_url, fetch, shown
-from ottla.protocol.errors import ErrorCode
+from ottla.oauth_endpoints import EndpointError, check_url, fetch, shown, trust_of
 from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
+from ottla.security.sasl import oauthbearer
+from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange
+from ottla.security.tls.settings import Given, StoreSettings
 
 _ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _CLAIM = "unsecuredLoginStringClaim_"
 _UNSECURED_SECONDS = 3600
 # A token is used for this part of its life, so that no login comes too late.
 _USED = 0.8
+
+
+class NoToken(Exception):
+    """What is missing or went wrong, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,16 @@ class OAuth:
     extensions: tuple[tuple[str, str], ...] = ()
     #: Claims of a token without a signature, for brokers that are set up for trials.
     unsecured_claims: tuple[tuple[str, str], ...] = ()
-    ca_file: str | None = None
+    #: The certificates that the endpoint may have; None: those that this machine trusts.
+    trust: StoreSettings | None = None
+    #: Where a token may be fetched from; None: as KAFKA_OPTS says.
+    allowed_urls: tuple[str, ...] | None = None
 
 
-def oauth_settings(properties: Mapping[str, str], jaas: Mapping[str, str]) -> OAuth:
-    """By the names of the Java client or of librdkafka. Raises ClientError naming what is missing."""
+def oauth_settings(
+    properties: Mapping[str, str], jaas: Mapping[str, str], allowed: tuple[str, ...] | None = None
+) -> OAuth:
+    """By the names of the Java client or of librdkafka. Raises NoToken naming what is missing."""
 
     def first(*names: str) -> str:
         return next((properties[name] for name in names if properties.get(name)), "")
@@ -67,17 +77,33 @@ def oauth_settings(properties: Mapping[str, str], jaas: Mapping[str, str]) -> OA
         unsecured_claims=tuple(
             (name.removeprefix(_CLAIM), value) for name, value in jaas.items() if name.startswith(_CLAIM)
         ),
-        ca_file=first("https.ca.location") or None,
+        trust=_trust(first("https.ca.location"), jaas),
+        allowed_urls=allowed,
     )
     if not (settings.endpoint or settings.token or settings.unsecured_claims):
-        raise _failed(f"OAUTHBEARER needs a token: set {_ENDPOINT}, or sasl.oauthbearer.token.")
+        raise NoToken(f"OAUTHBEARER needs a token: set {_ENDPOINT}, or sasl.oauthbearer.token.")
     is_http = settings.endpoint is not None and not settings.endpoint.startswith("file:")
     if is_http and not settings.token and not settings.client_id:
-        raise _failed(
+        raise NoToken(
             f"{_ENDPOINT} asks who you are: set sasl.oauthbearer.client.credentials.client.id and .client.secret, or "
             "clientId and clientSecret in sasl.jaas.config."
         )
     return settings
+
+
+def _trust(ca_file: str, jaas: Mapping[str, str]) -> StoreSettings | None:
+    if ca_file:
+        return StoreSettings(truststore_location=Given("https.ca.location", ca_file))
+    return trust_of(jaas)
+
+
+def log_in(settings: OAuth) -> ClientExchange:
+    """The client's side of a login. It blocks while a token is fetched. Raises AuthenticationFailed."""
+    try:
+        shown_to_server = token(settings)
+    except NoToken as missing:
+        raise AuthenticationFailed(str(missing).rstrip(".")) from None
+    yield from oauthbearer.log_in(shown_to_server, dict(settings.extensions))
 
 
 class _Tokens:
@@ -88,6 +114,7 @@ class _Tokens:
         self._known: dict[OAuth, tuple[str, float]] = {}
 
     def token(self, settings: OAuth) -> str:
+        """Raises NoToken."""
         with self._lock:
             known = self._known.get(settings)
             if known is not None and time.monotonic() < known[1]:
@@ -108,15 +135,18 @@ def _fresh(settings: OAuth) -> tuple[str, float]:
         return _unsecured(settings), _UNSECURED_SECONDS
     where = shown(settings.endpoint)
     try:
-        check_url(settings.endpoint, allowed_urls(system_properties(os.environ).get(ALLOWED_URLS)))
+        allowed = settings.allowed_urls
+        if allowed is None:
+            allowed = allowed_urls(system_properties(os.environ).get(ALLOWED_URLS))
+        check_url(settings.endpoint, allowed)
         if urlsplit(settings.endpoint).scheme.lower() == "file":
             # Whoever writes the file decides when there is a new one.
             return fetch(settings.endpoint).decode("ascii").strip(), 0
         return _granted(settings, settings.endpoint)
     except EndpointError as error:
-        raise _failed(f"Cannot get a token from {_ENDPOINT}={where}: {error}.") from None
+        raise NoToken(f"Cannot get a token from {_ENDPOINT}={where}: {error}.") from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise _failed(f"What {_ENDPOINT}={where} answers is not a token.") from None
+        raise NoToken(f"What {_ENDPOINT}={where} answers is not a token.") from None
 
 
 def _granted(settings: OAuth, endpoint: str) -> tuple[str, float]:
@@ -131,7 +161,7 @@ def _granted(settings: OAuth, endpoint: str) -> tuple[str, float]:
                 "Authorization": f"Basic {credentials}",
                 "Content-Type": "application/x-www-form-urlencoded",
             },
-            ca_file=settings.ca_file,
+            trust=settings.trust,
         )
     )
     found = str(answer.get("access_token") or answer["id_token"])
@@ -157,7 +187,3 @@ def _unsecured(settings: OAuth) -> str:
 
 def _part(fields: Mapping[str, object]) -> str:
     return base64.urlsafe_b64encode(json.dumps(fields).encode()).decode().rstrip("=")
-
-
-def _failed(sentence: str) -> ClientError:
-    return ClientError(sentence, ErrorCode.SASL_AUTHENTICATION_FAILED)
