@@ -27,7 +27,7 @@ from ottla.cli.errors import JobError
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from ottla.security.certificates import Authority
+    from ottla.security.certificates import Authority, Issued
 
 ADMIN = "admin"
 BROKERS = "broker"
@@ -118,7 +118,7 @@ class SecuredData:
         names = list(dict.fromkeys(hosts)) or _hosts(self._leaf())
         # A running broker takes a certificate of the same name only.
         name = _common_name(self._leaf()) if self.server.exists() else socket.gethostname()
-        issued = authority.issue(name, names, days=days)
+        issued = _issue(authority, name, names, days=days)
         write_for_owner(self.server, issued.key_pem + issued.certificate_pem)
 
     def make_zookeeper_keys(self) -> tuple[Path, Path]:
@@ -143,7 +143,7 @@ class SecuredData:
         for file in files:
             if file.exists():
                 raise JobError(f"{file} is there already: move it away, or use --out for another directory.")
-        issued = authority.issue(name, hosts, days=days, client=True)
+        issued = _issue(authority, name, hosts, days=days, client=True)
         for file, data in zip(files, (issued.certificate_pem, issued.key_pem), strict=True):
             write_for_owner(file, data)
         return files
@@ -281,6 +281,20 @@ def _properties(values: Mapping[str, str]) -> bytes:
 
 def _jaas(user: str, password: str) -> str:
     return f'{_LOGIN_MODULE} required username="{user}" password="{password}";'
+
+
+def _issue(
+    authority: Authority, name: str, hosts: Sequence[str], *, days: int, client: bool = False
+) -> Issued:
+    for host in hosts:
+        if not host.isascii() or not host or any(each.isspace() for each in host):
+            raise JobError(f"'{host}' cannot be the name of a host in a certificate.")
+    try:
+        return authority.issue(name, hosts, days=days, client=client)
+    except ValueError:
+        raise JobError(
+            f"'{name}' cannot be the name in a certificate: it has at most 64 characters."
+        ) from None
 
 
 # -- reading certificates -------------------------------------------------------------------------------
