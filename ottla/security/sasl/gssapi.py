@@ -105,7 +105,7 @@ class GssapiServer:
         chosen = bytes(self._context.unwrap(message).message)
         if len(chosen) < 4 or chosen[0] != _NO_LAYER:
             raise AuthenticationFailed("The client chooses a security layer that was not offered.")
-        self.login = Login(self._short_name(str(self._context.initiator_name)), expires_at_ms=None)
+        self.login = Login(self._short_name(str(self._context.initiator_name)))
         return b""
 
 
