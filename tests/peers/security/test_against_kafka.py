@@ -141,6 +141,30 @@ def test_a_login_with_a_token_is_answered_alike(brokers: dict[str, Servers], mes
     assert ours == theirs
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        *(
+            ("PLAIN", each)
+            for each in (
+                b"\0ann\0pencil", b"ann\0ann\0pencil", b"\0ann\0wrong", b"\0nobody\0pencil", b"bob\0ann\0pencil", b"",
+                b"\0\0", b"\0ann\0", b"\0\0pencil", b"ann", b"\0a\0b\0c", b"\0ann\0pencil\0",
+            )
+        ),
+        *(
+            (mechanism, each)
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            for each in (b"", b"garbage", b"y,,n=ann,r=abc", b"p=x,,n=ann,r=abc", b"n,,n=ann", b"n,,r=a,n=ann", b"\xff")
+        ),
+    ],
+)  # fmt: skip
+def test_a_first_message_is_answered_alike(
+    brokers: dict[str, Servers], mechanism: str, message: bytes
+) -> None:
+    ours, theirs = (exchange(brokers[name].sasl, mechanism, [message]) for name in ("ottla", "kafka"))
+    assert ours == theirs
+
+
 # -- logging in again ---------------------------------------------------------------------------------------
 
 
