@@ -1,11 +1,13 @@
 """What clients can do, in plain words.
 
-A word is an operation (`list_offsets`), a codec (`codec:zstd`), an assignor (`assignor:sticky`) or a trait
-(`headers`). A case names the words it needs and runs with every client that has them. A client without
-one, for want of the call or of a way for the suite to ask, shows as a dash in the matrix.
+A word is an operation (`list_offsets`), a codec (`codec:zstd`), an assignor (`assignor:sticky`), a way to log in
+(`login:SASL_SSL PLAIN`) or a trait (`headers`). A case names the words it needs and runs with every client that has
+them. A client without one, for want of the call or of a way for the suite to ask, shows as a dash in the matrix.
 """
 
 from __future__ import annotations
+
+from .security.logins import LOGINS, WITHOUT_SASL
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -51,6 +53,12 @@ ADMIN = TOPIC_ADMIN | CONFIG_ADMIN | GROUP_ADMIN | {"delete_records", "describe_
 
 def codecs(*names: str) -> frozenset[str]:
     return frozenset(f"codec:{name}" for name in names)
+
+
+def logins(*mechanisms: str) -> frozenset[str]:
+    """Those without SASL, and with SASL by these mechanisms."""
+    with_sasl = [each for each in LOGINS if each.rpartition(" ")[2] in mechanisms]
+    return frozenset(f"login:{name}" for name in (*WITHOUT_SASL, *with_sasl))
 
 
 def assignors(*names: str) -> frozenset[str]:

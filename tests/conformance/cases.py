@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -11,12 +11,19 @@ import pytest
 from .client import Client
 
 
-def case(title: str, *, needs: Sequence[str] = (), **axes: Sequence[Any]) -> pytest.MarkDecorator:
+def case(
+    title: str,
+    *,
+    needs: Sequence[str] = (),
+    marks: Callable[[dict[str, Any]], Sequence[pytest.MarkDecorator]] = lambda chosen: (),
+    **axes: Sequence[Any],
+) -> pytest.MarkDecorator:
     """Run the test once per client that has what it `needs`, along every axis.
 
     Title and needs may mention the axes: `@case("Codec {codec}", needs=["codec:{codec}"], codec=CODECS)`.
+    `marks` says which markers a combination of axis values gets, besides those of its client.
     """
-    return pytest.mark.case(title=title, needs=tuple(needs), axes=axes)
+    return pytest.mark.case(title=title, needs=tuple(needs), marks=marks, axes=axes)
 
 
 def parameters(

@@ -7,7 +7,7 @@ import queue
 import subprocess
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,6 +31,7 @@ class Client(ABC):
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self.bootstrap = bootstrap
+        self.settings: Mapping[str, str | int] = {}
         self.directory = directory
         self.members: list[Member] = []
         self._log_numbers = count(1)
@@ -87,6 +88,22 @@ class Client(ABC):
         A topic that begins with ^ is a pattern, for the broker to match.
         """
 
+    def log_in(self, bootstrap: str, settings: Mapping[str, str | int]) -> None:
+        """From now on connect there, with these settings, by the client's own names."""
+        self.bootstrap, self.settings = bootstrap, settings
+
+    def logged(self) -> str:
+        """What the client logged since it logged in, for those that keep their reasons to the log."""
+        return ""
+
+    @abstractmethod
+    def produce_twice(self, topic: str, values: tuple[str, str], between: Callable[[], None]) -> Delivery:
+        """Produce one record, let something happen, and produce another on the same connection: what became of it."""
+
+    @abstractmethod
+    def consume_twice(self, topic: str, between: Callable[[], None]) -> list[Record]:
+        """Read one record, let something happen, and go on reading on the same connection."""
+
     def call(self, operation: str, **arguments: Any) -> Any:
         raise NotImplementedError(f"{self.name} has no {operation}")
 
@@ -110,6 +127,7 @@ class AgentClient(Client):
     def __init__(self, bootstrap: str, directory: Path) -> None:
         super().__init__(bootstrap, directory)
         self._agent: Agent | None = None
+        self._logged_before = 0
 
     @abstractmethod
     def command(self, mode: str) -> list[str]: ...
@@ -119,7 +137,42 @@ class AgentClient(Client):
             if self._agent is not None:
                 self._agent.close()
             self._agent = Agent([*self.command("serve"), self.bootstrap], self.new_log("agent"))
+            if self.settings:
+                self._log_in()
         return self._agent.call(operation, arguments)
+
+    def log_in(self, bootstrap: str, settings: Mapping[str, str | int]) -> None:
+        super().log_in(bootstrap, settings)
+        if self._agent is not None and self._agent.alive:
+            self._log_in()
+
+    def _log_in(self) -> None:
+        assert self._agent is not None
+        self._agent.call("log_in", {"bootstrap": self.bootstrap, "settings": dict(self.settings)})
+        self._logged_before = len(self._agent.log())
+
+    def logged(self) -> str:
+        return "" if self._agent is None else self._agent.log()[self._logged_before :]
+
+    def produce_twice(self, topic: str, values: tuple[str, str], between: Callable[[], None]) -> Delivery:
+        handle = self.call("open_producer")
+        try:
+            first, second = values
+            delivered = Delivery(**self.call("send", handle=handle, topic=topic, value=first))
+            assert delivered.error is None, delivered
+            between()
+            return Delivery(**self.call("send", handle=handle, topic=topic, value=second))
+        finally:
+            self.call("close_producer", handle=handle)
+
+    def consume_twice(self, topic: str, between: Callable[[], None]) -> list[Record]:
+        consumer = self.open(topic)
+        try:
+            assert len(consumer.poll(1)) == 1
+            between()
+            return consumer.poll(1)
+        finally:
+            consumer.close()
 
     def produce(
         self,
@@ -303,5 +356,8 @@ class Agent:
             self._answers.put(line)
         self._answers.put(b"")
 
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
     def _tail(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
+        return self.log()[-3000:]

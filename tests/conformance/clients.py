@@ -22,9 +22,11 @@ from .capabilities import (
     TRANSACTIONS,
     assignors,
     codecs,
+    logins,
 )
 from .client import HERE, AgentClient, Client
 from .kcat import KcatClient
+from .security.logins import MECHANISMS
 
 
 class PythonClient(AgentClient):
@@ -60,6 +62,8 @@ class ConfluentClient(PythonClient):
             "newer errors",
         }
         | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
+        # The wheels come without libsasl2, and so without GSSAPI.
+        | logins("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
     )
 
 
@@ -83,6 +87,7 @@ class KafkaPythonClient(PythonClient):
             )
         )
         | assignors(*ASSIGNORS)
+        | logins(*MECHANISMS)
         | {"no auto-creation", "list_offsets", "incremental_alter_configs", "delete_group"}
         | {
             "alter_group_offsets",
@@ -108,6 +113,7 @@ class AiokafkaClient(PythonClient):
         | ADMIN
         | codecs(*CODECS)
         | assignors("range", "roundrobin", "sticky")
+        | logins(*MECHANISMS)
         | {"null headers", "replacing alter_configs", "config errors"}
     )
 
@@ -130,6 +136,7 @@ class JavaClient(AgentClient):
         | ADMIN - {"alter_configs"}  # the client has the incremental call only
         | codecs(*CODECS)
         | assignors(*ASSIGNORS, *BROKER_ASSIGNORS)
+        | logins(*MECHANISMS)
         | {"null headers", "no auto-creation", "broker defaults", "config errors", "newer errors"}
         | {"list_offsets", "incremental_alter_configs", "delete_group", "alter_group_offsets"}
         | {"delete_group_offsets", "log_dirs", "describe_producers"}

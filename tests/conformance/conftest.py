@@ -2,6 +2,7 @@
 
 python -m pytest tests/conformance                              Ottla, started for the run
 python -m pytest tests/conformance --bootstrap 127.0.0.1:9092   any other broker, Apache Kafka say
+python -m pytest tests/conformance/suite/test_security.py --secured-kafka
 python -m pytest tests/conformance --matrix docs/compatibility.md
 """
 
@@ -39,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("OTTLA_TEST_BOOTSTRAP"),
         help="test the broker that listens there instead of one of Ottla's (or OTTLA_TEST_BOOTSTRAP)",
     )
+    group.addoption(
+        "--secured-kafka",
+        action="store_true",
+        help="test the cases of security with Apache Kafka, started for the run, instead of Ottla",
+    )
     group.addoption("--matrix", metavar="FILE", help="write the table of results into this Markdown file")
 
 
@@ -55,7 +61,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     values = []
     for chosen, client in parameters(mark, CLIENTS):
         named = [client, *(BY_NAME[value] for value in chosen.values() if value in BY_NAME)]
-        marks = [] if all(one.from_pypi for one in named) else [pytest.mark.peers]
+        marks = list(mark.kwargs["marks"](chosen))
+        if not all(one.from_pypi for one in named):
+            marks.append(pytest.mark.peers)
         identity = "-".join([*(str(value) for value in chosen.values()), client.name])
         values.append(pytest.param(*chosen.values(), client.name, marks=marks, id=identity))
     metafunc.parametrize([*axes, "client"], values, indirect=["client"])

@@ -8,7 +8,8 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import IO, Any
 
 from ottla.protocol.errors import ErrorCode
 
-from .capabilities import CODECS, assignors, codecs
+from .capabilities import CODECS, assignors, codecs, logins
 from .client import Client
 from .member import Member
 from .records import ClientError, Delivery, Record
@@ -35,6 +36,7 @@ ERRORS = {
     "Unknown topic or partition": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     "Broker failed to validate record": ErrorCode.INVALID_RECORD,
     "Invalid timestamp": ErrorCode.INVALID_TIMESTAMP,
+    "Topic authorization failed": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 }
 SETTINGS = ("-X", "fetch.wait.max.ms=100", "-X", "topic.metadata.refresh.fast.interval.ms=50")
 
@@ -48,6 +50,8 @@ class KcatClient(Client):
         | assignors("range", "roundrobin", "cooperative-sticky")
         | {"keys", "headers", "null headers", "null values", "partitioner", "idempotence", "acks"}
         | {"reset", "reset errors", "groups", "static members", "newer errors"}
+        # Debian's librdkafka comes without OIDC, and a command line has no callback that brings tokens.
+        | logins("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
         | {"offsets_for_time", "list_topics", "describe_topic", "tail"}
     )
 
@@ -153,7 +157,7 @@ class KcatClient(Client):
         }
         if instance is not None:
             settings["group.instance.id"] = instance
-        command = ["kcat", "-b", self.bootstrap, *SETTINGS, "-u", "-f", FORMAT]
+        command = [*self._command(), "-u", "-f", FORMAT]
         for key, value in settings.items():
             command += ["-X", f"{key}={value}"]
         if limit is not None:
@@ -195,8 +199,49 @@ class KcatClient(Client):
         return done.stdout
 
     def _run(self, arguments: Sequence[str], input: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        command = ["kcat", "-b", self.bootstrap, *SETTINGS, *arguments]
+        command = [*self._command(), *arguments]
         return subprocess.run(command, input=input, capture_output=True, timeout=RUN_TIMEOUT)
+
+    def _command(self) -> list[str]:
+        settings = [word for name, value in self.settings.items() for word in ("-X", f"{name}={value}")]
+        return ["kcat", "-b", self.bootstrap, *SETTINGS, *settings]
+
+    def produce_twice(self, topic: str, values: tuple[str, str], between: Callable[[], None]) -> Delivery:
+        first, second = values
+        options = ["-P", "-t", topic, "-p", "0", "-X", "message.timeout.ms=20000", "-X", "linger.ms=0"]
+        with self._started(options) as running:
+            assert running.stdin is not None
+            # kcat takes 1 KB of its input at a time, and skips empty lines.
+            running.stdin.write(f"{first}\n".encode() + b"\n" * 1024)
+            running.stdin.flush()
+            between()
+            _, message = running.communicate(f"{second}\n".encode(), timeout=RUN_TIMEOUT)
+        failed = message.decode(errors="replace") if running.returncode else ""
+        return Delivery(0, None, code_in(failed) if failed else None, failed)
+
+    def consume_twice(self, topic: str, between: Callable[[], None]) -> list[Record]:
+        options = ["-C", "-u", "-t", topic, "-p", "0", "-o", "beginning", "-f", FORMAT]
+        with self._started(options) as running:
+            assert running.stdout is not None
+            next(records_from(running.stdout))
+            between()
+            rest, message = running.communicate(timeout=RUN_TIMEOUT)
+        if running.returncode:
+            failed = message.decode(errors="replace")
+            raise ClientError(code_in(failed), failed)
+        return list(records_in(rest))
+
+    @contextmanager
+    def _started(self, arguments: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+        """A process that stays as long as the block."""
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            [*self._command(), *arguments], stdin=pipe, stdout=pipe, stderr=pipe
+        ) as running:
+            try:
+                yield running
+            finally:
+                running.kill()
 
 
 class KcatMember(Member):

@@ -24,6 +24,7 @@ SECTIONS = (
     "One client writes, another reads",
     "Administration",
     "Errors",
+    "Security",
     "Versions and frames",
 )
 

@@ -26,12 +26,17 @@ Emit = Callable[..., None]
 class Agent:
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
+        self.settings: dict[str, Any] = {}  # by the client's own names: how to log in
         self.consumers: dict[int, Any] = {}
-        self.producers: dict[int, Any] = {}  # the transactional ones, which stay between commands
+        self.producers: dict[int, Any] = {}  # those that stay between commands
         self._handles = count(1)
 
     def call(self, operation: str, arguments: dict[str, Any]) -> Any:
         return getattr(self, f"do_{operation}")(**arguments)
+
+    def use(self, bootstrap: str, settings: dict[str, Any]) -> None:
+        """What is opened from now on connects there, with these settings."""
+        self.bootstrap, self.settings = bootstrap, settings
 
     def describe_error(self, error: Exception) -> tuple[int | None, str]:
         """Kafka's error code (None where the client has none) and a message."""
@@ -106,7 +111,10 @@ def serve(agent: Agent) -> None:
         command = json.loads(line)
         answer: dict[str, Any]
         try:
-            answer = {"result": agent.call(command["op"], command["args"])}
+            if command["op"] == "log_in":
+                answer = {"result": agent.use(**command["args"])}
+            else:
+                answer = {"result": agent.call(command["op"], command["args"])}
         except ClientError as error:
             answer = {"error": {"code": error.code, "message": error.message}}
         except Exception as error:

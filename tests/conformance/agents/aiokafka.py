@@ -19,12 +19,14 @@ from aiokafka import (
     TopicPartition,
 )
 from aiokafka import errors as aiokafka_errors
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from aiokafka.helpers import create_ssl_context
 from records import ClientError, Record
 
 ASSIGNORS = {
@@ -35,12 +37,32 @@ ACKS = {"0": 0, "1": 1, "all": "all"}
 DEFAULT_CONFIG = 5
 
 
+class Tokens(AbstractTokenProvider):
+    """Gives the one that it was given."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    async def token(self) -> str:
+        return self._token
+
+
 class AiokafkaAgent(Agent):
     """The loop runs only while a command does; nothing here needs a heartbeat between two commands."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self.loop = asyncio.new_event_loop()
+
+    @property
+    def common(self) -> dict[str, Any]:
+        config: dict[str, Any] = {"bootstrap_servers": self.bootstrap, **self.settings}
+        ca_file, certificate = config.pop("cafile", None), config.pop("certfile", None)
+        if ca_file is not None:
+            config["ssl_context"] = create_ssl_context(cafile=ca_file, certfile=certificate)
+        if "sasl_oauth_token_provider" in config:
+            config["sasl_oauth_token_provider"] = Tokens(config["sasl_oauth_token_provider"])
+        return config
 
     def call(self, operation: str, arguments: dict[str, Any]) -> Any:
         return self.loop.run_until_complete(super().call(operation, arguments))
@@ -52,7 +74,7 @@ class AiokafkaAgent(Agent):
         self, topic: str, records: list[dict[str, Any]], codec: str, acks: str, idempotent: bool
     ) -> list[dict[str, Any]]:
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap,
+            **self.common,
             compression_type=None if codec == "none" else codec,
             acks=ACKS[acks],
             enable_idempotence=idempotent,
@@ -89,10 +111,24 @@ class AiokafkaAgent(Agent):
         offset = done.offset if done.offset is not None and done.offset >= 0 else None
         return {"partition": done.partition, "offset": offset, "error": None, "message": ""}
 
+    async def do_open_producer(self) -> int:
+        producer = AIOKafkaProducer(**self.common, linger_ms=0, request_timeout_ms=15_000)
+        await producer.start()
+        return self.remember_producer(producer)
+
+    async def do_send(self, handle: int, topic: str, value: str) -> dict[str, Any]:
+        try:
+            future = await self.producers[handle].send(topic, value.encode(), partition=0)
+        except aiokafka_errors.KafkaError as error:
+            code, message = self.describe_error(error)
+            return {"partition": None, "offset": None, "error": code, "message": message}
+        return await self._delivery(future)
+
+    async def do_close_producer(self, handle: int) -> None:
+        await self.producers.pop(handle).stop()
+
     async def do_begin_producer(self, transactional_id: str) -> int:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self.bootstrap, transactional_id=transactional_id, linger_ms=0
-        )
+        producer = AIOKafkaProducer(**self.common, transactional_id=transactional_id, linger_ms=0)
         await producer.start()
         return self.remember_producer(producer)
 
@@ -329,7 +365,7 @@ class AiokafkaAgent(Agent):
 
     def _consumer(self, group: str | None = None, **config: Any) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap,
+            **self.common,
             group_id=group,
             enable_auto_commit=False,
             fetch_max_wait_ms=100,
@@ -346,7 +382,7 @@ class AiokafkaAgent(Agent):
 
     @asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
-        admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap, request_timeout_ms=15_000)
+        admin = AIOKafkaAdminClient(**self.common, request_timeout_ms=15_000)
         await admin.start()
         try:
             yield admin

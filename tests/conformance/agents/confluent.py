@@ -40,6 +40,7 @@ OVERTAKEN = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
 )
+REFUSALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 SPECS = {
     "earliest": OffsetSpec.earliest,
     "latest": OffsetSpec.latest,
@@ -50,8 +51,25 @@ SPECS = {
 class ConfluentAgent(ShareGroups):
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
-        self.common = {"bootstrap.servers": bootstrap, "log_level": 4}
-        self.admin = AdminClient(self.common)
+        self.common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 4}
+        self.refusal: KafkaError | None = None
+        self._admin: AdminClient | None = None
+
+    @property
+    def admin(self) -> AdminClient:
+        if self._admin is None:
+            self._admin = AdminClient(self.common)
+        return self._admin
+
+    def use(self, bootstrap: str, settings: dict[str, Any]) -> None:
+        super().use(bootstrap, settings)
+        self.common = {"bootstrap.servers": bootstrap, "log_level": 4, "error_cb": self._note, **settings}
+        self.refusal, self._admin = None, None
+
+    def _note(self, error: KafkaError) -> None:
+        # What the broker makes of a certificate comes after the handshake, as an alert of TLS.
+        if error.code() in REFUSALS or "SSL alert" in error.str():
+            self.refusal = error
 
     def describe_error(self, error: Exception) -> tuple[int | None, str]:
         if isinstance(error, KafkaException) and isinstance(error.args[0], KafkaError):
@@ -93,8 +111,32 @@ class ConfluentAgent(ShareGroups):
                 **arguments,
             )
             producer.poll(0)
-        producer.flush(25)
+        self._flush(producer)
         return deliveries
+
+    def _flush(self, producer: Producer, timeout: float = 25) -> None:
+        """Until all is delivered, or the client is refused: left alone, it would go on trying."""
+        deadline = time.monotonic() + timeout
+        while producer.flush(0.1) and time.monotonic() < deadline:
+            if self.refusal is not None:
+                producer.purge()
+            raise_for(self.refusal)
+
+    def do_open_producer(self) -> int:
+        config = {"linger.ms": 0, "message.timeout.ms": 20_000, "topic.metadata.refresh.fast.interval.ms": 50}
+        return self.remember_producer(Producer(self.common | config))
+
+    def do_send(self, handle: int, topic: str, value: str) -> dict[str, Any]:
+        deliveries: list[dict[str, Any]] = []
+        producer = self.producers[handle]
+        producer.produce(
+            topic, value, partition=0, on_delivery=lambda *result: deliveries.append(delivery(*result))
+        )
+        self._flush(producer)
+        return deliveries[0]
+
+    def do_close_producer(self, handle: int) -> None:
+        self.producers.pop(handle)
 
     def do_begin_producer(self, transactional_id: str) -> int:
         producer = Producer(self.common | {"transactional.id": transactional_id, "linger.ms": 0})
@@ -152,6 +194,7 @@ class ConfluentAgent(ShareGroups):
         records: list[dict[str, Any]] = []
         deadline = time.monotonic() + timeout
         while len(records) < n and (left := deadline - time.monotonic()) > 0:
+            raise_for(self.refusal)
             for message in self.consumers[handle].consume(n - len(records), min(left, 0.1)):
                 if message.error() is None:
                     records.append(consumed(message).to_json())

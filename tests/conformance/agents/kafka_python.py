@@ -24,6 +24,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.consumer import OffsetSpec
 from records import ClientError, Record
 
@@ -44,22 +45,43 @@ SPECS = {
 }
 
 
+class Tokens(AbstractTokenProvider):
+    """Gives the one that it was given."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        return self._token
+
+
 class KafkaPythonAgent(Agent):
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self._admin: KafkaAdminClient | None = None
 
+    def use(self, bootstrap: str, settings: dict[str, Any]) -> None:
+        super().use(bootstrap, settings)
+        self._admin = None
+
+    @property
+    def common(self) -> dict[str, Any]:
+        config: dict[str, Any] = {"bootstrap_servers": self.bootstrap, **self.settings}
+        if "sasl_oauth_token_provider" in config:
+            config["sasl_oauth_token_provider"] = Tokens(config["sasl_oauth_token_provider"])
+        return config
+
     @property
     def admin(self) -> KafkaAdminClient:
         if self._admin is None:
-            self._admin = KafkaAdminClient(bootstrap_servers=self.bootstrap, request_timeout_ms=15_000)
+            self._admin = KafkaAdminClient(**self.common, request_timeout_ms=15_000)
         return self._admin
 
     def do_produce(
         self, topic: str, records: list[dict[str, Any]], codec: str, acks: str, idempotent: bool
     ) -> list[dict[str, Any]]:
         producer = KafkaProducer(
-            bootstrap_servers=self.bootstrap,
+            **self.common,
             compression_type=None if codec == "none" else codec,
             acks=ACKS[acks],
             enable_idempotence=idempotent,
@@ -88,17 +110,24 @@ class KafkaPythonAgent(Agent):
 
     def _delivery(self, future: Any) -> dict[str, Any]:
         try:
-            done = future.get(5)
+            done = future.get(25)
         except kafka_errors.KafkaError as error:
             code, message = self.describe_error(error)
             return {"partition": None, "offset": None, "error": code, "message": message}
         offset = done.offset if done.offset >= 0 else None
         return {"partition": done.partition, "offset": offset, "error": None, "message": ""}
 
+    def do_open_producer(self) -> int:
+        return self.remember_producer(KafkaProducer(**self.common, linger_ms=0, max_block_ms=15_000))
+
+    def do_send(self, handle: int, topic: str, value: str) -> dict[str, Any]:
+        return self._delivery(self.producers[handle].send(topic, value.encode(), partition=0))
+
+    def do_close_producer(self, handle: int) -> None:
+        self.producers.pop(handle).close(5)
+
     def do_begin_producer(self, transactional_id: str) -> int:
-        producer = KafkaProducer(
-            bootstrap_servers=self.bootstrap, transactional_id=transactional_id, linger_ms=0
-        )
+        producer = KafkaProducer(**self.common, transactional_id=transactional_id, linger_ms=0)
         producer.init_transactions()
         return self.remember_producer(producer)
 
@@ -398,7 +427,7 @@ class KafkaPythonAgent(Agent):
 
     def _consumer(self, group: str | None = None, **config: Any) -> KafkaConsumer:
         return KafkaConsumer(
-            bootstrap_servers=self.bootstrap,
+            **self.common,
             group_id=group,
             enable_auto_commit=False,
             fetch_max_wait_ms=100,

@@ -80,7 +80,8 @@ public final class OttlaClient {
         "sticky", ASSIGNORS + "StickyAssignor",
         "cooperative-sticky", ASSIGNORS + "CooperativeStickyAssignor");
 
-    private final String bootstrap;
+    private String bootstrap;
+    private final Properties settings = new Properties();  // how to log in
     private final Map<Integer, Consumer<byte[], byte[]>> consumers = new HashMap<>();
     private final Map<Integer, KafkaProducer<byte[], byte[]>> producers = new HashMap<>();
     private final ShareGroups shareGroups = new ShareGroups();
@@ -138,7 +139,11 @@ public final class OttlaClient {
         } else {
             described.put("code", code.code());
         }
-        return described.put("message", error.toString());
+        StringBuilder message = new StringBuilder(error.toString());
+        for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+            message.append("; caused by ").append(cause);
+        }
+        return described.put("message", message.toString());
     }
 
     private Object call(String operation, JsonNode arguments) throws Exception {
@@ -146,7 +151,15 @@ public final class OttlaClient {
             return shareGroups.call(operation, arguments, common(), admin());
         }
         switch (operation) {
+            case "log_in":
+                logIn(arguments);
+                return null;
             case "produce": return produce(arguments);
+            case "open_producer": return openProducer();
+            case "send": return send(arguments);
+            case "close_producer":
+                producers.remove(arguments.get("handle").asInt()).close(Duration.ofSeconds(1));
+                return null;
             case "begin_producer": return beginProducer(text(arguments, "transactional_id"));
             case "transact":
                 transact(arguments);
@@ -198,6 +211,17 @@ public final class OttlaClient {
         }
     }
 
+    /** What is opened from now on connects there, with these settings. */
+    private void logIn(JsonNode arguments) {
+        bootstrap = text(arguments, "bootstrap");
+        settings.clear();
+        arguments.get("settings").properties().forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
+        if (admin != null) {
+            admin.close(Duration.ofSeconds(1));
+            admin = null;
+        }
+    }
+
     // Produce and consume
 
     private Object produce(JsonNode arguments) throws Exception {
@@ -231,6 +255,23 @@ public final class OttlaClient {
             }
             return deliveries;
         }
+    }
+
+    private Object openProducer() {
+        Properties config = common();
+        config.put("enable.idempotence", "false");
+        config.put("linger.ms", "0");
+        config.put("request.timeout.ms", "15000");
+        config.put("delivery.timeout.ms", "20000");
+        config.put("max.block.ms", "15000");
+        producers.put(++lastHandle, new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer()));
+        return lastHandle;
+    }
+
+    private Object send(JsonNode arguments) throws Exception {
+        byte[] value = text(arguments, "value").getBytes(StandardCharsets.UTF_8);
+        return delivery(producers.get(arguments.get("handle").asInt())
+            .send(new ProducerRecord<>(text(arguments, "topic"), 0, null, value)));
     }
 
     private Object beginProducer(String transactionalId) {
@@ -618,6 +659,7 @@ public final class OttlaClient {
         Properties config = new Properties();
         config.put("bootstrap.servers", bootstrap);
         config.put("enable.metrics.push", "false");
+        config.putAll(settings);
         return config;
     }
 
