@@ -113,8 +113,17 @@ class _Server:
             socket.send_fds(self._socket, [b"."], [file.fileno(), *descriptors])
 
 
-@functools.cache
+_starting = threading.Lock()
+
+
 def _server() -> _Server:
+    """Threads may ask for it at the same time; there is one."""
+    with _starting:
+        return _only_server()
+
+
+@functools.cache
+def _only_server() -> _Server:
     return _Server()
 
 

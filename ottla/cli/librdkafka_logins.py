@@ -10,7 +10,7 @@ from ottla.cli.errors import JobError
 from ottla.client.settings import Settings, jaas_options
 
 if TYPE_CHECKING:
-    from ottla.oauth_tokens import OAuth
+    from ottla.oauth.tokens import OAuth
 
 _JAAS = "sasl.jaas.config"
 # Names of options of a login module, as librdkafka has them.
@@ -51,7 +51,7 @@ def with_login(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tokens(settings: OAuth) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:
     def token(_config: str) -> tuple[str, float, str, dict[str, str]]:
-        from ottla import oauth_tokens
+        from ottla.oauth import tokens as oauth_tokens
 
         found = oauth_tokens.token(settings)
         return found, time.time() + oauth_tokens.seconds_left(found), "", dict(settings.extensions)

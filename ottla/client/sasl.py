@@ -21,7 +21,7 @@ def exchange(sasl: Sasl, host: str = "") -> ClientExchange:
             "The broker cannot be trusted",
         )
     if sasl.mechanism == oauthbearer.MECHANISM and sasl.oauth is not None:
-        from ottla import oauth_tokens
+        from ottla.oauth import tokens as oauth_tokens
 
         return _with_client_errors(oauth_tokens.log_in(sasl.oauth), "Cannot log in")
     if sasl.mechanism == gssapi.MECHANISM and sasl.kerberos is not None:

@@ -15,7 +15,7 @@ from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
 if TYPE_CHECKING:
     import ssl
 
-    from ottla.oauth_tokens import OAuth
+    from ottla.oauth.tokens import OAuth
 
 DEFAULT_PORT = 9092
 
@@ -146,7 +146,7 @@ def _sasl(properties: Mapping[str, str]) -> Sasl | None:
     mechanism = properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI"
     oauth = None
     if mechanism == "OAUTHBEARER":
-        from ottla.oauth_tokens import NoToken, oauth_settings
+        from ottla.oauth.tokens import NoToken, oauth_settings
 
         try:
             oauth = oauth_settings(properties, jaas)

@@ -129,6 +129,7 @@ class Server:
         await store.open()
         feed = await self._load_metadata(store)
         self._tls = await asyncio.to_thread(self._secure_listeners)
+        await self._prepare_logins(feed.image)
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
         limits.ip_rate = broker.quotas.ip_rate
@@ -145,12 +146,8 @@ class Server:
         broker.cleaner = log_cleaner(broker)
         broker.replicas.log_dir_moves.is_busy = broker.cleaner.status.running.__contains__
         broker.cleaner.start()
-        protocols = {listener.name: listener.security_protocol for listener in config.listeners}
         for listener in self._listeners:
             listener.tls = self._tls.of.get(listener.name)
-            if protocols[listener.name].startswith("SASL_"):
-                listener.sasl = sasl_settings(config, listener.name, broker.image)
-                await listener.sasl.open()
             listener.open(broker.dispatcher)
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
@@ -251,6 +248,14 @@ class Server:
         if (refused := refused_listener(self.config)) is not None:
             raise StartupError(refused)
         return TlsListeners(self.config)
+
+    async def _prepare_logins(self, image: ClusterImage) -> None:
+        """Before others hear of this broker: keys and keytabs may be out of reach. Raises ConfigError."""
+        protocols = {listener.name: listener.security_protocol for listener in self.config.listeners}
+        for listener in self._listeners:
+            if protocols[listener.name].startswith("SASL_"):
+                listener.sasl = sasl_settings(self.config, listener.name, image)
+                await listener.sasl.open()
 
     # Logs
 

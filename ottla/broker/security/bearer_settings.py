@@ -11,7 +11,7 @@ from ottla.broker.security.jaas_settings import login_module
 from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.config_defs import Value
 from ottla.metadata.configs.listeners import listener_value
-from ottla.oauth_endpoints import UrlNotAllowed, check_url, shown, trust_of
+from ottla.oauth.endpoints import UrlNotAllowed, check_url, shown, trust_of
 from ottla.security.bearer_tokens import Rules, validate_unsecured
 from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
 from ottla.security.sasl.oauthbearer import MECHANISM, BearerToken

@@ -88,8 +88,8 @@ def _login(config: BrokerConfig, listener: str) -> PeerLogin:
 def _bearer(
     config: BrokerConfig, listener: str, options: Mapping[str, str]
 ) -> Callable[[str], ClientExchange]:
-    from ottla import oauth_tokens  # it takes a while to load
     from ottla.broker.security.bearer_settings import listed_urls
+    from ottla.oauth import tokens as oauth_tokens  # it takes a while to load
 
     given = {
         name: str(value)

@@ -8,7 +8,7 @@ import time
 from typing import NamedTuple
 
 from ottla.metadata.configs.broker_config import ConfigError
-from ottla.oauth_endpoints import EndpointError, fetch, shown
+from ottla.oauth.endpoints import EndpointError, fetch, shown
 from ottla.security import bearer_tokens
 from ottla.security.bearer_tokens import BadKeys, Key, Rules, UnknownKey
 from ottla.security.sasl.oauthbearer import BearerToken

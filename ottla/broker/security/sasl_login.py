@@ -66,7 +66,7 @@ class SaslLogin:
         self._asked_versions = 0
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
-        self._logged_in_at = 0.0
+        self._repeated_at: float | None = None  # when the client began to log in again
         self._ends_at: float | None = None  # when the login has to have been repeated
         self._principal: KafkaPrincipal | None = None
         self.token_id: str | None = None  # of the delegation token that the client has logged in with
@@ -97,8 +97,10 @@ class SaslLogin:
     # The three requests
 
     def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslHandshakeResponse:
-        if self._step is _Step.COMPLETE and not self._may_repeat():
-            raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+        if self._step is _Step.COMPLETE:
+            if not self._may_repeat():
+                raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE)
+            self._repeated_at = time.monotonic()
         known = self._settings.mechanisms
         if request.mechanism not in known or (self._principal and request.mechanism != self._mechanism):
             self._connection.end()
@@ -157,14 +159,18 @@ class SaslLogin:
 
     def _complete(self, login: Login) -> None:
         principal = KafkaPrincipal(USER_TYPE, login.name)
-        if self._principal not in (None, principal):
-            raise AuthenticationFailed("The client came back as somebody else.")
+        if self._principal is not None and self._principal != principal:
+            was = self._principal
+            raise AuthenticationFailed(
+                "The client came back as somebody else.",
+                told=f"Cannot change principals during re-authentication from {was.type}.{was.name}: "
+                f"{principal.type}.{principal.name}",
+            )
         self._principal = self._connection.principal = principal
         self.token_id = login.token_id
         self._exchange = None
         self._step = _Step.COMPLETE
         now = time.monotonic()
-        self._logged_in_at = now
         limits = [self._settings.reauth_ms[self._mechanism] / 1000 or None]
         if login.expires_at_ms is not None:
             limits.append(max(login.expires_at_ms / 1000 - time.time(), 0))
@@ -178,7 +184,10 @@ class SaslLogin:
             self._ends_at = now + lifetime
 
     def _may_repeat(self) -> bool:
-        return self._ends_at is not None and time.monotonic() - self._logged_in_at >= _BETWEEN_LOGINS
+        """As in Kafka the first time at any moment, so that a token that is about to expire can be replaced."""
+        if self._ends_at is None:
+            return False
+        return self._repeated_at is None or time.monotonic() - self._repeated_at >= _BETWEEN_LOGINS
 
     def _lifetime_ms(self) -> int:
         if self._step is not _Step.COMPLETE or self._ends_at is None:

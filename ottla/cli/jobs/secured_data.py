@@ -27,7 +27,7 @@ from ottla.cli.errors import JobError
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from ottla.security.certificates import Authority
+    from ottla.security.certificates import Authority, Issued
 
 ADMIN = "admin"
 BROKERS = "broker"
@@ -116,7 +116,9 @@ class SecuredData:
         """A new key and certificate for the broker. A running one reads it by itself."""
         authority = self._load_authority()
         names = list(dict.fromkeys(hosts)) or _hosts(self._leaf())
-        issued = authority.issue(socket.gethostname(), names, days=days)
+        # A running broker takes a certificate of the same name only.
+        name = _common_name(self._leaf()) if self.server.exists() else socket.gethostname()
+        issued = _issue(authority, name, names, days=days)
         write_for_owner(self.server, issued.key_pem + issued.certificate_pem)
 
     def make_zookeeper_keys(self) -> tuple[Path, Path]:
@@ -141,7 +143,7 @@ class SecuredData:
         for file in files:
             if file.exists():
                 raise JobError(f"{file} is there already: move it away, or use --out for another directory.")
-        issued = authority.issue(name, hosts, days=days, client=True)
+        issued = _issue(authority, name, hosts, days=days, client=True)
         for file, data in zip(files, (issued.certificate_pem, issued.key_pem), strict=True):
             write_for_owner(file, data)
         return files
@@ -281,6 +283,20 @@ def _jaas(user: str, password: str) -> str:
     return f'{_LOGIN_MODULE} required username="{user}" password="{password}";'
 
 
+def _issue(
+    authority: Authority, name: str, hosts: Sequence[str], *, days: int, client: bool = False
+) -> Issued:
+    for host in hosts:
+        if not host.isascii() or not host or any(each.isspace() for each in host):
+            raise JobError(f"'{host}' cannot be the name of a host in a certificate.")
+    try:
+        return authority.issue(name, hosts, days=days, client=client)
+    except ValueError:
+        raise JobError(
+            f"'{name}' cannot be the name in a certificate: it has at most 64 characters."
+        ) from None
+
+
 # -- reading certificates -------------------------------------------------------------------------------
 
 
@@ -337,6 +353,13 @@ def _hosts(certificate: x509.Certificate) -> list[str]:
     except x509.ExtensionNotFound:
         return []
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def _common_name(certificate: x509.Certificate) -> str:
+    from cryptography.x509.oid import NameOID
+
+    found = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(found[0].value) if found else socket.gethostname()
 
 
 def _described(path: Path) -> Certificate:

@@ -223,7 +223,7 @@ def connect(
     if not servers and getattr(args, "zookeeper", None):
         from ottla.cli.kafka.servers.zookeeper import brokers_of
 
-        servers = brokers_of(args.zookeeper)
+        servers = brokers_of(args.zookeeper, getattr(args, "zk_tls_config_file", None))
     if not servers:
         raise UsageError("--bootstrap-server must be specified")
     properties: dict[str, str] = {"client.id": client_id}

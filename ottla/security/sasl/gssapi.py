@@ -9,6 +9,7 @@ extra.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -105,7 +106,7 @@ class GssapiServer:
         chosen = bytes(self._context.unwrap(message).message)
         if len(chosen) < 4 or chosen[0] != _NO_LAYER:
             raise AuthenticationFailed("The client chooses a security layer that was not offered.")
-        self.login = Login(self._short_name(str(self._context.initiator_name)), expires_at_ms=None)
+        self.login = Login(self._short_name(str(self._context.initiator_name)))
         return b""
 
 
@@ -121,7 +122,9 @@ def log_in(
         credentials = None
         if keytab:
             name = gss.Name(principal, gss.NameType.kerberos_principal) if principal else None
-            store = {"client_keytab": keytab, "ccache": "MEMORY:ottla"}
+            # A cache holds the tickets of one principal only.
+            cache = hashlib.sha256(f"{principal}\0{keytab}".encode()).hexdigest()[:16]
+            store = {"client_keytab": keytab, "ccache": f"MEMORY:ottla-{cache}"}
             credentials = gss.Credentials(usage="initiate", name=name, store=store)
         target = gss.Name(f"{service}@{host}", gss.NameType.hostbased_service)
         context = gss.SecurityContext(name=target, creds=credentials, usage="initiate")

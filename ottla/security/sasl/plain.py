@@ -26,17 +26,26 @@ class PlainServer:
         except UnicodeDecodeError:
             raise AuthenticationFailed("The message is not UTF-8.") from None
         if len(parts) != 3:
-            raise AuthenticationFailed(f"The message has {len(parts)} parts instead of 3.")
+            raise AuthenticationFailed(
+                f"The message has {len(parts)} parts instead of 3.",
+                told=f"Invalid SASL/PLAIN response: expected 3 tokens, got {min(len(parts), 4)}",
+            )
         authzid, name, password = parts
         if not name or not password:
-            raise AuthenticationFailed("The user name or the password is empty.")
-        if authzid not in ("", name):
-            raise AuthenticationFailed("The client wants to act as somebody else.")
+            missing = "password" if name else "username"
+            raise AuthenticationFailed(
+                f"The {missing} is empty.", told=f"Authentication failed: {missing} not specified"
+            )
         known = self._passwords(name)
         # Compared in any case, so that the time does not tell who exists.
         is_right = hmac.compare_digest((known or "").encode(), password.encode())
         if known is None or not is_right:
             raise AuthenticationFailed("The user does not exist, or the password is wrong.")
+        if authzid not in ("", name):
+            raise AuthenticationFailed(
+                "The client wants to act as somebody else.",
+                told="Authentication failed: Client requested an authorization id that is different from username",
+            )
         self.login = Login(name)
         return b""
 

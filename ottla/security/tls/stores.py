@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
@@ -73,6 +74,7 @@ def subject_name(certificate: x509.Certificate) -> str:
     return distinguished_name(certificate.subject.public_bytes())
 
 
+@lru_cache(maxsize=1000)  # a client shows the same certificate on every connection
 def subject_name_of(encoded: bytes) -> str:
     """Of a certificate in DER. Raises ValueError."""
     try:

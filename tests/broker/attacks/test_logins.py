@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import logging
 import random
+import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -94,7 +95,12 @@ def test_a_user_of_scram_cannot_act_as_another(secured: Secured, authzid: str) -
 def test_tokens_of_plain_that_are_not_quite_right(secured: Secured, token: bytes) -> None:
     answer = authenticate(secured, "PLAIN", token)
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert answer.error_message == "Authentication failed: Invalid username or password"
+    # In Kafka's words. They tell what the message looks like, and nothing of who exists.
+    assert re.fullmatch(
+        "Authentication failed: (Invalid username or password|(username|password) not specified)"
+        "|Invalid SASL/PLAIN response: expected 3 tokens, got [124]",
+        answer.error_message,
+    )
 
 
 # Replies to another challenge (CVE-2024-56128)

@@ -19,6 +19,7 @@ from confluent_kafka import Producer
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
+from ottla.broker.lifecycle.cluster_member import ClusterMember
 from ottla.broker.security.inter_broker import inter_broker_security
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
@@ -454,12 +455,17 @@ def test_settings_that_cannot_work_are_named(
     assert "hunter2" not in str(refused.value)
 
 
-def test_an_issuer_that_cannot_be_reached_is_named(tmp_path: Path, issuer: Issuer) -> None:
+def test_an_issuer_that_cannot_be_reached_is_named(
+    tmp_path: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined = []
+    monkeypatch.setattr(ClusterMember, "start", lambda _: joined.append(True))
     port, nobody = ReservedPorts(2).numbers
     url = f"http://127.0.0.1:{nobody}/keys"
     broker = Broker(data=tmp_path, config=settings(issuer, port) | {URL: url, ALLOWED_URLS: url})
     with pytest.raises(Exception, match=f"Cannot read the keys of {URL}={url}: .*refused"), broker:
         pass
+    assert not joined, "no other broker and no client has heard of it"
 
 
 def test_unsigned_tokens_only_where_the_operator_says_so(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from ottla.testing import Broker
@@ -130,6 +132,16 @@ def test_what_it_cannot_read_is_a_failure(acls):
     failed = acls("--list", "--topic", "t", "--resource-pattern-type", "x", code=1)
     sentence = "Cannot parse argument 'x' of option resource-pattern-type"
     assert (failed.out, failed.err) == (f"Error while executing ACL command: {sentence}\n", "")
+
+
+def test_older_command_lines_find_the_brokers_in_zookeeper(alone):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    older = ("--authorizer", "kafka.security.authorizer.AclAuthorizer", "--authorizer-properties")
+    failed = alone("acls", *older, f"zookeeper.connect={address}", "--list", code=1)
+    assert f"ZooKeeper at {address} cannot be reached" in failed.out
+    failed = alone("acls", *older[:2], "--bootstrap-server", address, "--list", code=1)
+    assert failed.err == "Only one of --bootstrap-server or --authorizer must be specified\n"
 
 
 def test_without_an_authorizer_it_says_so(tools):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from ottla.testing import Broker
 from tests.cli.kafka.test_every_tool import ACTIONS
@@ -34,10 +38,7 @@ OTHER_NAMES = {
 }
 
 
-@pytest.fixture(
-    scope="module",
-    params=["SASL_SSL", *(pytest.param(each, marks=pytest.mark.slow) for each in ("SASL_PLAINTEXT", "SSL"))],
-)
+@pytest.fixture(scope="module", params=["SASL_SSL", "SASL_PLAINTEXT", "SSL"])
 def broker(request):
     with Broker(security=request.param, acls=[]) as broker:
         broker.create_topic("t")
@@ -51,11 +52,21 @@ def write(path, properties):
     return path
 
 
-def test_every_tool_logs_in(alone, broker, tmp_path):
+# One for each way to a broker: our client, librdkafka's producer and its consumer, and both together.
+QUICK = ("topics", "console-producer", "console-consumer", "consumer-groups")
+
+
+@pytest.mark.parametrize(
+    "tools",
+    [QUICK, pytest.param([each for each in TOOLS if each not in QUICK], marks=pytest.mark.slow)],
+    ids=len,
+)
+def test_every_tool_logs_in(alone, broker, tmp_path, tools):
     file = write(tmp_path / "client.properties", broker.client_properties())
     server = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", file)
     groups = ("--entity-type", "groups", "--entity-name")
-    for name in ("s", "share", "perf-share-consumer", "console-share-consumer"):
+    shared = ("s", "share", "perf-share-consumer", "console-share-consumer") if tools != QUICK else ()
+    for name in shared:
         alone(
             "configs", *server, "--alter", *groups, name, "--add-config", "share.auto.offset.reset=earliest"
         )
@@ -71,9 +82,42 @@ def test_every_tool_logs_in(alone, broker, tmp_path):
         return alone(tool, *words, stdin="x\n", code=None)
 
     with ThreadPoolExecutor(3) as threads:
-        runs = dict(zip(TOOLS, threads.map(run, TOOLS), strict=True))
+        runs = dict(zip(tools, threads.map(run, tools), strict=True))
     failed = {tool: (done.out, done.err) for tool, done in runs.items() if done.code}
     assert failed == {}
+
+
+def test_stores_in_pkcs12_are_read_by_all_kinds_of_tools(alone, tmp_path):
+    """One is for administration, and one produces with librdkafka, which has certificates in PEM only."""
+    with Broker(security="SSL", acls=[]) as broker:
+        broker.create_topic("t")
+        properties = broker.client_properties()
+        for store in ("keystore", "truststore"):
+            found = Path(properties[f"ssl.{store}.location"]).read_bytes()
+            file = tmp_path / f"{store}.jks"  # which keytool writes PKCS12 to as well
+            file.write_bytes(as_pkcs12(found, b"secret", with_key=store == "keystore"))
+            properties[f"ssl.{store}.location"] = str(file)
+            properties[f"ssl.{store}.password"] = "secret"
+            properties[f"ssl.{store}.type"] = "JKS"
+        file = write(tmp_path / "client.properties", properties)
+        options = ("--bootstrap-server", broker.bootstrap_servers, "--command-config", file)
+        assert alone("topics", *options, "--list").lines == ["t"]
+        alone("console-producer", *options, "--topic", "t", stdin="hello\n")
+        assert [record.value for record in broker.records("t")] == [b"hello"]
+        write(file, {**properties, "ssl.truststore.password": "wrong"})
+        for tool, words in (("topics", ["--list"]), ("console-producer", ["--topic", "t"])):
+            failed = alone(tool, *options, *words, stdin="x\n", code=1)
+            [said] = (failed.out + failed.err).splitlines()
+            assert "ssl.truststore.password does not open" in said
+
+
+def as_pkcs12(pem, password, *, with_key):
+    leaf, *others = x509.load_pem_x509_certificates(pem)
+    secret = serialization.BestAvailableEncryption(password)
+    if not with_key:
+        return pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(leaf, b"ca")], secret)
+    key = serialization.load_pem_private_key(pem, None)
+    return pkcs12.serialize_key_and_certificates(b"client", key, leaf, others, secret)
 
 
 @pytest.mark.slow

@@ -97,7 +97,10 @@ def test_something_is_missing(alone, tool):
             "USAGE: kafka-server-start [-daemon] server.properties [--override property=value]*",
         ),
         ("zookeeper-server-start", "USAGE: zookeeper-server-start [-daemon] zookeeper.properties"),
-        ("zookeeper-shell", "USAGE: zookeeper-shell zookeeper_host:port[/path] [args...]"),
+        (
+            "zookeeper-shell",
+            "USAGE: zookeeper-shell zookeeper_host:port[/path] [-zk-tls-config-file file] [args...]",
+        ),
         (
             "zkServer",
             "Usage: zkServer [--config <conf-dir>] {start|start-foreground|stop|restart|status} [zoo.cfg]",

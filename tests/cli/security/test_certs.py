@@ -59,6 +59,18 @@ def test_a_certificate_for_a_client_is_issued(alone, data, tmp_path):
     assert f"{tmp_path / 'ann.pem'} is there already" in again.err
 
 
+@pytest.mark.parametrize(
+    "args",
+    [("renew", "--host", "grün"), ("renew", "--host", ""), ("issue", "a" * 65), ("issue", "")],
+    ids=str,
+)
+def test_a_name_that_no_certificate_can_have_is_one_sentence(alone, data, tmp_path, args):
+    out = ("--out", tmp_path) if args[0] == "issue" else ()
+    failed = alone("certs", *args, *out, "--data", data.directory, check=False)
+    assert (failed.code, len(failed.err.splitlines())) == (1, 1)
+    assert "cannot be the name" in failed.err
+
+
 @pytest.mark.parametrize("args", [("show",), ("renew",), ("issue", "ann"), ("issue", "../ann")])
 def test_without_an_authority_there_is_one_sentence(alone, tmp_path, args):
     failed = alone("certs", *args, "--data", tmp_path, check=False)

@@ -137,6 +137,18 @@ def test_a_later_start_uses_all_of_it_again_and_shows_no_password(tmp_path, alon
     assert "start it with --secure again, or with --insecure" in refused.err
 
 
+def test_an_admin_who_has_lost_the_password_gets_another(tmp_path, alone):
+    data = tmp_path / "data"
+    with started(alone, data) as said:
+        before = passwords(said)
+    (data / "client.properties").unlink()
+    with started(alone, data) as said:
+        [after] = passwords(said)
+        assert [after] != before
+        assert properties(data)["sasl.password"] == after
+        assert AdminClient(properties(data)).list_topics(timeout=20).brokers
+
+
 def test_a_certificate_of_ones_own_is_used(tmp_path, alone):
     authority = make_authority("Somebody's CA")
     issued = authority.issue("somebody", ["127.0.0.1"])

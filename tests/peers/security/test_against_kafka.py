@@ -56,6 +56,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Serv
         "listener.name.clients.oauthbearer.sasl.jaas.config": f'{OAUTH} required unsecuredLoginStringClaim_sub="x";',
         "delegation.token.secret.key": "secret of all brokers",
         "connection.failed.authentication.delay.ms": "10",
+        "listener.name.clients.plain.connections.max.reauth.ms": "100000",
         "authorizer.class.name": AUTHORIZER,
         "super.users": "User:ann;User:ANONYMOUS",
     }
@@ -137,6 +138,69 @@ def oauth(of: str, more: str = "", authzid: str = "") -> bytes:
 def test_a_login_with_a_token_is_answered_alike(brokers: dict[str, Servers], messages: Any) -> None:
     sent = messages()
     ours, theirs = (exchange(brokers[name].sasl, "OAUTHBEARER", sent) for name in ("ottla", "kafka"))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        *(
+            ("PLAIN", each)
+            for each in (
+                b"\0ann\0pencil", b"ann\0ann\0pencil", b"\0ann\0wrong", b"\0nobody\0pencil", b"bob\0ann\0pencil", b"",
+                b"\0\0", b"\0ann\0", b"\0\0pencil", b"ann", b"\0a\0b\0c", b"\0ann\0pencil\0",
+            )
+        ),
+        *(
+            (mechanism, each)
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+            for each in (b"", b"garbage", b"y,,n=ann,r=abc", b"p=x,,n=ann,r=abc", b"n,,n=ann", b"n,,r=a,n=ann", b"\xff")
+        ),
+    ],
+)  # fmt: skip
+def test_a_first_message_is_answered_alike(
+    brokers: dict[str, Servers], mechanism: str, message: bytes
+) -> None:
+    ours, theirs = (exchange(brokers[name].sasl, mechanism, [message]) for name in ("ottla", "kafka"))
+    assert ours == theirs
+
+
+# -- logging in again ---------------------------------------------------------------------------------------
+
+
+def again_and_again(server: str) -> list[Any]:
+    """Logins on a connection where they last for a limited time."""
+    told: list[Any] = []
+
+    def log_in(client: WireClient, user: str) -> None:
+        try:
+            offered = client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            told.append((user, offered.error_code))
+            if offered.error_code == 0:
+                proof = f"\0{user}\0{PASSWORDS.get(user, 'wrong')}".encode()
+                done = client.call(SaslAuthenticateRequest(auth_bytes=proof), 1)
+                told.append((done.error_code, done.error_message, 0 < done.session_lifetime_ms <= 100_000))
+        except ConnectionError:
+            told.append("closed")
+
+    for users in (["ann", "ann", "ann", "ann"], ["ann", "bob"], ["ann", "nobody"]):
+        with WireClient(server) as client:
+            for user in users:
+                log_in(client, user)
+    with WireClient(server) as client:
+        log_in(client, "ann")
+        for _ in range(3):
+            log_in(client, "ann")
+            time.sleep(1.1)  # as often as it is allowed
+    with WireClient(server) as client:
+        log_in(client, "ann")
+        stray = client.call(SaslAuthenticateRequest(auth_bytes=b"\0ann\0pencil"), 1)
+        told.append((stray.error_code, stray.error_message))
+    return told
+
+
+def test_a_login_is_repeated_alike(brokers: dict[str, Servers]) -> None:
+    ours, theirs = (again_and_again(brokers[name].sasl) for name in ("ottla", "kafka"))
     assert ours == theirs
 
 

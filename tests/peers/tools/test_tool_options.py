@@ -25,6 +25,7 @@ OLD_CLASSES = {
     **CLASSES,
     "console-producer": "kafka.tools.ConsoleProducer",
     "dump-log": "kafka.tools.DumpLogSegments",
+    "acls": "kafka.admin.AclCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
 }
 OLD_NOT_OURS: dict[str, set[str]] = {
@@ -86,7 +87,7 @@ def test_every_option_of_kafkas_tool_is_ours(tool):
 @pytest.mark.parametrize(
     "tool",
     ["topics", "configs", "consumer-groups", "console-producer", "console-consumer", "get-offsets",
-     "reassign-partitions", "leader-election", "delete-records", "log-dirs", "dump-log"],
+     "reassign-partitions", "leader-election", "delete-records", "log-dirs", "dump-log", "acls", "delegation-tokens"],
 )  # fmt: skip
 def test_every_option_of_the_older_tool_is_ours(tool):
     if not Path(cache_directory() / f"apache-kafka-{ZOOKEEPER_VERSION}").is_dir():

@@ -84,6 +84,11 @@ def _parser() -> tool.Parser:
         """,
     )  # fmt: skip
     parser.add_options("""
+        --authorizer CLASS               has no effect: the brokers know theirs
+        --authorizer-properties KEY=VALUE*  zookeeper.connect=HOST:PORT[/CHROOT] finds the brokers there
+        --zk-tls-config-file FILE        settings zookeeper.ssl.…, if ZooKeeper speaks TLS
+        """, "as older versions have them")  # fmt: skip
+    parser.add_options("""
         --topic TOPIC*          a topic; '*' stands for all
         --group GROUP*          a group of consumers; '*' stands for all
         --cluster               the cluster
@@ -115,7 +120,13 @@ def _check(args: argparse.Namespace) -> None:
     if args.bootstrap_server and args.bootstrap_controller:
         raise tool.UsageError("Only one of --bootstrap-server or --bootstrap-controller must be specified")
     args.bootstrap_server = args.bootstrap_server or args.bootstrap_controller
-    if not args.bootstrap_server:
+    properties = tool.key_values(args.authorizer_properties)
+    if args.bootstrap_server and args.authorizer:
+        raise tool.UsageError("Only one of --bootstrap-server or --authorizer must be specified")
+    if args.bootstrap_server and properties:
+        raise tool.UsageError("The --authorizer-properties option can only be used with --authorizer option")
+    args.zookeeper = properties.get("zookeeper.connect")
+    if not args.bootstrap_server and not args.zookeeper:
         raise tool.UsageError("One of --bootstrap-server or --bootstrap-controller must be specified")
     tool.only_one(
         args,
@@ -158,7 +169,7 @@ def _add(args: argparse.Namespace) -> None:
         raise tool.UsageError(
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
         )
-    client = tool.connect(args)
+    client = _connect(args)
     for pattern, wanted in entries.items():
         there = {acl.entry for acl in _of_resource(client, pattern)}
         new = []
@@ -174,7 +185,7 @@ def _add(args: argparse.Namespace) -> None:
 
 def _remove(args: argparse.Namespace) -> None:
     entries = _entries(args)
-    client = tool.connect(args)
+    client = _connect(args)
     for pattern, wanted in entries.items():
         if wanted:
             question = (
@@ -195,7 +206,7 @@ def _remove(args: argparse.Namespace) -> None:
 def _list(args: argparse.Namespace) -> None:
     principals = [str(each) for each in parse_principals(filter(None, args.principal))]
     patterns = _resources(args)
-    client = tool.connect(args)
+    client = _connect(args)
     if patterns:
         found = sorted({acl for pattern in patterns for acl in _of_resource(client, pattern)})
     else:
@@ -205,6 +216,15 @@ def _list(args: argparse.Namespace) -> None:
     for principal in principals:
         print(f"ACLs for principal `{principal}`")
         _show(acl for acl in found if acl.entry.principal == principal)
+
+
+def _connect(args: argparse.Namespace) -> Client:
+    """Older versions wrote ACLs into ZooKeeper themselves; here the brokers do, who are found there."""
+    if args.zookeeper:
+        from ottla.cli.kafka.servers.zookeeper import brokers_of
+
+        args.bootstrap_server = brokers_of(args.zookeeper, args.zk_tls_config_file)
+    return tool.connect(args)
 
 
 def _of_resource(client: Client, pattern: ResourcePattern) -> list[Acl]:

@@ -7,6 +7,7 @@ succeeds, so that they go on to start the broker.
 from __future__ import annotations
 
 import base64
+import re
 import uuid
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.settings import release_features
 from ottla.cli.properties import parse_properties
+
+_CREDENTIAL = re.compile(r"(?P<mechanism>SCRAM-SHA-(?:256|512))=\[name=(?P<name>[^,\]]+),(?P<rest>.+)\]")
 
 
 @tool.entry_point()
@@ -23,7 +26,7 @@ def main(argv: list[str]) -> int | None:
     parser.add_command("format", "nothing has to be done: the broker does it", """
         --config, -c FILE!    server.properties
         --cluster-id, -t ID!  without effect, as the rest
-        --add-scram, -S CREDENTIAL*
+        --add-scram, -S CREDENTIAL*  a user to put into ZooKeeper: SCRAM-SHA-512=[name=NAME,password=PASSWORD]
         --ignore-formatted, -g
         --release-version, -r RELEASE
         --feature, -f FEATURE=LEVEL*
@@ -41,8 +44,7 @@ def main(argv: list[str]) -> int | None:
         return release_features.run(args)
     directories = _log_directories(args.config)
     if args.command == "format":
-        if args.add_scram:
-            raise JobError("SCRAM credentials are not kept yet, so that --add-scram has nowhere to put them.")
+        _add_users(args.config, args.add_scram)
         for directory in directories:
             print(f"{directory} needs no formatting: the broker prepares it when it starts.")
         return 0
@@ -59,6 +61,28 @@ def random_id() -> str:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def _add_users(file: Path, wanted: list[str]) -> None:
+    """The users that brokers log in to each other with have to be in ZooKeeper before the first broker is started."""
+    if not wanted:
+        return
+    connect = parse_properties(tool.read_text(file)).get("zookeeper.connect", "").strip()
+    if not connect:
+        raise JobError(
+            f"{file} has no zookeeper.connect, and a broker on its own keeps its users itself: start it with "
+            "`ottla start --secure`, or add users with kafka-configs once it runs."
+        )
+    from ottla.cli.kafka.settings import zookeeper_credentials
+
+    for text in wanted:
+        found = _CREDENTIAL.fullmatch(text.strip())
+        if found is None:
+            raise JobError(
+                "--add-scram needs SCRAM-SHA-256=[name=NAME,password=PASSWORD], or the same with 512."
+            )
+        # The file has the settings zookeeper.ssl.… as well.
+        zookeeper_credentials.alter(connect, file, found["name"], {found["mechanism"]: found["rest"]}, [])
 
 
 def _log_directories(file: Path) -> list[Path]:

@@ -74,11 +74,11 @@ def security_of(tls_config: Path | None) -> ZooKeeperSecurity:
         raise JobError(str(error)) from None
 
 
-def brokers_of(connect: str) -> str:
+def brokers_of(connect: str, tls_config: Path | None = None) -> str:
     """The brokers that are registered there, as --bootstrap-server takes them."""
     from kazoo.exceptions import NoNodeError
 
-    with zookeeper_client(connect) as client:
+    with zookeeper_client(connect, tls_config=tls_config) as client:
         try:
             ids = client.get_children("/brokers/ids")
         except NoNodeError:

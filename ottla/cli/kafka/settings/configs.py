@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.cli.client import Client
 from ottla.cli.kafka import tool
-from ottla.cli.kafka.settings import quotas
+from ottla.cli.kafka.settings import quotas, zookeeper_credentials
 from ottla.client.admin.configs import (
     ConfigEntry,
     Kind,
@@ -44,6 +44,11 @@ def main(argv: list[str]) -> None:
     )
     tool.controller_too(args)
     entities = _entities(args)
+    if args.zookeeper and action == "alter":
+        (kind, name), added, deleted = entities[0], _added(args), _deleted(args)
+        if zookeeper_credentials.is_meant(kind, name, [*added, *deleted]):
+            zookeeper_credentials.alter(args.zookeeper, args.zk_tls_config_file, name or "", added, deleted)
+            return
     client = tool.connect(args)
     if entities[0][0] in quotas.KINDS:
         if action == "describe":
@@ -93,6 +98,7 @@ def _parser() -> tool.Parser:
         "Show and change the settings of topics, brokers, groups, and quotas of users and clients.", """
         --bootstrap-server, --broker-list
         --zookeeper
+        --zk-tls-config-file FILE     settings zookeeper.ssl.… for a ZooKeeper with TLS
         --bootstrap-controller
         --command-config
         --describe                    list settings of the given entity

@@ -16,12 +16,12 @@ def describe(client: Client, user: str | None) -> None:
 
 
 def alter(client: Client, user: str, added: dict[str, str], deleted: list[str]) -> None:
-    secrets = {mechanism: _secret(mechanism, text) for mechanism, text in added.items()}
+    secrets = {mechanism: secret_of(mechanism, text) for mechanism, text in added.items()}
     alter_credentials(client.cluster, user, set_=secrets, delete=deleted)
     print(f"Completed updating config for user {user}.")
 
 
-def _secret(mechanism: str, text: str) -> Secret:
+def secret_of(mechanism: str, text: str) -> Secret:
     """[iterations=8192,password=secret], without the brackets; a password may have commas in it."""
     settings, _, password = text.partition("password=")
     count = settings.strip().rstrip(",").removeprefix("iterations=") or str(DEFAULT_ITERATIONS)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-from ottla.oauth_endpoints import EndpointError, check_url, fetch, shown, trust_of
+from ottla.oauth.endpoints import EndpointError, check_url, fetch, shown, trust_of
 from ottla.security.java_options import ALLOWED_URLS, allowed_urls, system_properties
 from ottla.security.sasl import oauthbearer
 from ottla.security.sasl.exchange import AuthenticationFailed, ClientExchange

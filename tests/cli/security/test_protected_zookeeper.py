@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +15,14 @@ from pathlib import Path
 import pytest
 from kazoo.exceptions import NoAuthError
 
+from ottla.client.errors import ClientError
 from ottla.jvm.zookeeper import four_letter_word
+from ottla.security.sasl.scram import credential, parse_credential
 from ottla.testing import ZooKeeper
 from ottla.testing.ports import free_ports
 from ottla.zookeeper.client import ZooKeeperClient
 from ottla.zookeeper.security import zookeeper_security
+from tests.broker.attacks.secured import Secured
 from tests.installed import kafka_tool
 from tests.ports import ports_in_a_row
 from tests.zookeeper_keys import ZooKeeperKeys, zookeeper_keys
@@ -220,3 +225,78 @@ def test_a_secure_ensemble_is_one_command(keys: ZooKeeperKeys, tmp_path: Path) -
     assert said.endswith("Stopped cleanly.\n")
     assert "pencil" not in said
     assert "pencil" not in "".join(path.read_text() for path in (tmp_path / "data").glob("*/zookeeper.log"))
+
+
+def test_the_first_users_are_there_before_any_broker(secure: ZooKeeper, keys: ZooKeeperKeys) -> None:
+    """Brokers that log in to each other with SCRAM could not start otherwise."""
+    root = "/first/users"
+    configs = (
+        "configs",
+        "--zookeeper",
+        f"{secure.connect}{root}",
+        "--zk-tls-config-file",
+        tls_file(keys),
+        "--alter",
+    )
+    ann = ("--entity-type", "users", "--entity-name", "a/n n")
+    scram = "SCRAM-SHA-256=[iterations=8192,password=pencil],SCRAM-SHA-512=[password=pencil]"
+    said = run(keys, *configs, *ann, "--add-config", scram)
+    assert said == "Completed updating config for entity: user-principal 'a/n n'.\n"
+    with client(secure, keys, "kafka") as mine:
+        path = f"{root}/config/users/a%2Fn%20n"
+        stored = json.loads(mine.get(path)[0])
+        assert stored["version"] == 1
+        parsed = parse_credential(stored["config"]["SCRAM-SHA-256"])
+        assert parsed == credential("SCRAM-SHA-256", "pencil", parsed.salt, 8192)
+        assert {(acl.id.scheme, acl.id.id, acl.perms) for acl in mine.get_acls(path)[0]} == {
+            ("sasl", "kafka", 31)
+        }
+        [change] = mine.get_children(f"{root}/config/changes")
+        assert (
+            mine.get(f"{root}/config/changes/{change}")[0] == b'{"version":2,"entity_path":"users/a%2Fn%20n"}'
+        )
+
+        run(keys, *configs, *ann, "--delete-config", "SCRAM-SHA-512")
+        assert json.loads(mine.get(path)[0])["config"].keys() == {"SCRAM-SHA-256"}
+        assert len(mine.get_children(f"{root}/config/changes")) == 2
+    said = run(keys, *configs, *ann, "--delete-config", "SCRAM-SHA-512", code=1)
+    assert "Invalid config(s): SCRAM-SHA-512" in said
+    said = run(keys, *configs, *ann, "--add-config", "SCRAM-SHA-256=[iterations=100,password=pencil]", code=1)
+    assert "Iterations 100 is less than the minimum 4096" in said
+
+
+def test_a_user_that_was_made_before_the_broker_logs_in(
+    shared_zookeeper: ZooKeeper, keys: ZooKeeperKeys, tmp_path: Path
+) -> None:
+    zookeeper = shared_zookeeper.chroot()
+    configs = ("configs", "--zookeeper", zookeeper.connect, "--alter", "--entity-type", "users")
+    for password in ("first", "second"):
+        run(
+            keys, *configs, "--entity-name", "ann", "--add-config", f"SCRAM-SHA-256=[password={password}]",
+            user=None,
+        )  # fmt: skip
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"zookeeper.connect={zookeeper.connect}\nlog.dirs={tmp_path}\n")
+    bob = "SCRAM-SHA-512=[name=bob,iterations=8192,password=pen,cil]"
+    words = ("format", "--config", str(properties), "--cluster-id", "x" * 22, "--add-scram", bob)
+    run(keys, "storage", *words, user=None)
+    settings = {"broker.id": "0", "zookeeper.connect": zookeeper.connect}
+    with Secured(tmp_path, **settings) as secured:
+        secured.log_in("SCRAM-SHA-512", "bob", "pen,cil")
+        secured.log_in("SCRAM-SHA-256", "ann", "second")
+        run(
+            keys,
+            *configs,
+            "--entity-name",
+            "ann",
+            "--add-config",
+            "SCRAM-SHA-256=[password=third]",
+            user=None,
+        )
+        deadline = time.monotonic() + 30
+        while True:  # until the broker has been notified
+            try:
+                secured.log_in("SCRAM-SHA-256", "ann", "third")
+                break
+            except ClientError:
+                assert time.monotonic() < deadline

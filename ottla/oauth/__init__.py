@@ -1,0 +1,1 @@
+"""OAuth outside of the login itself: where tokens and keys are fetched."""
