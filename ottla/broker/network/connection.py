@@ -126,6 +126,8 @@ class Connection:
         self._loop = loop
         self._responses.open(loop)
         loop.add_reader(self._fd, self._on_readable)
+        if self._wire.has_received:  # with the end of a handshake
+            loop.call_soon(self._receive_more)
 
     def close(self) -> None:
         if self.closed:

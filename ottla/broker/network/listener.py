@@ -12,7 +12,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from ottla.broker.network.connection import Connection
-from ottla.broker.network.tls_wire import HUNG_UP, TlsHandshake, TlsWire, reason_of
+from ottla.broker.network.tls_wire import HUNG_UP, RECEIVE_BYTES, TlsHandshake, reason_of
 from ottla.broker.network.wire import PlainWire, Wire
 from ottla.broker.security.sasl_login import SaslLogin
 from ottla.log.files import descriptors
@@ -62,6 +62,7 @@ class Listener:
         self._max_idle = max_idle_ms / 1000
         self.sasl: SaslSettings | None = None  # set if clients have to log in
         self.tls: ListenerTls | None = None  # set if it speaks TLS
+        self._room = memoryview(bytearray(RECEIVE_BYTES))  # for what TLS takes off sockets
         self._handshakes: set[TlsHandshake] = set()  # also those that failed and are yet to be closed
         self._socket: socket.socket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -167,7 +168,7 @@ class Listener:
         self, accepted: socket.socket, ip: str, tls: ListenerTls, loop: asyncio.AbstractEventLoop
     ) -> None:
         try:
-            handshake = TlsHandshake(accepted, tls.context, ip, loop, self._on_handshake)
+            handshake = TlsHandshake(accepted, tls.context, self._room, ip, loop, self._on_handshake)
         except (OSError, ValueError) as error:
             logger.debug("A client at %s has gone before its TLS handshake: %s", ip, reason_of(error))
             accepted.close()
@@ -195,7 +196,7 @@ class Listener:
             handshake.timer = self._loop.call_later(self.tls.failure_delay, self._end_handshake, handshake)
             return
         self._handshakes.discard(handshake)
-        self._serve(TlsWire(handshake.socket), handshake.client_host, principal, self._loop)
+        self._serve(handshake.wire(), handshake.client_host, principal, self._loop)
 
     def _end_handshake(self, handshake: TlsHandshake) -> None:
         handshake.close()

@@ -1,6 +1,7 @@
 """TLS on a non-blocking socket: the handshake, driven by the event loop, and the wire that a connection has after it.
 
-OpenSSL's calls may have to wait for the other direction: a receive for room to send, and a send for something to read.
+OpenSSL works in memory, and what it takes and gives is moved to and from the socket here. Reading from the socket by
+itself, it would make two system calls for each record, and clients make many small records.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from contextlib import suppress
 
 from ottla.broker.network.wire import Buffer
 
-# The most that OpenSSL is given at a time: four records. What was given once has to be given again until it is out.
+# The most that is encrypted at a time: four records.
 _PIECE_BYTES = 64 * 1024
+# What is taken off a socket at a time.
+RECEIVE_BYTES = 64 * 1024
+_NOTHING = memoryview(b"")
 
 HUNG_UP = "the client hung up"
 _NO_TLS = "the client does not speak TLS"
@@ -37,6 +41,43 @@ _REASONS = {
 }
 
 
+class _Stream:
+    """OpenSSL between two memories, and the socket that they are filled from and emptied to.
+
+    `room` is for what is received: wires of one event loop share it, since nothing stays in it.
+    """
+
+    __slots__ = ("_incoming", "_outgoing", "_room", "_unsent", "socket", "tls")
+
+    def __init__(self, accepted: socket.socket, context: ssl.SSLContext, room: memoryview) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.socket = accepted
+        self._room = room
+        self._unsent = _NOTHING
+
+    def receive(self) -> bool:
+        """Take more off the socket; tells whether there will ever be more. Raises BlockingIOError and OSError."""
+        received = self.socket.recv_into(self._room)
+        if not received:
+            self._incoming.write_eof()
+            return False
+        self._incoming.write(self._room[:received])
+        return True
+
+    def flush(self, flags: int = 0) -> bool:
+        """Send what OpenSSL has made; tells whether all of it is out."""
+        if self._outgoing.pending:
+            made = self._outgoing.read()
+            self._unsent = memoryview(bytes(self._unsent) + made if self._unsent else made)
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self.socket.send(self._unsent, flags) :]
+        except (BlockingIOError, InterruptedError):
+            return False
+        return True
+
+
 class TlsHandshake:
     """Invariant: `on_done` is called once, with None or with why it failed, unless it is closed before that.
 
@@ -47,16 +88,15 @@ class TlsHandshake:
         self,
         accepted: socket.socket,
         context: ssl.SSLContext,
+        room: memoryview,
         client_host: str,
         loop: asyncio.AbstractEventLoop,
         on_done: Callable[[TlsHandshake, str | None], None],
     ) -> None:
-        """OSError, if the client has gone already."""
+        """`room` is for what is received: those of one event loop share it, since nothing stays in it."""
         self.client_host = client_host
-        self.socket = context.wrap_socket(
-            accepted, server_side=True, do_handshake_on_connect=False, suppress_ragged_eofs=True
-        )
-        self._fd = self.socket.fileno()
+        self._stream = _Stream(accepted, context, room)
+        self._fd = accepted.fileno()
         self._loop = loop
         self._on_done = on_done
         self._is_reading = self._is_writing = False
@@ -68,21 +108,34 @@ class TlsHandshake:
 
     def close(self) -> None:
         self._stop()
-        self.socket.close()
+        self._stream.socket.close()
 
     @property
     def certificate(self) -> bytes | None:
         """Of the client, as DER."""
-        return self.socket.getpeercert(binary_form=True)
+        return self._stream.tls.getpeercert(binary_form=True)
+
+    def wire(self) -> TlsWire:
+        """When it has succeeded."""
+        return TlsWire(self._stream)
 
     def _step(self) -> None:
+        stream = self._stream
         try:
-            self.socket.do_handshake()
-        except ssl.SSLWantReadError:
+            while True:
+                try:
+                    stream.tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    if not stream.flush():
+                        self._watch(reading=False)
+                        return
+                    stream.receive()
+        except (BlockingIOError, InterruptedError):
             self._watch(reading=True)
-        except ssl.SSLWantWriteError:
-            self._watch(reading=False)
         except (OSError, ValueError) as error:
+            with suppress(OSError):
+                stream.flush()  # the alert that says why
             self._finish(reason_of(error))
         else:
             self._finish(None)
@@ -128,72 +181,87 @@ def reason_of(error: OSError | ValueError) -> str:
 
 
 class TlsWire:
-    """A `Wire` over a socket whose handshake is complete.
+    """A `Wire` over a stream whose handshake is complete.
 
-    Invariant: bytes that OpenSSL could not send are offered again before any others, in a piece of the same size; the
-    queue of a connection keeps them at its head. Owner: the event loop.
+    Invariant: what was encrypted is sent before anything else. A piece counts as sent when the last of it is out; until
+    then the queue of a connection keeps it at its head and offers it again. Owner: the event loop.
     """
 
-    __slots__ = ("_is_at_end", "_read", "_socket", "_unfinished", "_write", "fd", "wants_room")
+    __slots__ = ("_has_more", "_is_at_end", "_read", "_stream", "_unfinished", "_write", "fd", "wants_room")
 
     send_file = None
 
-    def __init__(self, sock: ssl.SSLSocket) -> None:
-        self._socket = sock
-        self.fd = sock.fileno()
-        self._read: Callable[[int, memoryview], int] = sock.read  # type: ignore[assignment]
-        self._write = sock.send
-        self._unfinished = 0  # the size of the piece that OpenSSL has taken in part
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+        self.fd = stream.socket.fileno()
+        self._read: Callable[[int, memoryview], int] = stream.tls.read  # type: ignore[assignment]
+        self._write = stream.tls.write
+        self._unfinished = 0  # the size of the piece that is encrypted and not out yet
+        self._has_more = True  # the client may have sent more than its handshake
         self._is_at_end = False
-        self.wants_room = False  # OpenSSL has to send something before it can go on receiving
+        self.wants_room = not stream.flush()  # something has to be sent that no response brings along
 
     @property
     def has_received(self) -> bool:
-        return self._is_at_end or self.wants_room or self._socket.pending() > 0
+        return self._is_at_end or self._has_more or self.wants_room
 
     def receive_into(self, view: memoryview) -> int:
-        """Takes all records that have arrived: what OpenSSL has read already, the event loop is not told of."""
+        """Takes what has arrived, as far as it fits: what is in memory already, the event loop is not told of."""
         if self._is_at_end:
             return 0
+        filled = self._fill(view)
+        if not self._unfinished:  # else the next `send` does it
+            self.wants_room = not self._stream.flush()
+        if not filled and not self._is_at_end:
+            raise BlockingIOError
+        return filled
+
+    def _fill(self, view: memoryview) -> int:
         size, filled = len(view), 0
-        self.wants_room = False
+        self._has_more = False
         try:
-            while filled < size:
-                received = self._read(size - filled, view[filled:])
-                if not received:
-                    self._is_at_end = True
-                    break
-                filled += received
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLWantWriteError:
-            self.wants_room = True
+            while True:
+                try:
+                    while filled < size:
+                        received = self._read(size - filled, view[filled:])
+                        if not received:
+                            self._is_at_end = True
+                            return filled
+                        filled += received
+                    self._has_more = True
+                    return filled
+                except ssl.SSLWantReadError:
+                    self._stream.receive()
+        except (BlockingIOError, InterruptedError):
+            return filled
+        except ssl.SSLEOFError:
+            self._is_at_end = True  # it hung up without a word
         except OSError:
             if not filled:
                 raise
             self._is_at_end = True  # what arrived before counts
-        if not filled and not self._is_at_end:
-            raise BlockingIOError
         return filled
 
     def send(self, data: Buffer, flags: int) -> int:
         view = memoryview(data)
         sent = 0
         while sent < len(view):
-            size = self._unfinished or _PIECE_BYTES
-            piece = view[sent : sent + size]
-            try:
-                sent += self._write(piece)
-            except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
-                self._unfinished = len(piece)
-                if not sent:
-                    raise BlockingIOError from None
+            piece = self._unfinished
+            if not piece:
+                piece = self._write(view[sent : sent + _PIECE_BYTES])
+            if not self._stream.flush(flags):
+                self._unfinished = piece
                 break
+            sent += piece
             self._unfinished = 0
+        if not sent:
+            raise BlockingIOError
         return sent
 
     def close(self) -> None:
         # Says that nothing was cut off, if there is room for it; the answer is not waited for.
         with suppress(OSError, ValueError):
-            self._socket.unwrap()
-        self._socket.close()
+            self._stream.tls.unwrap()
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+        self._stream.socket.close()

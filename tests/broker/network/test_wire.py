@@ -14,7 +14,7 @@ import pytest
 
 from ottla.broker.network.connection import RECEIVE_BYTES, Connection
 from ottla.broker.network.frame_buffers import FrameBuffers
-from ottla.broker.network.tls_wire import TlsHandshake, TlsWire
+from ottla.broker.network.tls_wire import TlsHandshake
 from ottla.broker.network.turns import Turns
 from ottla.broker.network.wire import PlainWire, Wire
 from ottla.log.files.file_region import FileRegion, SegmentFile
@@ -128,12 +128,11 @@ def test_every_byte_arrives_in_order_over_tls_through_small_buffers(tmp_path: Pa
 
         def on_done(handshake: TlsHandshake, failure: str | None) -> None:
             assert failure is None
-            wire = TlsWire(handshake.socket)
-            connection = Connection(wire, "127.0.0.1", "SSL", dispatcher, 1000, lambda _: None)
+            connection = Connection(handshake.wire(), "127.0.0.1", "SSL", dispatcher, 1000, lambda _: None)
             connection.open(loop)
             connected.set_result(connection)
 
-        TlsHandshake(ours, server, "127.0.0.1", loop, on_done).start(30)
+        TlsHandshake(ours, server, memoryview(bytearray(5000)), "127.0.0.1", loop, on_done).start(30)
         try:
             return await asyncio.to_thread(ask)
         finally:
