@@ -19,6 +19,7 @@ PRIMITIVES = {
     "STRING": "STRING",
     "BYTES": "BINARY",
     "DATE": "DATE",
+    "TIME": "TIME",
     "TIMESTAMP": "TIMESTAMP",
 }
 SYNONYMS = {"INT": "INTEGER", "VARCHAR": "STRING"}

@@ -112,7 +112,7 @@ def test_the_names_of_columns() -> None:
         ("EXTRACTJSONFIELD(page, '$.a')", "get_json_object(`CLICKS`.`PAGE`, '$.a')"),
         ("IFNULL(page, 'it''s')", "coalesce(`CLICKS`.`PAGE`, 'it\\'s')"),
         ("CAST(id AS VARCHAR)", "try_cast(`CLICKS`.`ID` AS STRING)"),
-        ("TRANSFORM(tags, x => UCASE(x))", "TRANSFORM(`CLICKS`.`TAGS`, `X` -> upper(`X`))"),
+        ("TRANSFORM(tags, x => UCASE(x))", "transform(`CLICKS`.`TAGS`, `X` -> upper(`X`))"),
         ("MAP('a' := id)", "map('a', `CLICKS`.`ID`)"),
         ("STRUCT(a := id, `b` := 1)", "named_struct('A', `CLICKS`.`ID`, 'b', 1)"),
         (
@@ -123,7 +123,7 @@ def test_the_names_of_columns() -> None:
             "TIMESTAMPADD(DAYS, 2, FROM_UNIXTIME(ROWTIME))",
             "timestampadd(DAY, 2, timestamp_millis(`CLICKS`.`ROWTIME`))",
         ),
-        ("REGEXP_EXTRACT('a.*', page)", "regexp_extract(`CLICKS`.`PAGE`, 'a.*', 0)"),
+        ("REGEXP_REPLACE(page, 'a.*', 'b')", "regexp_replace(`CLICKS`.`PAGE`, 'a.*', 'b')"),
         ("page LIKE 'a%' AND NOT id IN (1, 2)", "`CLICKS`.`PAGE` LIKE 'a%' AND NOT `CLICKS`.`ID` IN (1, 2)"),
         ("(id + 1) * 2", "(`CLICKS`.`ID` + 1) * 2"),
     ],

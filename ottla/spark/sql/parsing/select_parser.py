@@ -33,7 +33,7 @@ def parse_select(words: Words) -> Select:
     words.expect("SELECT")
     if words.word() == "DISTINCT":
         raise words.fail("SELECT DISTINCT is not supported; GROUP BY the columns instead.")
-    listed = split_at_commas(words.until(lambda at: at.word() == "FROM"))
+    listed = split_at_commas(words.until(_is_from))
     if not words.accept("FROM"):
         raise words.fail("Expected FROM and the name of a stream or table.")
     if not all(listed):
@@ -68,6 +68,11 @@ def parse_select(words: Words) -> Select:
     return Select(
         items, source, position, tuple(joins), window, where, group_by, partition_by, having, emit, limit
     )
+
+
+def _is_from(words: Words) -> bool:
+    """IS DISTINCT FROM is part of an expression."""
+    return words.word() == "FROM" and words.word(-1) != "DISTINCT"
 
 
 def _item(text: Text, tokens: list[Token]) -> SelectItem:
