@@ -41,8 +41,9 @@ def _concat(arguments: Arguments) -> str:
 def _contains(arguments: Arguments) -> str:
     array, searched = arguments
     if searched.is_a(*NUMBERS):
-        number = "CASE WHEN schema_of_variant(x) NOT IN ('STRING', 'BOOLEAN') THEN try_variant_get(x, '$', 'double') END"
-        same = f"{number} = {searched.sql}"
+        # Texts and booleans would be cast.
+        number = "try_variant_get(x, '$', 'double')"
+        same = f"schema_of_variant(x) NOT IN ('STRING', 'BOOLEAN') AND {number} = {searched.sql}"
     else:
         same = f"to_json(x) = {to_json(searched.sql)}"
     return f"coalesce(exists({_ITEMS.format(array.sql)}, x -> {same}), false)"
