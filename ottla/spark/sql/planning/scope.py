@@ -11,7 +11,7 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.planning.expression_types import cast_type, field_type, type_of
-from ottla.spark.sql.planning.functions import AGGREGATES, REFUSED, UNITS_FIRST, WrongArguments, render
+from ottla.spark.sql.planning.functions import AGGREGATES, UNITS_FIRST, WrongArguments, render
 from ottla.spark.sql.planning.functions.casts import cast
 from ottla.spark.sql.planning.functions.rules import BIGINT, INTEGERS, STRING, Argument
 from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
@@ -68,13 +68,15 @@ class Scope:
         target = cast_type(node.args["to"])
         if target is None:
             raise SqlError(f"{node.args['to'].sql().upper()} is not a type to CAST to.", self.place(node))
+        where = self.place(node)
         value = self._argument(node.this)
         if target.name == "STRING" and value.is_a("BYTES"):
-            raise SqlError("BYTES cannot be CAST to STRING; use FROM_BYTES.", self.place(node))
+            raise SqlError("BYTES cannot be CAST to STRING; use FROM_BYTES.", where)
         return exp.Var(this=cast(value, target))
 
     def _by_type(self, node: exp.Expr) -> exp.Expr:
         """What is written the same for several types, and is not the same in Spark."""
+        where = self.place(node)
         left = self._argument(node.this)
         if isinstance(node, exp.Bracket):
             # Arrays are counted from 1, and from -1 at their end; what is not there is null.
@@ -90,6 +92,9 @@ class Scope:
                 return exp.Var(this=f"CAST(({left.sql}) div ({right.sql}) AS {kind})")
             return exp.Var(this=f"try_divide({left.sql}, {right.sql})")
         if left.is_a("STRING") or right.is_a("STRING"):
+            other = right if left.is_a("STRING") else left
+            if other.type is not None and not other.is_a("STRING"):
+                raise SqlError(f"A STRING and {other.type} cannot be added; CAST it to STRING.", where)
             return exp.Var(this=f"concat({left.sql}, {right.sql})")
         return exp.Var(this=f"{left.sql} + {right.sql}")
 
@@ -159,8 +164,6 @@ class Scope:
 
     def _function(self, node: exp.Anonymous) -> exp.Expr:
         name = str(node.this).upper()
-        if name in REFUSED:
-            raise SqlError(f"{name} is not supported; {REFUSED[name]}.", self.place(node))
         given = node.expressions
         if name in ("MAP", "STRUCT"):
             return self._built(name, given)

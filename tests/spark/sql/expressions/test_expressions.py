@@ -15,7 +15,15 @@ from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import parse
 from ottla.spark.sql.planning.plan import plan_select
 from ottla.spark.sql.sources import Source, from_statement
-from tests.spark.sql.expressions import collections, conditions, json_texts, numbers, texts, times
+from tests.spark.sql.expressions import (
+    aggregates,
+    collections,
+    conditions,
+    json_texts,
+    numbers,
+    texts,
+    times,
+)
 from tests.spark.sql.expressions.cases import ROW, Case
 
 if TYPE_CHECKING:
@@ -76,6 +84,33 @@ def test_expressions_have_the_values_of_ksqldb(row: SparkSession, family: Module
         if not _same(found, case.result)
     ]
     assert not wrong, f"{len(wrong)} of {len(cases)}\n" + "\n".join(wrong)
+
+
+def test_aggregates_have_the_values_of_ksqldb(row: SparkSession) -> None:
+    [statement] = parse(f"CREATE STREAM r ({', '.join(aggregates.COLUMNS)}) WITH (kafka_topic='r');")
+    assert isinstance(statement, s.CreateSource)
+    source = from_statement(statement)[0]
+    names = [name.split()[0].upper() for name in aggregates.COLUMNS]
+    rows = " UNION ALL ".join(
+        f"SELECT {', '.join(f'{value} AS `{name}`' for name, value in zip(names, values, strict=True))}, "
+        f"{number} AS ROWOFFSET, {1000 + number} AS ROWTIME, 0 AS ROWPARTITION"
+        for number, values in enumerate(aggregates.ROWS)
+    )
+    written = [_in_spark(case, source) for case in aggregates.CASES]
+    try:
+        # Nearly the last comes first: the order in which Spark sees rows does not count.
+        row.sql(rows).repartition(2).createOrReplaceTempView("rows_of_cases")
+        columns = ", ".join(f"{sql} AS c{number}" for number, sql in enumerate(written))
+        found = row.sql(f"SELECT {columns} FROM rows_of_cases AS `R`").first()
+    finally:
+        row.catalog.dropTempView("rows_of_cases")
+    assert found is not None
+    wrong = [
+        f"{case.expression}: {value!r}, not {case.result!r}\n    {sql}"
+        for case, sql, value in zip(aggregates.CASES, written, map(plain, found), strict=True)
+        if not _same(value, case.result)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def _evaluated(spark: SparkSession, written: list[str]) -> list[Any]:

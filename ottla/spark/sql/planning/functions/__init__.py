@@ -9,7 +9,7 @@ from ottla.spark.sql.planning.functions.rules import Argument, Types
 from ottla.spark.sql.planning.functions.times import UNITS_FIRST
 from ottla.spark.sql.sql_types import SqlType
 
-__all__ = ["AGGREGATES", "REFUSED", "UNITS_FIRST", "WrongArguments", "names", "render", "result_type"]
+__all__ = ["AGGREGATES", "UNITS_FIRST", "WrongArguments", "names", "render", "result_type"]
 
 SCALAR = {
     **strings.FUNCTIONS,
@@ -22,12 +22,6 @@ AGGREGATES = aggregates.FUNCTIONS
 
 #: What the planner writes itself, or passes through, for SHOW FUNCTIONS and for completion. Spark has many more.
 _OTHERS = ("CAST", "EXPLODE", "FILTER", "REDUCE", "TRANSFORM")
-
-#: ksqlDB has these, and Spark nothing like them, or something else under their name.
-REFUSED = {
-    "HISTOGRAM": "GROUP BY the value and COUNT(*) instead",
-    "ATTR": "use MIN or MAX",
-}
 
 
 def names() -> list[str]:
@@ -50,7 +44,7 @@ def render(name: str, arguments: Sequence[Argument], order: str) -> str | None:
             f"{name} takes {wanted} argument{'s' if wanted != '1' else ''}, not {len(arguments)}"
         )
     if not isinstance(form, str):
-        return form(arguments)
+        return form(arguments).replace("{order}", order)
     written = [each.sql for each in arguments]
     return form.format(*written, all=", ".join(written), rest=", ".join(written[1:]), order=order)
 
