@@ -81,6 +81,12 @@ def _item(text: Text, tokens: list[Token]) -> SelectItem:
         return SelectItem(None, None, None, position)
     if len(tokens) == 3 and tokens[1].token_type == TokenType.DOT and tokens[2].token_type == TokenType.STAR:
         return SelectItem(None, None, _name_of(tokens[0]), position)
+    if (
+        len(tokens) > 2
+        and tokens[-2].token_type == TokenType.ARROW
+        and tokens[-1].token_type == TokenType.STAR
+    ):
+        return SelectItem(parse_expression(text, tokens[:-2]), None, None, position, all_fields=True)
     alias: str | None = None
     if len(tokens) > 2 and tokens[-2].token_type == TokenType.ALIAS:
         alias, tokens = _name_of(tokens[-1]), tokens[:-2]

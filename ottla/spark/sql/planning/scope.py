@@ -165,6 +165,8 @@ class Scope:
     def _function(self, node: exp.Anonymous) -> exp.Expr:
         name = str(node.this).upper()
         given = node.expressions
+        if name == "COUNT" and given and isinstance(given[0], exp.Distinct):
+            raise SqlError("COUNT(DISTINCT …) is not supported; use COUNT_DISTINCT(…).", self.place(node))
         if name in ("MAP", "STRUCT"):
             return self._built(name, given)
         if name in ("TRANSFORM", "FILTER", "REDUCE") and given:
@@ -177,8 +179,6 @@ class Scope:
                 arguments.append(self._argument(argument))
         if name == "EXPLODE":
             return self._explode(node, [each.sql for each in arguments])
-        if name == "COUNT" and given and isinstance(given[0], exp.Distinct):
-            raise SqlError("COUNT(DISTINCT …) is not supported; use COUNT_DISTINCT(…).", self.place(node))
         try:
             rendered = render(name, arguments, self.order)
         except WrongArguments as error:
@@ -286,12 +286,14 @@ class Scope:
     # Places
 
     def place(self, node: exp.Expr) -> Position:
+        """Where it begins: at the first of its names and literals, which know where they are."""
+        places = []
         for each in node.find_all(exp.Identifier, exp.Literal):
             line, column, start, end = (each.meta.get(name) for name in ("line", "col", "start", "end"))
             if line is not None and column is not None:
                 length = 0 if start is None or end is None else end - start
-                return Position(line, max(column - length, 1))
-        return self.position
+                places.append((line, max(column - length, 1)))
+        return Position(*min(places)) if places else self.position
 
 
 def _sql(node: exp.Expr) -> str:

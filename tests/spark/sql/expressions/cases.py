@@ -1,4 +1,4 @@
-"""What a case is: an expression, and the value that ksqlDB's documentation promises for it."""
+"""What a case is: an expression, and the value that ksqlDB gives for it by its documentation."""
 
 from __future__ import annotations
 

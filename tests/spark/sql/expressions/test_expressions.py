@@ -11,8 +11,11 @@ import pytest
 pytest.importorskip("sqlglot")
 
 from ottla.spark.sql.engine import SETTINGS, plain
+from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import parse
+from ottla.spark.sql.planning.functions import names
+from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import plan_select
 from ottla.spark.sql.sources import Source, from_statement
 from tests.spark.sql.expressions import (
@@ -21,6 +24,8 @@ from tests.spark.sql.expressions import (
     conditions,
     json_texts,
     numbers,
+    page,
+    refused,
     texts,
     times,
 )
@@ -111,6 +116,46 @@ def test_aggregates_have_the_values_of_ksqldb(row: SparkSession) -> None:
         if not _same(value, case.result)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("items", "rows"),
+    [
+        ("EXPLODE(a) AS it", [(1,), (None,), (3,)]),
+        ("EXPLODE(ARRAY[i, 8]) AS it, s", [(7, "ksql"), (8, "ksql")]),
+        ("EXPLODE(na) AS it", []),
+        ("CUBE_EXPLODE(ARRAY[1, 2]) AS it", [([None, None],), ([None, 2],), ([1, None],), ([1, 2],)]),
+        ("CUBE_EXPLODE(ARRAY['a', ns]) AS it", [([None, None],), (["a", None],)]),
+        ("st->*, i", [(1, "x", 7)]),
+        ("STRUCT(p := i, q := st)->q->*", [(1, "x")]),
+    ],
+)
+def test_what_makes_rows_and_columns(row: SparkSession, items: str, rows: list[tuple[Any, ...]]) -> None:
+    [statement] = parse(f"SELECT {items} FROM r;")
+    assert isinstance(statement, s.Query)
+    plan = plan_select(statement.select, lambda *_: _source(), batch=True)
+    row.sql("SELECT *, 0 AS ROWTIME FROM row_of_cases").createOrReplaceTempView(view("R").strip("`"))
+    try:
+        found = row.sql(plan.sql).drop("__rowtime").collect()
+    finally:
+        row.catalog.dropTempView(view("R").strip("`"))
+    assert [tuple(map(plain, each)) for each in found] == rows
+
+
+@pytest.mark.parametrize("case", refused.CASES, ids=lambda case: case.expression)
+def test_what_is_refused(case: Case) -> None:
+    with pytest.raises(SqlError) as caught:
+        _in_spark(case, _source())
+    assert str(caught.value) == case.result
+
+
+def test_every_function_has_cases() -> None:
+    covered = {case.function for family in page.FAMILIES for case in family.CASES}
+    assert set(names()) - covered == {"CUBE_EXPLODE", "EXPLODE", "STDDEV_SAMPLE"}
+
+
+def test_the_page_says_what_the_cases_say() -> None:
+    assert page.PAGE.read_text() == page.page(), "run python -m tests.spark.sql.expressions.page"
 
 
 def _evaluated(spark: SparkSession, written: list[str]) -> list[Any]:

@@ -54,7 +54,7 @@ def _round(arguments: Arguments) -> str:
     number = arguments[0]
     if len(arguments) == 1:
         if number.is_a(*INTEGERS):
-            return number.sql
+            return f"CAST({number.sql} AS BIGINT)"
         if not number.is_a("DECIMAL"):
             return f"CAST(floor(CAST({number.sql} AS DOUBLE) + 0.5D) AS BIGINT)"
     places = arguments[1].sql if len(arguments) > 1 else "0"
@@ -76,7 +76,7 @@ def _half_up(number: str, places: str) -> str:
 
 
 def _rounded_type(types: Types) -> SqlType | None:
-    if len(types) == 1 and types[0] is not None and types[0].name == "DOUBLE":
+    if len(types) == 1 and types[0] is not None and types[0].name != "DECIMAL":
         return BIGINT
     return SqlType("DECIMAL") if types[0] is not None and types[0].name == "DECIMAL" else types[0]
 
