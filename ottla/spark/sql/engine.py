@@ -28,12 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
     from pyspark.sql.types import StructType
 
-_SETTINGS = {
+SETTINGS = {
     # Names are upper case unless quoted; then their case counts.
     "spark.sql.caseSensitive": "true",
     # A value that does not fit is null and does not end the query.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Of two entries of a map with the same key the later one counts.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.variant.allowDuplicateKeys": "true",
+    "spark.sql.timeType.enabled": "true",
 }
 
 Row = tuple[Any, ...]
@@ -46,8 +50,8 @@ class Engine:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        before = {name: self.spark.conf.get(name, None) for name in _SETTINGS}
-        for name, value in _SETTINGS.items():
+        before = {name: self.spark.conf.get(name, None) for name in SETTINGS}
+        for name, value in SETTINGS.items():
             self.spark.conf.set(name, value)
         try:
             yield

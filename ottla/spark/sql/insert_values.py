@@ -7,7 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -113,6 +113,8 @@ def _converted(value: Any, kind: SqlType, name: str, position: Position) -> Any:
             return _timestamp_ms(value)
         if kind.name == "DATE" and isinstance(value, str):
             return (date.fromisoformat(value) - date(1970, 1, 1)).days
+        if kind.name == "TIME" and isinstance(value, str):
+            return _time_ms(time.fromisoformat(value))
         if kind.name == "ARRAY" and isinstance(value, list) and kind.element is not None:
             return [_converted(each, kind.element, name, position) for each in value]
         if kind.name == "MAP" and isinstance(value, dict) and kind.element is not None:
@@ -138,6 +140,11 @@ def _timestamp_ms(value: Any) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
+
+
+def _time_ms(moment: time) -> int:
+    seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
+    return seconds * 1000 + moment.microsecond // 1000
 
 
 # Bytes

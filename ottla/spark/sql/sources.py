@@ -31,7 +31,7 @@ WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
 #: format → the types that it holds; JSON holds all of them
 _TYPES = {
     "KAFKA": ("INTEGER", "BIGINT", "STRING", "BYTES"),
-    "DELIMITED": ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DECIMAL", "DATE", "TIMESTAMP"),
+    "DELIMITED": ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DECIMAL", "DATE", "TIME", "TIMESTAMP"),
 }
 
 

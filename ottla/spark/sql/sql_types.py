@@ -19,6 +19,7 @@ PRIMITIVES = {
     "STRING": "STRING",
     "BYTES": "BINARY",
     "DATE": "DATE",
+    "TIME": "TIME",
     "TIMESTAMP": "TIMESTAMP",
 }
 SYNONYMS = {"INT": "INTEGER", "VARCHAR": "STRING"}
@@ -95,7 +96,13 @@ def quoted_if_needed(name: str) -> str:
 
 
 _FROM_SPARK = {spark.lower(): name for name, spark in PRIMITIVES.items()}
-_FROM_SPARK |= {"tinyint": "INTEGER", "smallint": "INTEGER", "float": "DOUBLE", "void": "STRING"}
+_FROM_SPARK |= {
+    "tinyint": "INTEGER",
+    "smallint": "INTEGER",
+    "float": "DOUBLE",
+    "void": "STRING",
+    "time(6)": "TIME",
+}
 
 
 def from_spark(spark_type: DataType) -> SqlType | None:

@@ -27,10 +27,15 @@ class KsqlDB(Dialect):
         QUOTES = ["'"]
         STRING_ESCAPES = ["'"]
         COMMANDS: set[TokenType] = set()  # SHOW and the like are split into words too
+        KEYWORDS = {**tokens.Tokenizer.KEYWORDS, "BYTES": TokenType.VARBINARY}
 
 
 class _Parser(Spark.Parser):
     FUNCTIONS: dict[str, Any] = {}
+    FUNCTION_PARSERS: dict[str, Any] = {"CAST": Spark.Parser.FUNCTION_PARSERS["CAST"]}
+    NO_PAREN_FUNCTION_PARSERS = {
+        name: parser for name, parser in Spark.Parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "TRANSFORM"
+    }
 
 
 class Text:

@@ -33,7 +33,7 @@ def parse_select(words: Words) -> Select:
     words.expect("SELECT")
     if words.word() == "DISTINCT":
         raise words.fail("SELECT DISTINCT is not supported; GROUP BY the columns instead.")
-    listed = split_at_commas(words.until(lambda at: at.word() == "FROM"))
+    listed = split_at_commas(words.until(_is_from))
     if not words.accept("FROM"):
         raise words.fail("Expected FROM and the name of a stream or table.")
     if not all(listed):
@@ -70,12 +70,23 @@ def parse_select(words: Words) -> Select:
     )
 
 
+def _is_from(words: Words) -> bool:
+    """IS DISTINCT FROM is part of an expression."""
+    return words.word() == "FROM" and words.word(-1) != "DISTINCT"
+
+
 def _item(text: Text, tokens: list[Token]) -> SelectItem:
     position = text.position(tokens[0].start)
     if len(tokens) == 1 and tokens[0].token_type == TokenType.STAR:
         return SelectItem(None, None, None, position)
     if len(tokens) == 3 and tokens[1].token_type == TokenType.DOT and tokens[2].token_type == TokenType.STAR:
         return SelectItem(None, None, _name_of(tokens[0]), position)
+    if (
+        len(tokens) > 2
+        and tokens[-2].token_type == TokenType.ARROW
+        and tokens[-1].token_type == TokenType.STAR
+    ):
+        return SelectItem(parse_expression(text, tokens[:-2]), None, None, position, all_fields=True)
     alias: str | None = None
     if len(tokens) > 2 and tokens[-2].token_type == TokenType.ALIAS:
         alias, tokens = _name_of(tokens[-1]), tokens[:-2]

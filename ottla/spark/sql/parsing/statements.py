@@ -45,6 +45,7 @@ class SelectItem:
     alias: str | None
     source: str | None
     position: Position
+    all_fields: bool = False  # expression->*
 
 
 @dataclass(frozen=True)

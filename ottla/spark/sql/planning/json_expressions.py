@@ -1,7 +1,8 @@
 """JSON into columns and back, as expressions of Spark SQL.
 
 ksqlDB finds a field whatever its case is. Spark's parser does not, so it is asked for each likely spelling: as
-written in the statement, in lower case and in upper case. As in ksqlDB, times are milliseconds and dates are days.
+written in the statement, in lower case and in upper case. As in ksqlDB, times are milliseconds, since 1970 or since
+midnight, and dates are days.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from ottla.spark.sql.sql_types import Field, SqlType
 
 CORRUPT = "__corrupt"
 
-_TIMES = ("TIMESTAMP", "DATE")
-_DATE_OF_DAYS = "date_from_unix_date(CAST({} AS INT))"
+#: What is a number in JSON and in delimited text: how it is made of the number, and the number of it.
+TIMES = {
+    "TIMESTAMP": ("timestamp_millis(CAST({} AS BIGINT))", "unix_millis({})"),
+    "DATE": ("date_from_unix_date(CAST({} AS INT))", "unix_date({})"),
+    "TIME": ("time_from_millis(CAST({} AS BIGINT))", "CAST(time_to_millis({}) AS INT)"),
+}
 
 
 def text(value: str) -> str:
@@ -44,7 +49,7 @@ def raw_schema(fields: Sequence[Field], corrupt: bool = False) -> str:
 
 
 def _raw_type(kind: SqlType) -> str:
-    if kind.name in _TIMES:
+    if kind.name in TIMES:
         return "STRING"
     if kind.element is not None:
         return f"{kind.name}<{'STRING,' if kind.name == 'MAP' else ''}{_raw_type(kind.element)}>"
@@ -62,8 +67,8 @@ def picked(parsed: str, field: Field, fields: Sequence[Field], depth: int = 0) -
 
 def decoded(value: str, kind: SqlType, depth: int = 0) -> str:
     """The value as its type, out of what the parser gave."""
-    if kind.name in _TIMES:
-        from_number = "timestamp_millis(CAST({} AS BIGINT))" if kind.name == "TIMESTAMP" else _DATE_OF_DAYS
+    if kind.name in TIMES:
+        from_number, _ = TIMES[kind.name]
         return (
             f"CASE WHEN {value} RLIKE '^-?[0-9]+$' THEN {from_number.format(value)} "
             f"ELSE try_cast({value} AS {kind.name}) END"
@@ -92,15 +97,15 @@ def _differs(kind: SqlType) -> bool:
     """Whether the parser's type is not the column's."""
     if kind.element is not None:
         return _differs(kind.element)
-    return kind.name in _TIMES or any(
+    return kind.name in TIMES or any(
         spellings(each, kind.fields) != [each.name] or _differs(each.type) for each in kind.fields
     )
 
 
 def encoded(value: str, kind: SqlType, depth: int = 0) -> str:
     """The value as it stands in JSON and in delimited text."""
-    if kind.name in _TIMES:
-        return f"unix_millis({value})" if kind.name == "TIMESTAMP" else f"unix_date({value})"
+    if kind.name in TIMES:
+        return TIMES[kind.name][1].format(value)
     if not _has_times(kind):
         return value
     members = [(each.name, encoded(f"{value}.{quoted(each.name)}", each.type, depth)) for each in kind.fields]
@@ -110,4 +115,4 @@ def encoded(value: str, kind: SqlType, depth: int = 0) -> str:
 def _has_times(kind: SqlType) -> bool:
     if kind.element is not None:
         return _has_times(kind.element)
-    return kind.name in _TIMES or any(_has_times(each.type) for each in kind.fields)
+    return kind.name in TIMES or any(_has_times(each.type) for each in kind.fields)

@@ -215,6 +215,9 @@ class _Planner:
             if item.expression is None:
                 named += [(name, sql, True, item.position) for name, sql in self._star(item)]
                 continue
+            if item.all_fields:
+                named += [(name, sql, True, item.position) for name, sql in self._fields(item.expression)]
+                continue
             sql = self._scope.sql(item.expression)
             name = item.alias or self._name(item.expression) or f"KSQL_COL_{number}"
             is_value = _is_call(item.expression, "AS_VALUE")
@@ -245,6 +248,15 @@ class _Planner:
                 names += source.window_columns
             columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
         return columns
+
+    def _fields(self, struct: exp.Expr) -> list[tuple[str, str]]:
+        """All fields of a struct, each a column."""
+        where = self._scope.place(struct)
+        kind = self._scope.type_of(struct)
+        if kind is None or kind.name != "STRUCT":
+            raise SqlError(f"->* needs a STRUCT, and this is {kind or 'of an unknown type'}.", where)
+        sql = self._scope.sql(struct)
+        return [(field.name, f"{sql}.{quoted(field.name)}") for field in kind.fields]
 
     def _name(self, tree: exp.Expr) -> str | None:
         if isinstance(tree, exp.Column):

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.parsing.statements import ColumnDefinition
-from ottla.spark.sql.planning.json_expressions import CORRUPT, decoded, encoded, picked, raw_schema, text
+from ottla.spark.sql.planning.json_expressions import (
+    CORRUPT,
+    TIMES,
+    decoded,
+    encoded,
+    picked,
+    raw_schema,
+    text,
+)
 from ottla.spark.sql.sources import Source
 
 _PERMISSIVE = f"'mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '{CORRUPT}'"
@@ -33,7 +41,7 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
     valid = f"{parsed}.{CORRUPT} IS NULL"
     if form == "DELIMITED":
         schema = ", ".join(
-            f"{quoted(each.name)} {'STRING' if each.type.name in ('TIMESTAMP', 'DATE') else each.type.ddl}"
+            f"{quoted(each.name)} {'STRING' if each.type.name in TIMES else each.type.ddl}"
             for each in columns
         )
         return Decoding(

@@ -10,8 +10,12 @@ from sqlglot import exp
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
-from ottla.spark.sql.planning.functions import AGGREGATES, REFUSED, UNITS_FIRST, WrongArguments, render
+from ottla.spark.sql.planning.expression_types import cast_type, field_type, type_of
+from ottla.spark.sql.planning.functions import AGGREGATES, UNITS_FIRST, WrongArguments, render
+from ottla.spark.sql.planning.functions.casts import cast
+from ottla.spark.sql.planning.functions.rules import BIGINT, INTEGERS, STRING, Argument
 from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
+from ottla.spark.sql.sql_types import SqlType
 
 EXPLODED = "`__exploded`"
 
@@ -25,6 +29,8 @@ class Scope:
     replaced: dict[str, str] = field(default_factory=dict)
     order: str = "ROWOFFSET"
     exploded: list[str] = field(default_factory=list)
+    #: The types of the parameters of lambdas, as far as they are known.
+    parameters: dict[str, SqlType | None] = field(default_factory=dict)
 
     def sql(self, tree: exp.Expr) -> str:
         """The expression for Spark."""
@@ -46,21 +52,76 @@ class Scope:
             plain = isinstance(before, exp.Identifier)
             owner = quoted(identifier_name(before)) if plain else _sql(self._changed(before))
             return exp.Var(this=f"{owner}.{quoted(identifier_name(node.expression))}")
+        if isinstance(node, exp.Cast):
+            return self._cast(node)
+        if isinstance(node, exp.Add | exp.Div | exp.Bracket):
+            return self._by_type(node)
         for child in list(node.iter_expressions()):
             changed = self._changed(child)
             if changed is not child:
                 child.replace(changed)
-        if isinstance(node, exp.Bracket):
-            # Arrays are counted from 1, and from -1 at their end; what is not there is null.
-            [index] = node.expressions
-            return exp.Var(this=f"try_element_at({_sql(node.this)}, {_sql(index)})")
-        if isinstance(node, exp.Cast):
-            return exp.Var(this=f"try_cast({_sql(node.this)} AS {node.args['to'].sql(dialect='spark')})")
-        if isinstance(node, exp.Div):
-            return exp.Var(this=f"try_divide({_sql(node.this)}, {_sql(node.expression)})")
         if isinstance(node, exp.Subquery | exp.Select):
             raise SqlError("A SELECT inside an expression is not supported.", self.place(node))
         return node
+
+    def _cast(self, node: exp.Cast) -> exp.Expr:
+        target = cast_type(node.args["to"])
+        if target is None:
+            raise SqlError(f"{node.args['to'].sql().upper()} is not a type to CAST to.", self.place(node))
+        where = self.place(node)
+        value = self._argument(node.this)
+        if target.name == "STRING" and value.is_a("BYTES"):
+            raise SqlError("BYTES cannot be CAST to STRING; use FROM_BYTES.", where)
+        return exp.Var(this=cast(value, target))
+
+    def _by_type(self, node: exp.Expr) -> exp.Expr:
+        """What is written the same for several types, and is not the same in Spark."""
+        where = self.place(node)
+        left = self._argument(node.this)
+        if isinstance(node, exp.Bracket):
+            # Arrays are counted from 1, and from -1 at their end; what is not there is null.
+            [index] = node.expressions
+            place = self._argument(index)
+            if place.is_a(*INTEGERS) and not (place.sql.lstrip("-").isdigit() and place.sql != "0"):
+                place = Argument(f"nullif({place.sql}, 0)")
+            return exp.Var(this=f"try_element_at({left.sql}, {place.sql})")
+        right = self._argument(node.expression)
+        if isinstance(node, exp.Div):
+            if left.is_a(*INTEGERS) and right.is_a(*INTEGERS):
+                kind = "BIGINT" if "BIGINT" in (_name(left), _name(right)) else "INT"
+                return exp.Var(this=f"CAST(({left.sql}) div ({right.sql}) AS {kind})")
+            return exp.Var(this=f"try_divide({left.sql}, {right.sql})")
+        if left.is_a("STRING") or right.is_a("STRING"):
+            other = right if left.is_a("STRING") else left
+            if other.type is not None and not other.is_a("STRING"):
+                raise SqlError(f"A STRING and {other.type} cannot be added; CAST it to STRING.", where)
+            return exp.Var(this=f"concat({left.sql}, {right.sql})")
+        return exp.Var(this=f"{left.sql} + {right.sql}")
+
+    # Types
+
+    def _argument(self, node: exp.Expr) -> Argument:
+        kind = self.type_of(node)
+        return Argument(_sql(self._changed(node)), kind)
+
+    def type_of(self, node: exp.Expr) -> SqlType | None:
+        """As far as it is known without Spark."""
+        return type_of(node, self._name_type)
+
+    def _name_type(self, node: exp.Expr) -> SqlType | None:
+        names = [identifier_name(part) for part in (node.parts if isinstance(node, exp.Column) else [node])]
+        if names[0] in self.parameters:
+            return field_type(self.parameters[names[0]], names[1:])
+        if names[0] in self.replaced:
+            return BIGINT if names[0] in WINDOW_COLUMNS else None
+        owners = list(self.sources.values())
+        if len(names) > 1 and names[0] in self.sources and self.sources[names[0]].has(names[1]):
+            owners, names = [self.sources[names[0]]], names[1:]
+        for source in owners:
+            for column in source.columns:
+                if column.name == names[0]:
+                    return field_type(column.type, names[1:])
+        return BIGINT if names[0] in ("ROWTIME", "ROWOFFSET", *WINDOW_COLUMNS) else None
 
     # Columns
 
@@ -103,31 +164,75 @@ class Scope:
 
     def _function(self, node: exp.Anonymous) -> exp.Expr:
         name = str(node.this).upper()
-        if name in REFUSED:
-            raise SqlError(f"{name} is not supported; {REFUSED[name]}.", self.place(node))
         given = node.expressions
+        if name == "COUNT" and given and isinstance(given[0], exp.Distinct):
+            raise SqlError("COUNT(DISTINCT …) is not supported; use COUNT_DISTINCT(…).", self.place(node))
         if name in ("MAP", "STRUCT"):
             return self._built(name, given)
+        if name in ("TRANSFORM", "FILTER", "REDUCE") and given:
+            return self._invocation(node, name, given)
         arguments = []
         for i, argument in enumerate(given):
             if i == 0 and name in UNITS_FIRST:
-                arguments.append(argument.name.upper().removesuffix("S"))
+                arguments.append(Argument(argument.name.upper().removesuffix("S")))
             else:
-                arguments.append(_sql(self._changed(argument)))
+                arguments.append(self._argument(argument))
         if name == "EXPLODE":
-            return self._explode(node, arguments)
-        if name == "COUNT" and given and isinstance(given[0], exp.Distinct):
-            raise SqlError("COUNT(DISTINCT …) is not supported; use COUNT_DISTINCT(…).", self.place(node))
-        if name == "FILTER" and len(given) == 2 and _parameters(given[1]) == 2:
-            return exp.Var(this=f"map_filter({', '.join(arguments)})")
-        if name == "TRANSFORM" and len(given) == 3:
-            source, keys, values = arguments
-            return exp.Var(this=f"transform_keys(transform_values({source}, {values}), {keys})")
+            return self._explode(node, [each.sql for each in arguments])
         try:
             rendered = render(name, arguments, self.order)
         except WrongArguments as error:
             raise SqlError(f"{error}.", self.place(node)) from None
-        return exp.Var(this=rendered or f"{name}({', '.join(arguments)})")
+        if name == "CUBE_EXPLODE" and rendered is not None:
+            return self._explode(node, [rendered])
+        return exp.Var(this=rendered or f"{name}({', '.join(each.sql for each in arguments)})")
+
+    def _invocation(self, node: exp.Anonymous, name: str, given: list[exp.Expr]) -> exp.Expr:
+        """TRANSFORM, FILTER and REDUCE of arrays and of maps, told apart by the parameters of the lambda."""
+        lambdas = [each for each in given[1:] if isinstance(each, exp.Lambda)]
+        wanted = {"TRANSFORM": (2, 3), "FILTER": (2,), "REDUCE": (3,)}[name]
+        if len(given) not in wanted or len(lambdas) != len(given) - (2 if name == "REDUCE" else 1):
+            raise SqlError(
+                f"{name} takes a collection{', a start' if name == 'REDUCE' else ''} and a lambda, x => ….",
+                self.place(node),
+            )
+        source = self._argument(given[0])
+        inner = None if source.type is None else source.type.element
+        parameters = len(lambdas[0].expressions)
+        if name == "REDUCE":
+            return self._reduced(source, self._argument(given[1]), lambdas[0])
+        if parameters == 1:
+            [one] = lambdas[:1]
+            return exp.Var(this=f"{name.lower()}({source.sql}, {self._lambda_sql(one, [inner])})")
+        written = [self._lambda_sql(each, [STRING, inner]) for each in lambdas]
+        if name == "FILTER":
+            return exp.Var(this=f"map_filter({source.sql}, {written[0]})")
+        if len(written) != 2:
+            raise SqlError(
+                "TRANSFORM of a map takes two lambdas: of the key and of the value.", self.place(node)
+            )
+        keys, values = (each.split(" -> ", 1)[1] for each in written)
+        names = [quoted(identifier_name(each)) for each in lambdas[0].expressions]
+        other = [quoted(identifier_name(each)) for each in lambdas[1].expressions]
+        # Both see the entry as it was.
+        entry = f"map_entries({source.sql})"
+        pair = (
+            f"struct(transform(array(e.key), {names[0]} -> transform(array(e.value), {names[1]} -> {keys})[0])[0], "
+            f"transform(array(e.key), {other[0]} -> transform(array(e.value), {other[1]} -> {values})[0])[0])"
+        )
+        return exp.Var(this=f"map_from_entries(transform({entry}, e -> {pair}))")
+
+    def _reduced(self, source: Argument, start: Argument, node: exp.Lambda) -> exp.Expr:
+        inner = None if source.type is None else source.type.element
+        if len(node.expressions) == 2:
+            body = self._lambda_sql(node, [start.type, inner])
+            reduced = f"aggregate({source.sql}, {start.sql}, {body})"
+        else:
+            state, key, value = (quoted(identifier_name(each)) for each in node.expressions)
+            body = self._lambda_sql(node, [start.type, STRING, inner]).split(" -> ", 1)[1]
+            one = f"transform(array(e.key), {key} -> transform(array(e.value), {value} -> {body})[0])[0]"
+            reduced = f"aggregate(map_entries({source.sql}), {start.sql}, ({state}, e) -> {one})"
+        return exp.Var(this=f"CASE WHEN {source.sql} IS NULL THEN {start.sql} ELSE {reduced} END")
 
     def _built(self, name: str, given: list[exp.Expr]) -> exp.Expr:
         """MAP('a' := 1) and STRUCT(a := 1)."""
@@ -136,7 +241,8 @@ class Scope:
             if not isinstance(each, exp.PropertyEQ):
                 raise SqlError(f"{name} is written {name}(… := …).", self.place(each))
             if name == "MAP":
-                parts.append(_sql(self._changed(each.this)))
+                bare = isinstance(each.this, exp.Identifier)
+                parts.append(_sql(self._changed(exp.Column(this=each.this.copy()) if bare else each.this)))
             else:
                 field_name = each.this.this if isinstance(each.this, exp.Column) else each.this
                 parts.append("'" + identifier_name(field_name).replace("'", "\\'") + "'")
@@ -156,8 +262,15 @@ class Scope:
         return exp.Var(this=EXPLODED)
 
     def _lambda(self, node: exp.Lambda) -> exp.Expr:
+        return exp.Var(this=self._lambda_sql(node, [None] * len(node.expressions)))
+
+    def _lambda_sql(self, node: exp.Lambda, types: Sequence[SqlType | None]) -> str:
         names = [identifier_name(each) for each in node.expressions]
-        inner = replace(self, replaced=self.replaced | {name: quoted(name) for name in names})
+        inner = replace(
+            self,
+            replaced=self.replaced | {name: quoted(name) for name in names},
+            parameters=self.parameters | dict(zip(names, types, strict=False)),
+        )
         # sqlglot has made bare identifiers of the parameters; they are names like others here.
         body = node.this.copy().transform(
             lambda each: (
@@ -168,25 +281,27 @@ class Scope:
         )
         written = ", ".join(quoted(name) for name in names)
         parameters = written if len(names) == 1 else f"({written})"
-        return exp.Var(this=f"{parameters} -> {_sql(inner._changed(body))}")
+        return f"{parameters} -> {_sql(inner._changed(body))}"
 
     # Places
 
     def place(self, node: exp.Expr) -> Position:
+        """Where it begins: at the first of its names and literals, which know where they are."""
+        places = []
         for each in node.find_all(exp.Identifier, exp.Literal):
             line, column, start, end = (each.meta.get(name) for name in ("line", "col", "start", "end"))
             if line is not None and column is not None:
                 length = 0 if start is None or end is None else end - start
-                return Position(line, max(column - length, 1))
-        return self.position
+                places.append((line, max(column - length, 1)))
+        return Position(*min(places)) if places else self.position
 
 
 def _sql(node: exp.Expr) -> str:
     return str(node.sql(dialect="spark"))
 
 
-def _parameters(node: exp.Expr) -> int:
-    return len(node.expressions) if isinstance(node, exp.Lambda) else 0
+def _name(argument: Argument) -> str | None:
+    return None if argument.type is None else argument.type.name
 
 
 def has_aggregate(tree: exp.Expr | None) -> bool:
