@@ -18,7 +18,10 @@ CORRUPT = "__corrupt"
 TIMES = {
     "TIMESTAMP": ("timestamp_millis(CAST({} AS BIGINT))", "unix_millis({})"),
     "DATE": ("date_from_unix_date(CAST({} AS INT))", "unix_date({})"),
-    "TIME": ("time_from_millis(CAST({} AS BIGINT))", "CAST(time_to_millis({}) AS INT)"),
+    "TIME": (
+        "CASE WHEN CAST({0} AS BIGINT) BETWEEN 0 AND 86399999 THEN time_from_millis(CAST({0} AS BIGINT)) END",
+        "CAST(time_to_millis({}) AS INT)",
+    ),
 }
 
 

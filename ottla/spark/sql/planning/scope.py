@@ -220,7 +220,8 @@ class Scope:
             f"struct(transform(array(e.key), {names[0]} -> transform(array(e.value), {names[1]} -> {keys})[0])[0], "
             f"transform(array(e.key), {other[0]} -> transform(array(e.value), {other[1]} -> {values})[0])[0])"
         )
-        return exp.Var(this=f"map_from_entries(transform({entry}, e -> {pair}))")
+        pairs = f"transform({entry}, e -> {pair})"
+        return exp.Var(this=f"map_from_entries(filter({pairs}, e -> e.col1 IS NOT NULL))")
 
     def _reduced(self, source: Argument, start: Argument, node: exp.Lambda) -> exp.Expr:
         inner = None if source.type is None else source.type.element
@@ -247,7 +248,14 @@ class Scope:
                 field_name = each.this.this if isinstance(each.this, exp.Column) else each.this
                 parts.append("'" + identifier_name(field_name).replace("'", "\\'") + "'")
             parts.append(_sql(self._changed(each.expression)))
-        return exp.Var(this=f"{'map' if name == 'MAP' else 'named_struct'}({', '.join(parts)})")
+        if name == "STRUCT":
+            return exp.Var(this=f"named_struct({', '.join(parts)})")
+        # Spark ends the query where a key is null.
+        unsure = [f"{key} IS NULL" for key in parts[::2] if not key.startswith("'")]
+        built = f"map({', '.join(parts)})"
+        return exp.Var(
+            this=f"CASE WHEN {' OR '.join(unsure)} THEN NULL ELSE {built} END" if unsure else built
+        )
 
     def _explode(self, node: exp.Anonymous, arguments: list[str]) -> exp.Expr:
         if len(arguments) != 1:

@@ -39,6 +39,7 @@ CASES: list[Case] = [
         ("MAP(UCASE(s) := 1, 'x' + s := 2)", {"KSQL": 1, "xksql": 2}),
         ("MAP('a' := 1, 'a' := 2)", {"a": 2}),
         ("MAP('a' := ni)", {"a": None}),
+        ("MAP(ns := 1)", None),
     ),
     *cases(
         "ARRAY_CONCAT",
@@ -130,6 +131,8 @@ CASES: list[Case] = [
         ("AS_MAP(ARRAY['a', 'b'], ARRAY[1])", {"a": 1}),
         ("AS_MAP(ARRAY['a', 'a'], ARRAY[1, 2])", {"a": 2}),
         ("AS_MAP(ARRAY['a'], a)", {"a": 1}),
+        ("AS_MAP(w, a)", {"one": 1, "three": 3}),
+        ("AS_MAP(w, na)", None),
     ),
     *cases("MAP_KEYS", ("MAP_KEYS(m)", ["a", "b"]), ("MAP_KEYS(nm)", None)),
     *cases("MAP_VALUES", ("MAP_VALUES(m)", [1, 2]), ("MAP_VALUES(nm)", None)),

@@ -46,8 +46,11 @@ def row(spark: SparkSession) -> Iterator[SparkSession]:
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
     columns = ", ".join(f"{value} AS `{name.split()[0].upper()}`" for name, value in ROW.items())
-    spark.sql(f"SELECT {columns}").createOrReplaceTempView("row_of_cases")
+    # Cached, because the optimizer would work everything out that is constant, and queries over topics run compiled.
+    kept = spark.sql(f"SELECT {columns}").cache()
+    kept.createOrReplaceTempView("row_of_cases")
     yield spark
+    kept.unpersist()
     spark.catalog.dropTempView("row_of_cases")
     for name, old in before.items():
         if old is None:

@@ -31,6 +31,8 @@ CASES: list[Case] = [
         (r"CHR('\u004b')", "K"),
         (r"CHR('\u597d')", "好"),
         (r"CHR('\ud83d\ude00')", "😀"),
+        (r"CHR('\ud83d')", None),
+        (r"CHR('\ud7ff')", "\ud7ff"),
         ("CHR('K')", None),
         ("CHR(ns)", None),
     ),

@@ -125,6 +125,7 @@ CASES: list[Case] = [
     *cases(
         "FROM_UNIXTIME",
         ("FROM_UNIXTIME(1625055519446)", datetime(2021, 6, 30, 12, 18, 39, 446000)),
+        ("FROM_UNIXTIME(l * l)", None),
         ("FROM_UNIXTIME(ni)", None),
     ),
     *cases(

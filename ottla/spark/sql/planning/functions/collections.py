@@ -38,11 +38,9 @@ def _series(arguments: Arguments) -> str:
 
 
 def _slice(arguments: Arguments) -> str:
-    body = (
-        "CASE WHEN v.b >= 1 AND v.c <= size(v.a) AND v.b <= v.c + 1 THEN slice(v.a, v.b, v.c - v.b + 1) END"
-    )
+    body = "CASE WHEN v.b >= 1 AND v.c <= array_size(v.a) AND v.b <= v.c + 1 THEN slice(v.a, v.b, v.c - v.b + 1) END"
     array, start, end = arguments
-    to = end.sql if end.sql.isdigit() else f"coalesce({end.sql}, size({array.sql}))"
+    to = end.sql if end.sql.isdigit() else f"coalesce({end.sql}, array_size({array.sql}))"
     return let(body, array, Argument(f"coalesce({start.sql}, 1)"), Argument(to))
 
 
@@ -102,8 +100,9 @@ FUNCTIONS: dict[str, Function] = {
     "MAP_UNION": Function({2: _either("map_concat({0}, {1})")}, first),
     "AS_MAP": Function(
         {
-            2: "map_from_arrays(slice({0}, 1, least(size({0}), size({1}))), "
-            "slice({1}, 1, least(size({0}), size({1}))))"
+            # The shorter one says how many; what has no key is left out.
+            2: "map_from_entries(filter(slice(transform({0}, (k, i) -> struct(k AS k, get({1}, i) AS v)), 1, "
+            "array_size({1})), e -> e.k IS NOT NULL))"
         },
         _map_of_arrays,
     ),

@@ -195,8 +195,10 @@ def _chr(arguments: Arguments) -> str:
     [code] = arguments
     if code.is_a("STRING"):
         # The code as it is written in Java; two of them are a character beyond the basic plane.
+        plain = "\\\\\\\\u([0-9a-cA-CefEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2})"
+        pair = "\\\\\\\\u[dD][89abAB][0-9a-fA-F]{2}\\\\\\\\u[dD][c-fC-F][0-9a-fA-F]{2}"
         return (
-            f"CASE WHEN {code.sql} RLIKE '^(\\\\\\\\u[0-9a-fA-F]{{4}}){{1,2}}$' THEN "
+            f"CASE WHEN {code.sql} RLIKE '^({plain}|{pair})$' THEN "
             f"decode(unhex(replace({code.sql}, '\\\\u', '')), 'UTF-16BE') END"
         )
     return (

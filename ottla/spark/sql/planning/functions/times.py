@@ -17,10 +17,19 @@ from ottla.spark.sql.planning.functions.rules import (
 )
 
 _DAY_MS = 86_400_000
+_MOST_MS = (1 << 63) // 1000 - 1
 _UNIT_MS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": _DAY_MS}
 
 #: The first argument of these is a unit.
 UNITS_FIRST = frozenset({"TIMESTAMPADD", "TIMESTAMPSUB", "DATEADD", "DATESUB", "TIMEADD", "TIMESUB"})
+
+
+def _moment(arguments: Arguments) -> str:
+    """Spark ends the query where milliseconds are too many for its microseconds."""
+    [millis] = arguments
+    if millis.sql.isdigit() or millis.sql.endswith("`ROWTIME`"):
+        return f"timestamp_millis({millis.sql})"
+    return f"CASE WHEN abs({millis.sql}) <= {_MOST_MS} THEN timestamp_millis({millis.sql}) END"
 
 
 def _format(arguments: Arguments) -> str:
@@ -80,7 +89,7 @@ def _millis(form: Form, is_result: bool) -> Form:
         assert not isinstance(form, str)
         if is_result:
             return f"unix_millis({form(arguments)})"
-        return form([Argument(f"timestamp_millis({arguments[0].sql})"), *arguments[1:]])
+        return form([Argument(_moment(arguments[:1])), *arguments[1:]])
 
     return changed
 
@@ -110,7 +119,7 @@ FUNCTIONS: dict[str, Function] = {
     "STRINGTODATE": Function({2: f"unix_date({_PARSED_DATE})"}, INTEGER),
     "FORMAT_TIME": Function({2: "date_format({0}, {1})"}, STRING),
     "PARSE_TIME": Function({2: "try_to_time({0}, {1})"}, TIME),
-    "FROM_UNIXTIME": Function({1: "timestamp_millis({0})"}, TIMESTAMP),
+    "FROM_UNIXTIME": Function({1: _moment}, TIMESTAMP),
     "FROM_DAYS": Function({1: "date_from_unix_date({0})"}, DATE),
     "UNIX_TIMESTAMP": Function({0: "unix_millis(current_timestamp())", 1: "unix_millis({0})"}, BIGINT),
     "UNIX_DATE": Function({0: "unix_date(current_date())", 1: "unix_date({0})"}, INTEGER),
