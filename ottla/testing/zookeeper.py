@@ -17,6 +17,7 @@ from ottla.testing.network import Network
 from ottla.testing.ports import ReservedPorts
 
 _HOST = "127.0.0.1"
+_MOST_STARTS = 3
 # Sessions end with a tick: with short ticks tests see them end soon.
 _SETTINGS = {"tickTime": "500", "minSessionTimeout": "500", "forceSync": "no"}
 
@@ -83,7 +84,7 @@ class ZooKeeper:
             for server in self.servers.values():
                 server.launch()
             for server in self.servers.values():
-                server.wait()
+                _wait_for(server)
         except NoZooKeeper:
             self.stop()
             raise
@@ -151,3 +152,17 @@ class ZooKeeper:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _wait_for(server: ZooKeeperServer) -> None:
+    """Until it serves. One that is elected, resigns and is elected again may not get its port back in time on a busy
+    machine, and ends: it is started again.
+    """
+    for _ in range(_MOST_STARTS - 1):
+        try:
+            server.wait()
+            return
+        except NoZooKeeper:
+            server.kill()
+            server.launch()
+    server.wait()
