@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.denied_groups import denied_groups, hide_unseen_topics
+from ottla.broker.requests.denied_groups import denied_groups, finish_description
 from ottla.coordinator.groups.subscribing_group import ModernGroupDescription
 from ottla.coordinator.groups.topics import NamedPartitions
 from ottla.protocol.messages.consumer_groups import (
@@ -23,7 +23,6 @@ from ottla.protocol.messages.consumer_groups import (
     DescribedTopicPartitions,
     Member,
 )
-from ottla.security.acls import ResourceType
 
 _CLASSIC, _CONSUMER = 0, 1
 
@@ -35,12 +34,7 @@ def handle(
     for description in broker.groups.consumer.describe(allowed):
         described = _describe(description)
         topics = [name for _, *held in description.members for named in held for name, _, _ in named]
-        if (
-            hide_unseen_topics(context, described, topics)
-            and request.include_authorized_operations
-            and not description.error
-        ):
-            described.authorized_operations = context.operations(ResourceType.GROUP, description.group_id)
+        finish_description(context, described, topics, with_operations=request.include_authorized_operations)
         groups.append(described)
     return ConsumerGroupDescribeResponse(groups=groups)
 

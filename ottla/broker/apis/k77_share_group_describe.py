@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.denied_groups import denied_groups, hide_unseen_topics
+from ottla.broker.requests.denied_groups import denied_groups, finish_description
 from ottla.coordinator.groups.subscribing_group import ModernGroupDescription
 from ottla.protocol.messages.share_groups import (
     DescribedAssignment,
@@ -21,7 +21,6 @@ from ottla.protocol.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
 )
-from ottla.security.acls import ResourceType
 
 
 def handle(
@@ -31,12 +30,7 @@ def handle(
     for description in broker.groups.share.describe(allowed):
         described = _describe(description)
         topics = [name for _, *held in description.members for named in held for name, _, _ in named]
-        if (
-            hide_unseen_topics(context, described, topics)
-            and request.include_authorized_operations
-            and not description.error
-        ):
-            described.authorized_operations = context.operations(ResourceType.GROUP, description.group_id)
+        finish_description(context, described, topics, with_operations=request.include_authorized_operations)
         groups.append(described)
     return ShareGroupDescribeResponse(groups=groups)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ottla.broker.broker import Broker
 from ottla.broker.network.dispatch import RequestContext
-from ottla.broker.requests.denied_groups import denied_groups, hide_unseen_topics
+from ottla.broker.requests.denied_groups import denied_groups, finish_description
 from ottla.coordinator.groups.streams.heartbeat import StreamsGroupDescription
 from ottla.coordinator.groups.streams.state import StreamsMember, TaskIds, Tasks
 from ottla.coordinator.groups.streams.topology import ConfiguredTopology, InternalTopic
@@ -31,7 +31,6 @@ from ottla.protocol.messages.streams_groups import (
     TopicInfo,
 )
 from ottla.protocol.messages.streams_groups import TaskIds as DescribedTasks
-from ottla.security.acls import ResourceType
 
 
 def handle(
@@ -42,12 +41,10 @@ def handle(
         described = _describe(description)
         topology = description.topology
         topics = () if topology is None else topology.topology.topics()
-        if (
-            hide_unseen_topics(context, described, topics)
-            and request.include_authorized_operations
-            and not description.error
+        if not finish_description(
+            context, described, topics, with_operations=request.include_authorized_operations
         ):
-            described.authorized_operations = context.operations(ResourceType.GROUP, description.group_id)
+            described.topology = None  # it names the topics
         groups.append(described)
     return StreamsGroupDescribeResponse(groups=groups)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ottla.protocol.errors import ErrorCode
+from ottla.security.acls import ResourceType
 from ottla.security.rights import DESCRIBE_GROUP, DESCRIBE_TOPIC, Right
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ class GroupAnswer(Protocol):
     error_code: int
 
 
-class DescribedMembers(Protocol):
-    error_code: int
+class DescribedMembers(GroupAnswer, Protocol):
     error_message: str | None
     members: list[Any]
+    authorized_operations: int
 
 
 A = TypeVar("A", bound=GroupAnswer)
@@ -43,11 +44,20 @@ def denied_groups(
     return allowed, denied
 
 
-def hide_unseen_topics(context: RequestContext, group: DescribedMembers, topics: Iterable[str]) -> bool:
-    """Whether the client may see all topics that members have; else the group is answered without its members."""
-    if all(context.allows(DESCRIBE_TOPIC, name) for name in sorted(set(topics))):
-        return True
-    group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    group.error_message = "The group has described topic(s) that the client is not authorized to describe."
-    group.members = []
-    return False
+def finish_description(
+    context: RequestContext, group: DescribedMembers, topics: Iterable[str], *, with_operations: bool
+) -> bool:
+    """Add what the client may do with the group, if it asks; without its members, if it may not see all their topics.
+
+    Whether it may.
+    """
+    if not all(context.allows(DESCRIBE_TOPIC, name) for name in sorted(set(topics))):
+        group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        group.error_message = (
+            "The group has described topic(s) that the client is not authorized to describe."
+        )
+        group.members = []
+        return False
+    if with_operations and not group.error_code:
+        group.authorized_operations = context.operations(ResourceType.GROUP, group.group_id)
+    return True

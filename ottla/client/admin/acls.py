@@ -41,11 +41,7 @@ def describe_acls(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
     check_accepted("The ACLs", answer)
     return sorted(
         Acl(
-            ResourcePattern(
-                _known(ResourceType, resource.resource_type),
-                resource.resource_name,
-                _known(PatternType, resource.pattern_type),
-            ),
+            _pattern(resource),
             _entry(entry),
         )
         for resource in answer.resources
@@ -97,21 +93,17 @@ def delete_acls(cluster: Cluster, filters: Sequence[AclFilter]) -> list[Acl]:
         check_accepted("The ACLs", *answer.filter_results)
         matching = [each for result in answer.filter_results for each in result.matching_acls]
         check_accepted(_SUBJECT, *matching)
-        return sorted(
-            {
-                Acl(
-                    ResourcePattern(
-                        _known(ResourceType, each.resource_type),
-                        each.resource_name,
-                        _known(PatternType, each.pattern_type),
-                    ),
-                    _entry(each),
-                )
-                for each in matching
-            }
-        )
+        return sorted({Acl(_pattern(each), _entry(each)) for each in matching})
 
     return ask_controller(cluster, request, messages.DeleteAclsResponse, deleted)
+
+
+def _pattern(found: messages.DescribeAclsResource | messages.DeleteAclsMatchingAcl) -> ResourcePattern:
+    return ResourcePattern(
+        _known(ResourceType, found.resource_type),
+        found.resource_name,
+        _known(PatternType, found.pattern_type),
+    )
 
 
 def _entry(found: messages.AclDescription | messages.DeleteAclsMatchingAcl) -> Entry:
