@@ -11,6 +11,7 @@ from ottla.protocol.messages.acls import (
     CreateAclsRequest,
     DeleteAclsFilter,
     DeleteAclsRequest,
+    DescribeAclsRequest,
 )
 from ottla.protocol.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from ottla.security.acls import Acl, Operation, PatternType, Permission, ResourceType
@@ -23,6 +24,18 @@ _USERS = " ".join(f'user_{name}="{name}-secret"' for name in USERS)
 JAAS = f"org.apache.kafka.common.security.plain.PlainLoginModule required {_USERS};"
 TOKEN_SECRET = "key of tokens"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+_EVERYTHING: dict[str, Any] = {
+    "resource_type_filter": ResourceType.ANY,
+    "resource_name_filter": None,
+    "pattern_type_filter": PatternType.ANY,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": Operation.ANY,
+    "permission_type": Permission.ANY,
+}
+EVERY_ACL = DescribeAclsRequest(**_EVERYTHING)
 
 
 class AuthorizedBroker:
@@ -85,16 +98,7 @@ def add_acls(client: WireClient, acls: Iterable[Acl]) -> None:
 
 def remove_all_acls(client: WireClient) -> int:
     """How many there were."""
-    everything = DeleteAclsFilter(
-        resource_type_filter=ResourceType.ANY,
-        resource_name_filter=None,
-        pattern_type_filter=PatternType.ANY,
-        principal_filter=None,
-        host_filter=None,
-        operation=Operation.ANY,
-        permission_type=Permission.ANY,
-    )
-    answer: Any = client.call(DeleteAclsRequest(filters=[everything]))
+    answer: Any = client.call(DeleteAclsRequest(filters=[DeleteAclsFilter(**_EVERYTHING)]))
     [result] = answer.filter_results
     assert result.error_code == 0, answer
     return len(result.matching_acls)

@@ -53,22 +53,13 @@ from ottla.security.acls import (
 )
 from ottla.testing import Broker
 from tests.security.every_api import FREE, SILENT, Names, cases, refusals
-from tests.security.sasl_broker import AuthorizedBroker, add_acls, logged_in, remove_all_acls
+from tests.security.sasl_broker import EVERY_ACL, AuthorizedBroker, add_acls, logged_in, remove_all_acls
 from tests.wire_client import WireClient
 
 pytestmark = pytest.mark.timeout(120)
 
 Op, R = Operation, ResourceType
 TOPICS = ("orders", "prices")
-EVERY_ACL = DescribeAclsRequest(
-    resource_type_filter=ResourceType.ANY,
-    resource_name_filter=None,
-    pattern_type_filter=PatternType.ANY,
-    principal_filter=None,
-    host_filter=None,
-    operation=Operation.ANY,
-    permission_type=Permission.ANY,
-)
 
 
 @pytest.fixture(scope="module")

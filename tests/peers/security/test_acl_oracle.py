@@ -12,7 +12,6 @@ import pytest
 from bench.apache_kafka import ApacheKafka
 from bench.wire import free_port
 from ottla.protocol.messages import cluster, topics
-from ottla.protocol.messages.acls import DescribeAclsRequest
 from ottla.security.acls import (
     CLUSTER_NAME,
     Acl,
@@ -26,6 +25,7 @@ from ottla.security.acls import (
 from tests.security.every_api import SILENT, Case, Names, cases, verdicts
 from tests.security.sasl_broker import (
     AUTHORIZER,
+    EVERY_ACL,
     JAAS,
     TOKEN_SECRET,
     AuthorizedBroker,
@@ -107,18 +107,9 @@ class Peer:
         """These and no others, and wait until they are in force."""
         remove_all_acls(self.admin)
         add_acls(self.admin, sorted(acls))
-        everything = DescribeAclsRequest(
-            resource_type_filter=ResourceType.ANY,
-            resource_name_filter=None,
-            pattern_type_filter=PatternType.ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=Operation.ANY,
-            permission_type=Permission.ANY,
-        )
         deadline = time.monotonic() + 60
         while True:
-            answer: Any = self.admin.call(everything)
+            answer: Any = self.admin.call(EVERY_ACL)
             found = {
                 Acl(
                     ResourcePattern(
