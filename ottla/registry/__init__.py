@@ -1,0 +1,1 @@
+"""The schema registry: what producers and consumers agree on."""
