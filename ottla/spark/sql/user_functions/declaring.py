@@ -159,8 +159,7 @@ def _signature(
 def _aggregate_signature(
     name: str, run: Any, params: Sequence[str] | None, returns: str | None, description: str
 ) -> Overload:
-    missing = [each for each in ("initialize", "aggregate") if not hasattr(run, each)]
-    if not inspect.isclass(run) or missing:
+    if not all(hasattr(run, each) for each in ("initialize", "aggregate")):
         raise TypeError(f"{name}: an aggregate is a class with the methods initialize and aggregate.")
     parameters, variadic = _parameters(name, run.aggregate, params, skip_last=True)
     settings: tuple[Parameter, ...] = ()
