@@ -53,6 +53,8 @@ class Engine:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
+        # Spark looks for data sources in the session that is active in this thread, whatever session a frame is of.
+        self.spark._jvm.SparkSession.setActiveSession(self.spark._jsparkSession)
         before = {name: self.spark.conf.get(name, None) for name in SETTINGS}
         for name, value in SETTINGS.items():
             self.spark.conf.set(name, value)
