@@ -23,8 +23,9 @@ from ottla.spark.sql.planning.join_plan import (
     join_steps,
     view,
 )
-from ottla.spark.sql.planning.scope import EXPLODED, Scope, has_aggregate
+from ottla.spark.sql.planning.scope import Scope, has_aggregate
 from ottla.spark.sql.sources import Source
+from ottla.spark.sql.user_functions import UserFunctions
 
 #: - append: rows are made of rows, or come when nothing can change them any more
 #: - update: an aggregation, of which each change is a row
@@ -71,7 +72,12 @@ class Plan:
 
 
 def plan_select(
-    select: Select, find: Callable[[str, Position], Source], *, batch: bool, reader: bool = False
+    select: Select,
+    find: Callable[[str, Position], Source],
+    *,
+    batch: bool,
+    reader: bool = False,
+    functions: UserFunctions | None = None,
 ) -> Plan:
     """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
     relations = [select.source, *(join.right for join in select.joins)]
@@ -80,20 +86,27 @@ def plan_select(
         if relation.alias in sources:
             raise SqlError(f"{relation.alias} is named twice; give one an alias.", relation.position)
         sources[relation.alias] = find(relation.name, relation.position)
-    return _Planner(select, sources, batch, reader or batch).plan()
+    return _Planner(select, sources, batch, reader or batch, functions or UserFunctions()).plan()
 
 
 class _Planner:
-    def __init__(self, select: Select, sources: dict[str, Source], batch: bool, reader: bool) -> None:
+    def __init__(
+        self,
+        select: Select,
+        sources: dict[str, Source],
+        batch: bool,
+        reader: bool,
+        functions: UserFunctions,
+    ) -> None:
         self._select = select
         self._sources = sources
         self._batch = batch
         self._reader = reader
         self._left = sources[select.source.alias]
         self._aggregates = bool(select.group_by) or any(
-            has_aggregate(item.expression) for item in select.items
+            has_aggregate(item.expression, functions) for item in select.items
         )
-        self._scope = Scope(sources, select.position)
+        self._scope = Scope(sources, select.position, functions=functions)
 
     def plan(self) -> Plan:
         select, scope = self._select, self._scope
@@ -151,7 +164,7 @@ class _Planner:
             raise SqlError("HAVING needs GROUP BY; use WHERE.", position)
         if select.partition_by and select.group_by:
             raise SqlError("PARTITION BY with GROUP BY is not supported: the groups are the key.", position)
-        if has_aggregate(select.where):
+        if has_aggregate(select.where, self._scope.functions):
             raise SqlError("WHERE cannot look at aggregates; use HAVING.", position)
         if self._left.kind == "TABLE":
             if select.window is not None:
@@ -311,8 +324,7 @@ class _Planner:
         text += FLOW if mode == "stateful" else f"{view(alias)} AS {quoted(alias)}"
         for join in select.joins if mode == "batch" else ():
             text += "\n" + join_clause(join, select.source.alias, scope)
-        for exploded in scope.exploded:
-            text += f"\nLATERAL VIEW explode({exploded}) `__explode` AS {EXPLODED}"
+        text += scope.exploding()
         if conditions:
             text += f"\nWHERE {' AND '.join(conditions)}"
         if groups:

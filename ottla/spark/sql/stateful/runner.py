@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ottla.spark.arrow_map import map_in_arrow
 from ottla.spark.sql.stateful.flows import FLOW, HEAD, INPUT, KEY
 from ottla.spark.sql.stateful.records import Operator
 from ottla.spark.sql.stateful.task import StageTask
@@ -99,7 +100,7 @@ def _through(flow: DataFrame, stage: Stage, batch: Batch, later: set[int]) -> Da
     task = StageTask(
         stage.operator, stage.tables, batch.checkpoint, batch.query_id, batch.number, _arrow(schema)
     )
-    made = keyed.mapInArrow(task, schema)
+    made = map_in_arrow(keyed, task, schema)
     return made.unionByName(flow.where(f"{INPUT} NOT IN ({inputs})")) if later else made
 
 
