@@ -78,7 +78,7 @@ def _folded(name: str, overload: Overload, arrow: pa.DataType, returns: SqlType)
         made = [each[0].as_py() for each in settings] if len(rows) else []
         results = []
         for group in rows.to_pylist():
-            accumulator = Accumulator(name, overload, made)
+            accumulator = UserAggregate(name, overload, made)
             state = accumulator.initial()
             for row in group or ():
                 types = wanted(overload, len(row) + len(made))
@@ -110,7 +110,7 @@ def _arrow_function(name: str, overload: Overload, arrow: pa.DataType) -> Batche
     return run
 
 
-class Accumulator:
+class UserAggregate:
     """An aggregate of Python. What fails leaves the state as it was."""
 
     def __init__(self, name: str, overload: Overload, settings: Sequence[Any]) -> None:
