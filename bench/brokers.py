@@ -219,7 +219,10 @@ def ottla(chosen: str | None = None) -> Contestant:
     if asked.returncode != 0:
         said = (asked.stderr or asked.stdout).strip().splitlines() or ["nothing"]
         raise Unavailable(f"`{shlex.join(command)} start --help` fails and says: {said[-1]}")
+    return started_by(command)
 
+
+def started_by(command: list[str]) -> Contestant:
     def launch_secured(secured: Secured) -> Broker:
         broker = OttlaBroker(command)
         listeners = f"PLAINTEXT://{broker.bootstrap_servers},{secured.protocol}://127.0.0.1:{secured.port}"

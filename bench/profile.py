@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.brokers import Contestant, OttlaBroker
+from bench.brokers import started_by
 from bench.experiment import Scale
 from bench.plan import chosen_experiments
 
@@ -53,9 +53,7 @@ def main() -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="ottla-profile-") as directory:
         target = Path(directory, "profile")
-        contestant = Contestant(
-            "Ottla", lambda: OttlaBroker([sys.executable, "-c", UNDER_PROFILE, str(target)])
-        )
+        contestant = started_by([sys.executable, "-c", UNDER_PROFILE, str(target)])
         try:
             for experiment in experiments:
                 for name, value in experiment.measure(contestant, scale).items():

@@ -18,6 +18,7 @@ from ottla.broker.network.dispatch import Dispatcher
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.requests.delayed_produce import DelayedProduces
 from ottla.broker.requests.fetch_sessions import FetchSessions
+from ottla.broker.requests.schema_validation import SchemaRegistry, SchemaValidation
 from ottla.broker.security.delegation_tokens import DelegationTokens
 from ottla.broker.share.sharing import Sharing
 from ottla.cluster.peers import PeerDialer, Peers
@@ -147,6 +148,8 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.get_int("max.incremental.fetch.session.cache.slots"))
         self.leader_fetch_handler = LeaderFetchHandler(replicas)
         self.delayed_produces = DelayedProduces()
+        registry = SchemaRegistry.of(config)
+        self.schema_validation = None if registry is None else SchemaValidation(image, registry)
         self.faults: Faults | None = None
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object

@@ -42,7 +42,15 @@ def summary(
 
 class TestTopics:
     def test_every_public_configuration_is_there(self, broker: BrokerConfig) -> None:
-        assert set(effective_topic_config(broker, {})) == set(TOPIC_CONFIGS) - {"internal.segment.bytes"}
+        ours = {name for name in TOPIC_CONFIGS if name.startswith("confluent.")}
+        assert set(effective_topic_config(broker, {})) == set(TOPIC_CONFIGS) - ours - {
+            "internal.segment.bytes"
+        }
+
+    def test_what_is_not_of_kafka_is_there_where_it_is_set(self, broker: BrokerConfig) -> None:
+        name = "confluent.value.schema.validation"
+        assert effective_topic_config(broker, {name: "true"})[name].value == "true"
+        assert not any("confluent" in name for name in effective_broker_config(broker))
 
     def test_an_override_comes_first_and_everything_it_hides_after_it(self, broker: BrokerConfig) -> None:
         entry = effective_topic_config(broker, {"retention.ms": "1000"})["retention.ms"]

@@ -14,6 +14,8 @@ Behaviour
   them from the good records of the same batch.
 - A transactional batch is appended only if the partition is part of the transaction. From version 12 on writing to it
   adds it; before that it must have been added (INVALID_TXN_STATE, from 11 on TRANSACTION_ABORTABLE).
+- Where a topic asks for schemas (confluent.value.schema.validation, which Apache Kafka does not have), records without
+  one of the registry's are refused: INVALID_RECORD, and the response names them.
 
 Version notes
 - 3 the first that is accepted (record batch v2); 5 log start offset; 7 zstd; 8 record errors; 9 flexible;
@@ -67,14 +69,18 @@ def handle(
         denied = context.denial(WRITE_TRANSACTIONAL_ID, request.transactional_id)
         if denied is not None and _is_transactional(request):
             raise denied
+    if broker.schema_validation is not None:
+        checked = broker.schema_validation.check(request, context.version)
+        if not isinstance(checked, dict):
+            _keep_records(request)
+            return _append_when_checked(broker, request, context, checked)
+        refused = checked
+    if request.transactional_id is not None:
         admitted = admit_produce(broker, _writable(broker, request, context), context.version)
         if not isinstance(admitted, dict):
-            for topic in request.topic_data:
-                for data in topic.partition_data:
-                    if data.records is not None:  # the buffer they arrived in is used again while this waits
-                        data.records = memoryview(bytearray(data.records))
-            return _append_when_admitted(broker, request, context, admitted)
-        refused = admitted
+            _keep_records(request)
+            return _append_when_admitted(broker, request, context, refused, admitted)
+        refused = admitted | refused
     waits: list[Uncommitted] = []
     answer = _append(broker, request, context, refused, waits)
     if waits and answer is not None:
@@ -82,11 +88,42 @@ def handle(
     return answer
 
 
+def _keep_records(request: ProduceRequest) -> None:
+    """The buffer that they arrived in is used again while this request waits."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:
+                data.records = memoryview(bytearray(data.records))
+
+
+async def _append_when_checked(
+    broker: Broker, request: ProduceRequest, context: RequestContext, checked: Awaitable[Refused]
+) -> ProduceResponse | None:
+    refused = await checked
+    if request.transactional_id is not None:
+        # Asked after that wait and not before: a transaction may have ended meanwhile.
+        admitted = admit_produce(broker, _writable(broker, request, context), context.version)
+        if not isinstance(admitted, dict):
+            return await _append_when_admitted(broker, request, context, refused, admitted)
+        refused = admitted | refused
+    return await _append_and_wait(broker, request, context, refused)
+
+
 async def _append_when_admitted(
-    broker: Broker, request: ProduceRequest, context: RequestContext, refused: Awaitable[Refused]
+    broker: Broker,
+    request: ProduceRequest,
+    context: RequestContext,
+    refused: Refused,
+    admitted: Awaitable[Refused],
+) -> ProduceResponse | None:
+    return await _append_and_wait(broker, request, context, await admitted | refused)
+
+
+async def _append_and_wait(
+    broker: Broker, request: ProduceRequest, context: RequestContext, refused: Refused
 ) -> ProduceResponse | None:
     waits: list[Uncommitted] = []
-    answer = _append(broker, request, context, await refused, waits)
+    answer = _append(broker, request, context, refused, waits)
     await wait_committed(waits, request.timeout_ms)
     return answer
 
@@ -122,10 +159,9 @@ def _append(
                     raise acks_error
                 partition = _partition(broker, topic, data, version)
                 records = _records(data, version)
-                if plain:
-                    if len(records) > _ATTRIBUTES_LOW and records[_ATTRIBUTES_LOW] & _TRANSACTIONAL:
-                        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-                elif (partition.topic, partition.index) in refused:
+                if plain and len(records) > _ATTRIBUTES_LOW and records[_ATTRIBUTES_LOW] & _TRANSACTIONAL:
+                    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                if refused and (partition.topic, partition.index) in refused:
                     raise refused[partition.topic, partition.index]
                 waits_for_replicas = acks == _ALL and partition.leading is not None
                 if waits_for_replicas:

@@ -22,7 +22,11 @@ from ottla.metadata.configs.client_metrics import validate_client_metrics
 from ottla.metadata.configs.dynamic_passwords import DynamicPasswords, NoSecret
 from ottla.metadata.configs.effective_config import validate_dynamic_broker_configs
 from ottla.metadata.configs.group_configs import validate_group_configs
-from ottla.metadata.configs.topic_configs import validate_topic_configs
+from ottla.metadata.configs.topic_configs import (
+    SCHEMA_REGISTRY_URL,
+    check_schema_registry,
+    validate_topic_configs,
+)
 from ottla.metadata.stores.store import BadVersion, Create, NodeExists, NodeStore, NoNode, Set, StoreError
 from ottla.metadata.topic_names import collision_key, validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -154,6 +158,10 @@ class TopicAdmin:
     async def alter_topic_configs(
         self, name: str, alteration: Alteration, *, validate_only: bool = False
     ) -> None:
+        def validate(after: Mapping[str, str], before: Mapping[str, str]) -> None:
+            validate_topic_configs(after, before)
+            check_schema_registry(after, self._config.get_list(SCHEMA_REGISTRY_URL))
+
         async def decide() -> None:
             async with self._topic_lock(name):
                 validate_topic_name(name)
@@ -162,7 +170,7 @@ class TopicAdmin:
                         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
                     )
                 path = nodes.topic_config_path(name)
-                await self._alter_config(path, alteration, validate_topic_configs, validate_only)
+                await self._alter_config(path, alteration, validate, validate_only)
 
         await self._finish(decide())
 

@@ -10,7 +10,11 @@ from ottla.cluster.topics import topic_nodes
 from ottla.metadata import nodes
 from ottla.metadata.cluster_image import ClusterImage, TopicImage
 from ottla.metadata.configs.broker_config import BrokerConfig
-from ottla.metadata.configs.topic_configs import validate_topic_configs
+from ottla.metadata.configs.topic_configs import (
+    SCHEMA_REGISTRY_URL,
+    check_schema_registry,
+    validate_topic_configs,
+)
 from ottla.metadata.topic_names import validate_topic_name
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.rebalancing.replica_assignment import spread_replicas
@@ -49,6 +53,7 @@ class TopicDecisions:
         if name in self._image.deleting:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' is marked for deletion.")
         validate_topic_configs(configs)
+        check_schema_registry(configs, self._config.get_list(SCHEMA_REGISTRY_URL))
         placed = self._place(partitions, replication_factor, assignment)
         overrides = {config: value for config, value in configs.items() if value is not None}
         states = {index: topic_nodes.first_state(name, index, replicas) for index, replicas in placed.items()}

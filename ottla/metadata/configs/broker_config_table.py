@@ -20,6 +20,7 @@ from ottla.metadata.configs.config_defs import (
     PER_BROKER,
     SHORT,
     STRING,
+    UNLISTED,
     ConfigDef,
     NoDuplicates,
     OneOf,
@@ -31,6 +32,7 @@ from ottla.metadata.configs.topic_configs import (
     COMPRESSION_TYPES,
     GZIP_LEVELS,
     LZ4_LEVELS,
+    SCHEMA_REGISTRY_URL,
     SEGMENT_BYTES,
     TIMESTAMP_TYPES,
     ZSTD_LEVELS,
@@ -287,6 +289,9 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("offsets.topic.num.partitions",        INT,   "50",        Range(1), "Partitions of the offsets topic."),
     ("offsets.topic.replication.factor",    SHORT, "3",         Range(1), "Replicas of the offsets topic."),
     ("offsets.topic.segment.bytes",         INT,   "104857600", Range(1), "Segment size of the offsets topic."),
+    # Schemas
+    (SCHEMA_REGISTRY_URL,       LIST,     "",   None, "The schema registry that topics with confluent.value.schema.validation ask; several URLs are tried in turn.", UNLISTED),
+    ("confluent.basic.auth.user.info",      PASSWORD, None, None, "The user and the password for that registry, separated by a colon.", UNLISTED),
     # Transactions and producer ids
     ("producer.id.expiration.ms",                 INT, "86400000", Range(1), "How long an idle producer's last sequence numbers are remembered.", CLUSTER_WIDE),
     ("producer.id.expiration.check.interval.ms",  INT, "600000",  Range(1), "How often idle producers are looked for.", INTERNAL),

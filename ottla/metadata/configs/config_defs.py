@@ -55,10 +55,11 @@ class UpdateMode(Enum):
 class Mark(Enum):
     INTERNAL = "meant for tests, and hidden from DescribeConfigs"
     NO_EFFECT = "known, but nothing reads it"
+    UNLISTED = "not of Apache Kafka: shown by DescribeConfigs only where it is set"
 
 
 PER_BROKER, CLUSTER_WIDE = UpdateMode.PER_BROKER, UpdateMode.CLUSTER_WIDE
-INTERNAL, NO_EFFECT = Mark.INTERNAL, Mark.NO_EFFECT
+INTERNAL, NO_EFFECT, UNLISTED = Mark.INTERNAL, Mark.NO_EFFECT, Mark.UNLISTED
 
 
 class InvalidValue(ValueError):
@@ -200,6 +201,7 @@ class ConfigDef(NamedTuple):
     update_mode: UpdateMode = UpdateMode.READ_ONLY
     internal: bool = False
     has_effect: bool = True
+    unlisted: bool = False
 
     @property
     def sensitive(self) -> bool:
@@ -248,6 +250,7 @@ def config_table(rows: Iterable[Row]) -> dict[str, ConfigDef]:
             mode,
             internal=INTERNAL in unusual,
             has_effect=NO_EFFECT not in unusual,
+            unlisted=UNLISTED in unusual,
         )
     return table
 

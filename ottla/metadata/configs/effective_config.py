@@ -113,7 +113,7 @@ def effective_topic_config(broker: BrokerConfig, overrides: Mapping[str, str]) -
     return {
         name: _topic_entry(broker, definition, format_value(values.get(name)), name in overrides)
         for name, definition in TOPIC_CONFIGS.items()
-        if not definition.internal
+        if not definition.internal and (name in overrides or not definition.unlisted)
     }
 
 
@@ -132,7 +132,8 @@ def _topic_entry(
 
 def effective_broker_config(broker: BrokerConfig) -> dict[str, ConfigEntry]:
     """Of one broker: every name, also those that were set and are not known."""
-    names = dict.fromkeys([*BROKER_CONFIGS, *broker.static, *broker.dynamic_default, *broker.dynamic_broker])
+    listed = (name for name, definition in BROKER_CONFIGS.items() if not definition.unlisted)
+    names = dict.fromkeys([*listed, *broker.static, *broker.dynamic_default, *broker.dynamic_broker])
     return {name: _broker_entry(broker, name, format_value(broker.values.get(name))) for name in names}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from ottla.metadata.configs.config_defs import (
     LONG,
     LONG_MAX,
     STRING,
+    UNLISTED,
     ConfigDef,
     InvalidValue,
     OneOf,
@@ -35,6 +36,16 @@ GZIP_LEVELS = Range(1, 9, also=-1)
 LZ4_LEVELS = Range(1, 17)
 ZSTD_LEVELS = Range(-131072, 22)
 
+# Confluent's names, which people know: see ottla/broker/requests/schema_validation.py.
+KEY_VALIDATION, VALUE_VALIDATION = "confluent.key.schema.validation", "confluent.value.schema.validation"
+SCHEMA_REGISTRY_URL = "confluent.schema.registry.url"
+KEY_STRATEGY, VALUE_STRATEGY = "confluent.key.subject.name.strategy", "confluent.value.subject.name.strategy"
+_STRATEGIES = "io.confluent.kafka.serializers.subject"
+TOPIC_NAME = f"{_STRATEGIES}.TopicNameStrategy"
+RECORD_NAME = f"{_STRATEGIES}.RecordNameStrategy"
+TOPIC_RECORD_NAME = f"{_STRATEGIES}.TopicRecordNameStrategy"
+SUBJECT_STRATEGIES = OneOf((TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME))
+
 SEGMENT_BYTES = Range(1048576, once_low=14)
 THROTTLED = ThrottledReplicas()
 
@@ -48,6 +59,10 @@ TOPIC_CONFIGS: dict[str, ConfigDef] = config_table([
     ("compression.lz4.level",   INT,     "9",        LZ4_LEVELS,  "How hard lz4 tries."),
     ("compression.type",        STRING,  "producer", COMPRESSION_TYPES, "The codec that batches are stored with; producer keeps whatever the producer chose."),
     ("compression.zstd.level",  INT,     "3",        ZSTD_LEVELS, "How hard zstd tries."),
+    (KEY_STRATEGY,              STRING,  TOPIC_NAME, SUBJECT_STRATEGIES, "The subject that the schemas of keys must be registered under.", UNLISTED),
+    (KEY_VALIDATION,            BOOLEAN, "false",    None,        "Refuse records whose key has no schema in the registry.", UNLISTED),
+    (VALUE_STRATEGY,            STRING,  TOPIC_NAME, SUBJECT_STRATEGIES, "The subject that the schemas of values must be registered under.", UNLISTED),
+    (VALUE_VALIDATION,          BOOLEAN, "false",    None,        "Refuse records whose value has no schema in the registry.", UNLISTED),
     ("delete.retention.ms",     LONG,    "86400000", Range(0), "How long a tombstone stays in a compacted topic, so that slow readers still see the deletion."),
     ("file.delete.delay.ms",    LONG,    "60000",    Range(0),    "How long a segment that was dropped keeps its files before they are removed."),
     ("flush.messages",          LONG,    LONG_MAX,   Range(1),    "Force an fsync after this many records."),
@@ -157,6 +172,15 @@ def validate_topic_configs(configs: Mapping[str, str | None], before: Mapping[st
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
+
+
+def check_schema_registry(configs: Mapping[str, str | None], registry_urls: Sequence[str]) -> None:
+    """Refuse to promise a check that this broker could not make: KafkaError(INVALID_CONFIG)."""
+    for name in (KEY_VALIDATION, VALUE_VALIDATION):
+        if not registry_urls and (configs.get(name) or "").strip().lower() == "true":
+            raise _invalid(
+                f"{name} needs a schema registry, and the broker knows none: set {SCHEMA_REGISTRY_URL} in server.properties."
+            )
 
 
 def _invalid(message: str) -> KafkaError:

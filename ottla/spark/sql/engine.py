@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
 from ottla.spark.formats.value_format import quoted
+from ottla.spark.sink.batches import write_batch
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError, sentence
 from ottla.spark.sql.frames import TIME, batch_frame, latest_per_key, milliseconds_of, stream_frame
@@ -50,6 +51,8 @@ class Engine:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
+        # Spark looks for data sources in the session that is active in this thread, whatever session a frame is of.
+        self.spark._jvm.SparkSession.setActiveSession(self.spark._jsparkSession)
         before = {name: self.spark.conf.get(name, None) for name in SETTINGS}
         for name, value in SETTINGS.items():
             self.spark.conf.set(name, value)
@@ -150,16 +153,24 @@ class Engine:
     # Queries that write
 
     def start(
-        self, plan: Plan, target: Source, query_id: str, checkpoint: str, starting: str
+        self,
+        plan: Plan,
+        target: Source,
+        query_id: str,
+        checkpoint: str,
+        starting: str,
+        *,
+        exactly_once: bool = True,
     ) -> StreamingQuery:
         group = f"ottla-sql-{query_id}"
-        options = {**self._brokers.write_options(), "topic": target.topic}
+        delivery = "exactly-once" if exactly_once else "at-least-once"
+        options = {**self._brokers.write_options(), "topic": target.topic, "ottla.delivery": delivery}
 
-        def write(rows: DataFrame) -> None:
+        def write(rows: DataFrame, batch: int) -> None:
             records = self._encoded(rows, target)
             if plan.mode == "refresh":
                 records = self._differences(records, target)
-            records.write.format("ottla").options(**options).mode("append").save()
+            write_batch(records, options, batch_id=batch, checkpoint=checkpoint)
 
         with self._settings():
             if plan.mode in ("append", "changes"):
@@ -170,7 +181,7 @@ class Engine:
             return queries.start(writer, self.spark, query_id, checkpoint, None)
 
     def _each_batch(
-        self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame], None]
+        self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame, int], None]
     ) -> DataStreamWriter:
         """A query that hands the rows of each micro-batch to `use`, in the session of the query."""
         alias = plan.select.source.alias
@@ -181,11 +192,11 @@ class Engine:
         else:
             stream = self._stream(plan, starting, group)
 
-        def each(batch: DataFrame, _number: int) -> None:
+        def each(batch: DataFrame, number: int) -> None:
             if plan.mode in ("lookup", "refresh"):
                 given = {alias: batch} if plan.mode == "lookup" else {}
                 batch = self._batch(batch.sparkSession, plan, given)
-            use(batch)
+            use(batch, number)
 
         mode = "update" if plan.mode == "update" else "append"
         return stream.writeStream.outputMode(mode).foreachBatch(each)
@@ -209,7 +220,7 @@ class Engine:
         names = [*plan.names, ROW_TIME]
         before: set[str] = set()
 
-        def collect(rows: DataFrame) -> None:
+        def collect(rows: DataFrame, _batch: int) -> None:
             if KEEP in rows.columns:
                 rows = rows.where(KEEP)
             found = sorted(rows.select(*map(quoted, names)).collect(), key=lambda row: row[-1] or 0)

@@ -9,6 +9,7 @@ from ottla.spark.sql.errors import Position, SqlError
 #: name → default, and what it may be (None is anything)
 KNOWN: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "auto.offset.reset": ("latest", ("earliest", "latest")),
+    "processing.guarantee": ("exactly_once_v2", ("exactly_once_v2", "exactly_once", "at_least_once")),
 }
 _PREFIX = "ksql.streams."
 

@@ -308,7 +308,14 @@ class SqlSession:
     def _start(
         self, query_id: str, checkpoint: str, plan: Plan, target: Source, statement: s.Statement
     ) -> StreamingQuery:
-        query = self.engine.start(plan, target, query_id, self._checkpoint(checkpoint), self._starting())
+        query = self.engine.start(
+            plan,
+            target,
+            query_id,
+            self._checkpoint(checkpoint),
+            self._starting(),
+            exactly_once=self.properties.get("processing.guarantee") != "at_least_once",
+        )
         self.queries.add(Running(query_id, query, target.name, statement.text, plan))
         return query
 
