@@ -12,12 +12,18 @@ from sqlglot import exp
 
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.parsing.statements import Window
 from ottla.spark.sql.planning.functions import AGGREGATES, WrongArguments, render
 from ottla.spark.sql.planning.functions.rules import Argument
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
 from ottla.spark.sql.sql_types import SqlType
-from ottla.spark.sql.stateful.aggregates import AggregateCall, settings_of
+from ottla.spark.sql.stateful.aggregates import AggregateCall, can_undo, settings_of
+from ottla.spark.sql.stateful.aggregation import Layout
+from ottla.spark.sql.stateful.grouped import Aggregation
 from ottla.spark.sql.user_functions.catalogue import chosen, refusal, wanted
+
+
+DEFAULT_GRACE_MS = 24 * 3_600_000
 
 
 def group_column(number: int) -> str:
@@ -146,3 +152,134 @@ class GroupedScope(Scope):
             raise SqlError(
                 f"The settings of {name} must be literals, and {written} is none.", self.place(node)
             ) from None
+
+
+#: Columns of the payload that follow the groups, arguments and results.
+WINDOW_START, WINDOW_END, HAD = "__start", "__end", "__had"
+BECAME = "__became"
+_HEAD = ("__input", "__time", "__deleted", "__part", "__seq")
+
+
+@dataclass(frozen=True)
+class AggregationPlan:
+    """`rows_sql` is over the flow, for each record; the final SELECT is that of the plan.
+
+    `table_key` is the key of the rows, if they are those of a table: a change takes the old row out of its group.
+    """
+
+    rows_sql: str
+    layout: Layout
+    aggregation: Aggregation
+    group_key: str
+    table_key: str | None
+
+
+def aggregation_plan(
+    scope: GroupedScope,
+    *,
+    window: Window | None,
+    final: bool,
+    every_change: bool,
+    where: str | None,
+    exploding: str,
+    table_key: str | None,
+    flow: str,
+) -> AggregationPlan:
+    """After all expressions over the groups have been written: then the calls are known."""
+    of_table = table_key is not None
+    if of_table:
+        _check_undo(scope)
+    if window is not None and window.kind == "SESSION":
+        _check_merge(scope)
+    groups = [f"{sql} AS {group_column(number)}" for number, sql in enumerate(scope.groups)]
+    arguments = [
+        (argument_column(call, number), sql)
+        for call, (_, written) in enumerate(scope.calls)
+        for number, sql in enumerate(written)
+    ]
+    columns = [*_HEAD, *groups, *(f"{sql} AS {name}" for name, sql in arguments)]
+    if of_table:
+        columns += [f"{sql} AS {name.replace('__arg', '__was')}" for name, sql in arguments]
+        columns.append(f"0 AS {BECAME}")
+    shapes = [_shape(call, written) for call, written in scope.calls]
+    for before in (False, True):
+        columns += [
+            f"CASE WHEN false THEN {shape} END AS {result_column(number, before=before)}"
+            for number, shape in enumerate(shapes)
+        ]
+    columns += [f"CAST(NULL AS BIGINT) AS {WINDOW_START}", f"CAST(NULL AS BIGINT) AS {WINDOW_END}"]
+    # Of a table, until its rows have been compared with those before, this says whether the row is there.
+    kept = "NOT __deleted" + (f" AND coalesce({where}, false)" if where is not None else "")
+    columns.append(f"{kept if of_table else 'false'} AS {HAD}")
+    text = f"SELECT {', '.join(columns)}\nFROM {flow}{exploding}"
+    if not of_table:
+        conditions = [f"({each}) IS NOT NULL" for each in scope.groups]
+        conditions += [] if where is None else [f"({where})"]
+        text += f"\nWHERE {' AND '.join(conditions)}"
+    layout = Layout(
+        len(scope.groups), tuple(len(written) for _, written in scope.calls), of_table, tuple(scope.types)
+    )
+    keys = ", ".join(group_column(number) for number in range(len(scope.groups)))
+    return AggregationPlan(
+        text,
+        layout,
+        _aggregation(scope, window, final, every_change),
+        f"struct({keys})",
+        table_key,
+    )
+
+
+def _aggregation(scope: GroupedScope, window: Window | None, final: bool, every_change: bool) -> Aggregation:
+    calls = tuple(call for call, _ in scope.calls)
+    if window is None:
+        return Aggregation(calls, every_change=every_change)
+    grace = window.grace_ms
+    if grace is None:
+        # As in ksqlDB: what is final is final when the window ends, all else takes late records for a day.
+        grace = 0 if final else max(DEFAULT_GRACE_MS - window.size_ms, 0)
+    return Aggregation(
+        calls, window.kind, window.size_ms, window.advance_ms or 0, grace, final, every_change
+    )
+
+
+def _check_undo(scope: GroupedScope) -> None:
+    names = list(dict.fromkeys(call.name for call, _ in scope.calls if not can_undo(call)))
+    if names:
+        *most, last = names
+        listed = f"{', '.join(most)} and {last}" if most else last
+        raise SqlError(
+            f"The aggregation function{'s' if most else ''} {listed} cannot be applied to a table source, "
+            "only to a stream source.",
+            scope.position,
+        )
+
+
+def _check_merge(scope: GroupedScope) -> None:
+    for call, _ in scope.calls:
+        if call.user is not None and not call.user.can_merge:
+            raise SqlError(
+                f"{call.name} has no method merge, so it cannot be used with SESSION windows.", scope.position
+            )
+
+
+def _shape(call: AggregateCall, written: list[str]) -> str:
+    """An expression of the type of the results."""
+    if call.user is not None:
+        return f"CAST(NULL AS {call.user.returns.ddl})"
+    name, value = call.name, written[0]
+    if name in ("COUNT", "COUNT_DISTINCT"):
+        return "0L"
+    if name in ("AVG", "STDDEV_SAMP", "STDDEV_SAMPLE", "CORRELATION"):
+        return "0D"
+    if name == "HISTOGRAM":
+        return "map('', 0L)"
+    if name == "TOPK" and len(written) > 1:
+        fields = ", ".join(
+            f"'{field}', {sql}"
+            for field, sql in zip(["sort_col", *(f"col{i}" for i in range(len(written) - 1))], written, strict=True)
+        )
+        return f"array(named_struct({fields}))"
+    counts = any(not isinstance(each, bool) for each in call.settings)
+    if name in ("COLLECT_LIST", "COLLECT_SET", "TOPK", "TOPKDISTINCT") or counts:
+        return f"array({value})"
+    return value

@@ -22,8 +22,9 @@ from ottla.spark.sql.stateful.aggregates.collected import (
 )
 from ottla.spark.sql.stateful.aggregates.extremes import Extreme, TopK, TopKDistinct
 from ottla.spark.sql.stateful.aggregates.numbers import Average, Correlation, Count, StandardDeviation, Sum
-from ottla.spark.sql.user_functions.declaring import Overload
-from ottla.spark.sql.user_functions.running import UserAggregate
+from ottla.spark.sql.user_functions.catalogue import wanted
+from ottla.spark.sql.user_functions.declaring import Overload, Parameter
+from ottla.spark.sql.user_functions.running import UserAggregate, fits
 
 __all__ = ["Accumulator", "AggregateCall", "Values", "accumulator", "can_undo", "settings_of"]
 
@@ -36,6 +37,11 @@ class AggregateCall:
     types: tuple[SqlType | None, ...]
     settings: tuple[Any, ...] = ()
     user: Overload | None = None
+
+    def parameters(self) -> list[Parameter]:
+        """Of a function of Python, those of its arguments that are columns."""
+        assert self.user is not None
+        return wanted(self.user, len(self.types) + len(self.settings))[: len(self.types)]
 
 
 def _latest(call: AggregateCall) -> Accumulator:
@@ -87,6 +93,8 @@ class UserAccumulator(Accumulator):
 
     def __init__(self, name: str, overload: Overload, settings: Sequence[Any]) -> None:
         self._aggregate = UserAggregate(name, overload, settings)
+        self._name = name
+        self._returns = overload.returns
         self.can_undo = overload.can_undo
 
     def initial(self) -> Any:
@@ -102,4 +110,6 @@ class UserAccumulator(Accumulator):
         return self._aggregate.merge(one, other)
 
     def result(self, state: Any) -> Any:
-        return self._aggregate.result(state)
+        """What is not of the type that was declared is null, as of every function of Python."""
+        found = self._aggregate.result(state)
+        return found if fits(self._name, found, self._returns) else None
