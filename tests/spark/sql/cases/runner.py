@@ -29,25 +29,39 @@ if TYPE_CHECKING:
 Found = tuple[Any, Any, int, tuple[int, int] | None]  # key, value, time and window
 
 
-def run(spark: SparkSession, case: Case, way: Way) -> None:
-    """Raises AssertionError if the case is not as it should be. Several can run at once, in threads."""
+@contextmanager
+def _session(spark: SparkSession) -> Iterator[tuple[SqlSession, Broker]]:
     with Broker() as broker, TemporaryDirectory(prefix="ottla-case-") as folder:
         # A session of its own, because views and settings are the session's.
         own = spark.newSession()
         register(own)
         session = SqlSession(
-            own,
-            bootstrap_servers=broker.bootstrap_servers,
-            checkpoints=str(Path(folder) / "c"),
+            own, bootstrap_servers=broker.bootstrap_servers, checkpoints=str(Path(folder) / "c")
         )
         session.execute("SET 'auto.offset.reset' = 'earliest';")
         try:
-            if case.refused is not None:
-                _refused(session, case)
-            else:
-                _Run(session, broker, case, way).run()
+            yield session, broker
         finally:
             session.stop()
+
+
+def run(spark: SparkSession, case: Case, way: Way) -> None:
+    """Raises AssertionError if the case is not as it should be. Several can run at once, in threads."""
+    with _session(spark) as (session, broker):
+        if case.refused is not None:
+            _refused(session, case)
+            return
+        running = _Run(session, broker, case, way)
+        running.process()
+        running.compare()
+
+
+def records_of(spark: SparkSession, case: Case, way: Way, topic: str) -> list[Found]:
+    """What is in a topic when a case has run."""
+    with _session(spark) as (session, broker):
+        running = _Run(session, broker, case, way)
+        running.process()
+        return running.found(topic)
 
 
 def _refused(session: SqlSession, case: Case) -> None:
@@ -67,7 +81,7 @@ class _Run:
         self._case = case
         self._way = way
 
-    def run(self) -> None:
+    def process(self) -> None:
         if self._way == "record by record":
             self._session.execute(self._case.statements)
             self._settle()
@@ -87,7 +101,6 @@ class _Run:
                     self._settle()
                 self._do(each)
             self._settle()
-        self._compare()
 
     def _do(self, each: In | str) -> None:
         if isinstance(each, str):
@@ -123,7 +136,7 @@ class _Run:
 
     # What came out
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
         expected: dict[str, list[Out]] = defaultdict(list)
         for out in self._case.outputs:
             expected[out.topic].append(out)
@@ -132,7 +145,7 @@ class _Run:
             expected[self._session.catalogue.find(sink).topic] = []
         for topic, outs in expected.items():
             source = self._source(topic)
-            found = [_read(record, source) for record in self._records(topic)]
+            found = self.found(topic)
             wanted = [(out.key, out.value, out.ts, out.window) for out in outs]
             if self._way == "all at once":
                 found, wanted = _in_any_order(found, source), _in_any_order(wanted, source)
@@ -140,11 +153,15 @@ class _Run:
             assert len(found) == len(wanted), shown
             assert all(map(_same, found, wanted)), shown
 
-    def _records(self, topic: str) -> Iterator[Record]:
+    def found(self, topic: str) -> list[Found]:
         facts = self._session.brokers.topic(topic)
         assert facts is not None, f"there is no topic {topic}"
-        for partition in range(facts.partitions):
-            yield from self._broker.records(topic, partition)
+        source = self._source(topic)
+        return [
+            _read(record, source)
+            for partition in range(facts.partitions)
+            for record in self._broker.records(topic, partition)
+        ]
 
 
 def _halves(statements: str) -> tuple[str, str]:
@@ -169,22 +186,22 @@ def _in_any_order(found: list[Any], source: Source | None) -> list[Any]:
 def _same(found: Any, wanted: Any) -> bool:
     key, value, time, window = wanted
     return (
-        _equal(found[0], key)
-        and _equal(found[1], value)
+        equal(found[0], key)
+        and equal(found[1], value)
         and (time is None or found[2] == time)
         and found[3] == window
     )
 
 
-def _equal(found: Any, wanted: Any) -> bool:
+def equal(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, float) and isinstance(found, float | int):
         return math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-12) or (
             found != found and wanted != wanted
         )
     if isinstance(wanted, dict) and isinstance(found, dict):
-        return found.keys() == wanted.keys() and all(_equal(found[name], wanted[name]) for name in wanted)
+        return found.keys() == wanted.keys() and all(equal(found[name], wanted[name]) for name in wanted)
     if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(map(_equal, found, wanted))
+        return len(found) == len(wanted) and all(map(equal, found, wanted))
     return isinstance(found, bool) == isinstance(wanted, bool) and bool(found == wanted)
 
 
