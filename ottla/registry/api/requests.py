@@ -131,7 +131,8 @@ def read_object(data: bytes) -> Json:
 def read_given(fields: Json) -> Given:
     """The schema in a body."""
     schema = _text(fields, "schema") or ""
-    references = fields.get("references") or []
+    references = fields.get("references")
+    references = [] if references is None else references
     if not isinstance(references, list):
         raise errors.bad_request("references must be an array.")
     return Given(
