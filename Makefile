@@ -39,11 +39,15 @@ spark: install $(VENV)/.installed-spark
 
 .PHONY: test-spark
 test-spark: spark ## Run the tests of pipelines, with PySpark and Java
-	$(BIN)/python -m pytest -m "spark and not peers and not slow"
+	$(BIN)/python -m pytest -m "spark and not peers and not slow and not cases"
+
+.PHONY: test-sql
+test-sql: spark ## Run all cases of SQL, records in and records out, record by record and all at once
+	$(BIN)/python -m pytest tests/spark/sql/cases -m "spark"
 
 .PHONY: test-spark-slow
 test-spark-slow: spark ## Run those of them that take minutes: drivers, executors and brokers are killed
-	$(BIN)/python -m pytest -m "spark and slow and not peers"
+	$(BIN)/python -m pytest -m "spark and slow and not peers and not cases"
 
 .PHONY: test-spark-peers
 test-spark-peers: spark ## Run pipelines through Spark's own Kafka connector and against Apache Kafka

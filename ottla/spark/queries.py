@@ -29,7 +29,7 @@ def start(
     writer: DataStreamWriter, spark: SparkSession, name: str, checkpoint: str | None, trigger: str | None
 ) -> StreamingQuery:
     """Start a query under this name. It continues from its checkpoint."""
-    writer = writer.queryName(name).option("checkpointLocation", _checkpoint(spark, name, checkpoint))
+    writer = writer.queryName(name).option("checkpointLocation", checkpoint_of(spark, name, checkpoint))
     wanted = trigger or spark.conf.get(TRIGGER, None)
     if wanted is not None:
         writer = writer.trigger(**_trigger(wanted))
@@ -49,7 +49,7 @@ def start_batches(
     return start(writer, df.sparkSession, name, checkpoint, trigger)
 
 
-def _checkpoint(spark: SparkSession, name: str, given: str | None) -> str:
+def checkpoint_of(spark: SparkSession, name: str, given: str | None) -> str:
     if given:
         return given
     parent = spark.conf.get(CHECKPOINTS, None)
@@ -72,7 +72,17 @@ def last_part(path: str) -> str:
     return path.rstrip("/").rsplit("/", 1)[-1]
 
 
-def query_id(spark: SparkSession) -> str:
+def query_id(spark: SparkSession) -> str | None:
     """Inside a micro-batch: the id of its query, which the checkpoint keeps."""
-    found: str = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
+    return _of_this_thread(spark, "sql.streaming.queryId")
+
+
+def run_id(spark: SparkSession) -> str | None:
+    """Inside a micro-batch: the id of this start of its query."""
+    return _of_this_thread(spark, "spark.jobGroup.id")
+
+
+def _of_this_thread(spark: SparkSession, name: str) -> str | None:
+    # Spark calls the function of foreachBatch in the thread of Java that runs the query, and knows there what it runs.
+    found: str | None = spark.sparkContext.getLocalProperty(name)
     return found

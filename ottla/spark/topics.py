@@ -103,11 +103,14 @@ def to_topic(
         rows.write.format("ottla").mode("append").options(**given).save()
         return None
     if output_mode == "update":  # which Spark does not offer to sinks in Python
+        from ottla.spark.sink.batches import write_batch
 
-        def append(batch: DataFrame, _number: int) -> None:
-            batch.write.format("ottla").mode("append").options(**given).save()
+        place = queries.checkpoint_of(df.sparkSession, name or topic, checkpoint)
 
-        return queries.start_batches(rows, append, name or topic, checkpoint, trigger, output_mode)
+        def write(batch: DataFrame, number: int) -> None:
+            write_batch(batch, given, batch_id=number, checkpoint=place)
+
+        return queries.start_batches(rows, write, name or topic, place, trigger, output_mode)
     writer = rows.writeStream.format("ottla").outputMode(output_mode).options(**given)
     return queries.start(writer, df.sparkSession, name or topic, checkpoint, trigger)
 

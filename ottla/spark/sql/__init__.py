@@ -11,5 +11,6 @@ sql.execute("CREATE STREAM tweets (id BIGINT KEY, text STRING) WITH (kafka_topic
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.session import SqlSession, run_script
+from ottla.spark.sql.user_functions import udaf, udf, udtf
 
-__all__ = ["Position", "Result", "SqlError", "SqlSession", "run_script"]
+__all__ = ["Position", "Result", "SqlError", "SqlSession", "run_script", "udaf", "udf", "udtf"]

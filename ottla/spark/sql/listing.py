@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.parsing.statements import Describe, Show, SourceKind
-from ottla.spark.sql.planning import functions
 from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import RunningQueries
@@ -32,12 +31,7 @@ def show(
         return _queries(statement, catalogue, queries)
     if statement.what == "PROPERTIES":
         return Result(statement, None, ("PROPERTY", "DEFAULT", "VALUE"), properties.rows())
-    if statement.what == "VARIABLES":
-        return Result(statement, None, ("VARIABLE", "VALUE"), sorted(variables.items()))
-    rows_of_functions = [
-        (name, "aggregate" if name in functions.AGGREGATES else "scalar") for name in functions.names()
-    ]
-    return Result(statement, "Functions of Spark SQL work too.", ("FUNCTION", "KIND"), rows_of_functions)
+    return Result(statement, None, ("VARIABLE", "VALUE"), sorted(variables.items()))
 
 
 def _sources(statement: Show, catalogue: Catalogue, kind: SourceKind) -> Result:

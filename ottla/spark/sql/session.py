@@ -7,8 +7,9 @@ import glob
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
@@ -17,10 +18,12 @@ from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
 from ottla.spark.sql.errors import Position, SqlError, spark_errors_at
+from ottla.spark.sql.function_listing import describe_function, show_functions
 from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import statements
+from ottla.spark.sql.planning.functions import names
 from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
@@ -28,6 +31,9 @@ from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
 from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
+from ottla.spark.sql.user_functions import UserFunction, UserFunctions
+from ottla.spark.sql.user_functions.loading import load
+from ottla.spark.sql.user_functions.running import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +45,7 @@ class SqlSession:
 
     `spark` is a session, or a function that makes one when it is needed. `checkpoints` is the directory in which
     queries keep where they are; by default Spark's setting spark.ottla.checkpoints, else a directory of this user.
+    `functions` are files or modules that declare functions with @udf, @udaf and @udtf.
     """
 
     def __init__(
@@ -48,7 +55,9 @@ class SqlSession:
         bootstrap_servers: str | None = None,
         checkpoints: str | None = None,
         properties: Mapping[str, str] | None = None,
+        functions: Sequence[str | Path | ModuleType | UserFunction] = (),
     ) -> None:
+        self.functions = UserFunctions(load(functions), reserved=names())
         self._spark = spark
         self._owns_spark = not hasattr(spark, "readStream")
         servers = bootstrap_servers or queries.bootstrap_servers(self._session(), None)
@@ -105,6 +114,7 @@ class SqlSession:
     def engine(self) -> Engine:
         if self._engine is None:
             self._engine = Engine(self._session(), self.brokers)
+            register(self._engine.spark, self.functions.all())
         return self._engine
 
     def _session(self) -> SparkSession:
@@ -157,9 +167,13 @@ class SqlSession:
             case s.Query():
                 return self._query(statement)
             case s.Show():
+                if statement.what == "FUNCTIONS":
+                    return show_functions(statement, self.functions)
                 return show(
                     statement, self.catalogue, self.brokers, self.queries, self.properties, self.variables
                 )
+            case s.DescribeFunction():
+                return describe_function(statement, self.functions)
             case s.Describe():
                 return describe(statement, self.catalogue, self.brokers, self.queries)
             case s.Explain():
@@ -198,7 +212,7 @@ class SqlSession:
             raise SqlError(f"In {statement.path}, {error}") from error
 
     def _plan(self, select: s.Select, *, batch: bool = False, reader: bool = False) -> Plan:
-        plan = plan_select(select, self.catalogue.find, batch=batch, reader=reader)
+        plan = plan_select(select, self.catalogue.find, batch=batch, reader=reader, functions=self.functions)
         there = {topic.name for topic in self.brokers.topics()}
         for source in plan.sources.values():
             if source.topic not in there:
@@ -294,7 +308,15 @@ class SqlSession:
     def _start(
         self, query_id: str, checkpoint: str, plan: Plan, target: Source, statement: s.Statement
     ) -> StreamingQuery:
-        query = self.engine.start(plan, target, query_id, self._checkpoint(checkpoint), self._starting())
+        self.engine.max_offsets = self.properties.get("ottla.max.offsets.per.trigger")
+        query = self.engine.start(
+            plan,
+            target,
+            query_id,
+            self._checkpoint(checkpoint),
+            self._starting(),
+            exactly_once=self.properties.get("processing.guarantee") != "at_least_once",
+        )
         self.queries.add(Running(query_id, query, target.name, statement.text, plan))
         return query
 

@@ -40,6 +40,7 @@ class Delta:
         marks = []
         if batch is not None:
             query = query_id(rows.sparkSession)
+            assert query is not None
             last = DeltaTable(self.path).transaction_version(query) if exists else None
             if last is not None and last >= batch:
                 return  # already written: the query ended before its checkpoint said so

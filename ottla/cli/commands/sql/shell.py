@@ -59,7 +59,7 @@ class SqlCompleter(Completer):  # type: ignore[misc]
                 yield column.name, f"column of {source.name}"
         for keyword in KEYWORDS:
             yield keyword, ""
-        for function in names():
+        for function in (*names(), *(each.name for each in self._session.functions.all())):
             yield function, "function"
 
     def get_completions(self, document: Document, _event: CompleteEvent) -> Iterable[Any]:

@@ -39,6 +39,12 @@ _LOOK_EVERY = 0.3
     metavar="DIR",
     help="Where queries keep where they are. [default: ~/.local/state/ottla/sql]",
 )
+@click.option(
+    "--functions",
+    metavar="FILE",
+    multiple=True,
+    help="A file or module of Python with functions (@udf, @udaf, @udtf). May be given several times.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
 @client_options
 def sql(
@@ -47,6 +53,7 @@ def sql(
     file: Path | None,
     master: str | None,
     checkpoints: str | None,
+    functions: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Streams and tables over topics, in the statements of ksqlDB.
@@ -67,12 +74,14 @@ def sql(
     _require_packages()
     from ottla.spark.sql import SqlSession
 
-    session = SqlSession(
-        lambda: _start_spark(master),
-        bootstrap_servers=client.bootstrap_servers,
-        checkpoints=checkpoints,
-        properties=client.properties,
-    )
+    with _sentences(None):
+        session = SqlSession(
+            lambda: _start_spark(master),
+            bootstrap_servers=client.bootstrap_servers,
+            checkpoints=checkpoints,
+            properties=client.properties,
+            functions=functions,
+        )
     try:
         if statements is None and file is None and sys.stdin.isatty():
             from ottla.cli.commands.sql.shell import Shell

@@ -219,8 +219,11 @@ def _show(words: Words, where: dict[str, Any]) -> s.Statement:
 
 def _describe(words: Words, where: dict[str, Any]) -> s.Statement:
     words.take()
-    if words.word() in ("FUNCTION", "CONNECTOR"):
-        raise words.fail(f"DESCRIBE {words.word()} is not supported; SHOW FUNCTIONS lists the functions.")
+    if words.word() == "CONNECTOR":
+        raise words.fail("DESCRIBE CONNECTOR is not supported.")
+    if words.accept("FUNCTION"):
+        function, _ = words.name("the name of a function")
+        return s.DescribeFunction(name=function, **where)
     before = words.accept("EXTENDED")
     name, _ = words.name("the name of a stream or table")
     return s.Describe(name=name, extended=words.accept("EXTENDED") or before, **where)

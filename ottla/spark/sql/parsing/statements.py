@@ -141,6 +141,11 @@ class Describe(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DescribeFunction(Statement):
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Explain(Statement):
     query_id: str | None = None
     query: Query | CreateAsSelect | InsertSelect | None = None

@@ -18,6 +18,7 @@ from ottla.spark.sql.planning.functions.rules import (
     STRING,
 )
 from ottla.spark.sql.sql_types import PRIMITIVES, SYNONYMS, Field, SqlType
+from ottla.spark.sql.user_functions import UserFunctions
 
 #: sqlglot's names of types → ksqlDB's
 _NAMES = {"TEXT": "STRING", "VARBINARY": "BYTES", "BINARY": "BYTES", "TIMESTAMPTZ": "TIMESTAMP", **SYNONYMS}
@@ -35,11 +36,13 @@ _CONDITIONS = (
 )
 
 
-def type_of(tree: exp.Expr, name_type: Callable[[exp.Expr], SqlType | None]) -> SqlType | None:
-    """`name_type` knows columns and the parameters of lambdas."""
+def type_of(
+    tree: exp.Expr, name_type: Callable[[exp.Expr], SqlType | None], functions: UserFunctions | None = None
+) -> SqlType | None:
+    """`name_type` knows columns and the parameters of lambdas, `functions` are those of Python."""
 
     def of(node: exp.Expr) -> SqlType | None:
-        return type_of(node, name_type)
+        return type_of(node, name_type, functions)
 
     if isinstance(tree, exp.Column | exp.Identifier):
         return name_type(tree)
@@ -66,6 +69,9 @@ def type_of(tree: exp.Expr, name_type: Callable[[exp.Expr], SqlType | None]) -> 
         default = tree.args.get("default")
         return _common([*branches, *([] if default is None else [of(default)])])
     if isinstance(tree, exp.Anonymous):
+        name = str(tree.this).upper()
+        if functions is not None and functions.get(name) is not None:
+            return functions.result_type(name, [of(each) for each in tree.expressions])
         return _call_type(tree, of)
     return None
 
@@ -88,6 +94,9 @@ def _call_type(tree: exp.Anonymous, of: Callable[[exp.Expr], SqlType | None]) ->
         return SqlType("STRUCT", fields=tuple(fields))
     if name == "FILTER" and given:
         return of(given[0])
+    if name == "EXPLODE" and given:
+        exploded = of(given[0])
+        return None if exploded is None else exploded.element
     if name == "REDUCE" and len(given) > 1:
         return of(given[1])
     return result_type(name, [of(each) for each in given])

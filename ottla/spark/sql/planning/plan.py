@@ -13,17 +13,27 @@ from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import DELETED, TIME
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.parsing.statements import Select, SelectItem, SourceKind, Window
-from ottla.spark.sql.planning.join_plan import check_joins, join_clause, join_keys, view
-from ottla.spark.sql.planning.scope import EXPLODED, Scope, has_aggregate
+from ottla.spark.sql.planning.join_plan import (
+    FLOW,
+    FLOW_DELETED,
+    FLOW_TIME,
+    JoinStep,
+    join_clause,
+    join_keys,
+    join_steps,
+    view,
+)
+from ottla.spark.sql.planning.scope import Scope, has_aggregate
 from ottla.spark.sql.sources import Source
+from ottla.spark.sql.user_functions import UserFunctions
 
 #: - append: rows are made of rows, or come when nothing can change them any more
 #: - update: an aggregation, of which each change is a row
-#: - lookup: each micro-batch of a stream looks into tables as they are then
 #: - changes: a table of which each change makes one change
+#: - stateful: joins and what else needs state of our own; the SQL is over the flow that it makes (`stateful/`)
 #: - refresh: with each change of its tables the result is made anew, and the differences are the changes
 #: - batch: what there is now
-Mode = Literal["append", "update", "lookup", "changes", "refresh", "batch"]
+Mode = Literal["append", "update", "changes", "stateful", "refresh", "batch"]
 
 #: Hidden columns of the result.
 ROW_TIME = "__rowtime"
@@ -54,6 +64,7 @@ class Plan:
     windowed_like: Source | None  # a source whose windows the result has
     watermarks: dict[str, int]
     missing_key: str | None  # what the result would need to be written to a topic
+    joins: tuple[JoinStep, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -61,7 +72,12 @@ class Plan:
 
 
 def plan_select(
-    select: Select, find: Callable[[str, Position], Source], *, batch: bool, reader: bool = False
+    select: Select,
+    find: Callable[[str, Position], Source],
+    *,
+    batch: bool,
+    reader: bool = False,
+    functions: UserFunctions | None = None,
 ) -> Plan:
     """`reader` is for rows that somebody looks at: `*` has the bounds of windows then, else they are in the key."""
     relations = [select.source, *(join.right for join in select.joins)]
@@ -70,24 +86,31 @@ def plan_select(
         if relation.alias in sources:
             raise SqlError(f"{relation.alias} is named twice; give one an alias.", relation.position)
         sources[relation.alias] = find(relation.name, relation.position)
-    return _Planner(select, sources, batch, reader or batch).plan()
+    return _Planner(select, sources, batch, reader or batch, functions or UserFunctions()).plan()
 
 
 class _Planner:
-    def __init__(self, select: Select, sources: dict[str, Source], batch: bool, reader: bool) -> None:
+    def __init__(
+        self,
+        select: Select,
+        sources: dict[str, Source],
+        batch: bool,
+        reader: bool,
+        functions: UserFunctions,
+    ) -> None:
         self._select = select
         self._sources = sources
         self._batch = batch
         self._reader = reader
         self._left = sources[select.source.alias]
         self._aggregates = bool(select.group_by) or any(
-            has_aggregate(item.expression) for item in select.items
+            has_aggregate(item.expression, functions) for item in select.items
         )
-        self._scope = Scope(sources, select.position)
+        self._scope = Scope(sources, select.position, functions=functions)
 
     def plan(self) -> Plan:
         select, scope = self._select, self._scope
-        check_joins(select, self._sources)
+        joins = join_steps(select, self._sources, scope)
         self._check_clauses()
         mode = self._mode()
         keys = join_keys(select, self._sources, scope)
@@ -110,11 +133,12 @@ class _Planner:
             mode,
             tuple(outputs),
             self._sql(mode, outputs, groups),
-            "TABLE" if mode in ("update", "changes", "refresh") or self._aggregates else "STREAM",
+            "TABLE" if self._left.kind == "TABLE" or self._aggregates else "STREAM",
             select.window,
             self._left if self._left.window is not None and not self._aggregates else None,
             self._watermarks(),
             self._missing(key_sql, outputs),
+            joins,
         )
 
     # Which way it runs
@@ -123,10 +147,10 @@ class _Planner:
         select = self._select
         if self._batch:
             return "batch"
+        if select.joins:
+            return "stateful"
         if self._left.kind == "TABLE":
-            return "refresh" if select.joins or self._aggregates else "changes"
-        if any(self._sources[join.right.alias].kind == "TABLE" for join in select.joins):
-            return "lookup"
+            return "refresh" if self._aggregates else "changes"
         if not self._aggregates:
             return "append"
         final = select.emit == "FINAL" or (select.window is not None and select.window.kind == "SESSION")
@@ -140,7 +164,7 @@ class _Planner:
             raise SqlError("HAVING needs GROUP BY; use WHERE.", position)
         if select.partition_by and select.group_by:
             raise SqlError("PARTITION BY with GROUP BY is not supported: the groups are the key.", position)
-        if has_aggregate(select.where):
+        if has_aggregate(select.where, self._scope.functions):
             raise SqlError("WHERE cannot look at aggregates; use HAVING.", position)
         if self._left.kind == "TABLE":
             if select.window is not None:
@@ -170,13 +194,7 @@ class _Planner:
                 # A session is emitted when it is over; a day later would be of no use.
                 grace = 0 if select.window.kind == "SESSION" else DEFAULT_GRACE_MS
             return {select.source.alias: grace}
-        marks: dict[str, int] = {}
-        for join in select.joins:
-            if join.before_ms is not None:
-                grace = DEFAULT_GRACE_MS if join.grace_ms is None else join.grace_ms
-                marks[select.source.alias] = max(grace, marks.get(select.source.alias, 0))
-                marks[join.right.alias] = grace
-        return marks
+        return {}
 
     def _order(self, groups: list[str]) -> str:
         """What is later: the offset, where a group is in one partition, else the time."""
@@ -282,6 +300,8 @@ class _Planner:
             if source.kind == "STREAM" or self._left.kind == "TABLE"
         ]
         time = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+        if mode == "stateful":
+            time = FLOW_TIME
         rows.append(f"{f'max({time})' if self._aggregates else time} AS {ROW_TIME}")
         if select.window is not None:
             rows.append(f"{scope.replaced['WINDOWSTART']} AS {WINDOW_START}")
@@ -292,18 +312,19 @@ class _Planner:
         where = None if select.where is None else scope.sql(select.where)
         having = None if select.having is None else scope.sql(select.having)
         conditions = [f"({group}) IS NOT NULL" for group in groups]
-        if mode == "changes":
+        if mode == "changes" or (mode == "stateful" and self._left.kind == "TABLE"):
             kept = f"coalesce({where}, false)" if where is not None else "true"
-            rows.append(f"NOT {scope.column(alias, DELETED)} AND {kept} AS {KEEP}")
+            deleted = FLOW_DELETED if mode == "stateful" else scope.column(alias, DELETED)
+            rows.append(f"NOT {deleted} AND {kept} AS {KEEP}")
         elif where is not None:
             conditions.append(f"({where})")
         if mode == "update":
             rows.append(f"{'true' if having is None else f'coalesce({having}, false)'} AS {KEEP}")
-        text = f"SELECT {', '.join(rows)}\nFROM {view(alias)} AS {quoted(alias)}"
-        for join in select.joins:
+        text = f"SELECT {', '.join(rows)}\nFROM "
+        text += FLOW if mode == "stateful" else f"{view(alias)} AS {quoted(alias)}"
+        for join in select.joins if mode == "batch" else ():
             text += "\n" + join_clause(join, select.source.alias, scope)
-        for exploded in scope.exploded:
-            text += f"\nLATERAL VIEW explode({exploded}) `__explode` AS {EXPLODED}"
+        text += scope.exploding()
         if conditions:
             text += f"\nWHERE {' AND '.join(conditions)}"
         if groups:

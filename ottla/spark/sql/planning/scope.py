@@ -12,12 +12,16 @@ from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.planning.expression_types import cast_type, field_type, type_of
 from ottla.spark.sql.planning.functions import AGGREGATES, UNITS_FIRST, WrongArguments, render
+from ottla.spark.sql.planning.functions.aggregates import listed
 from ottla.spark.sql.planning.functions.casts import cast
 from ottla.spark.sql.planning.functions.rules import BIGINT, INTEGERS, STRING, Argument
 from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
 from ottla.spark.sql.sql_types import SqlType
+from ottla.spark.sql.user_functions import UserFunction, UserFunctions
+from ottla.spark.sql.user_functions.catalogue import chosen, refusal, wanted
+from ottla.spark.sql.user_functions.running import spark_name
 
-EXPLODED = "`__exploded`"
+EXPLODED = "__exploded"
 
 
 @dataclass
@@ -31,6 +35,8 @@ class Scope:
     exploded: list[str] = field(default_factory=list)
     #: The types of the parameters of lambdas, as far as they are known.
     parameters: dict[str, SqlType | None] = field(default_factory=dict)
+    #: Functions of Python.
+    functions: UserFunctions = field(default_factory=UserFunctions)
 
     def sql(self, tree: exp.Expr) -> str:
         """The expression for Spark."""
@@ -106,7 +112,7 @@ class Scope:
 
     def type_of(self, node: exp.Expr) -> SqlType | None:
         """As far as it is known without Spark."""
-        return type_of(node, self._name_type)
+        return type_of(node, self._name_type, self.functions)
 
     def _name_type(self, node: exp.Expr) -> SqlType | None:
         names = [identifier_name(part) for part in (node.parts if isinstance(node, exp.Column) else [node])]
@@ -171,6 +177,7 @@ class Scope:
             return self._built(name, given)
         if name in ("TRANSFORM", "FILTER", "REDUCE") and given:
             return self._invocation(node, name, given)
+        given = self.aggregate_arguments(name, given)
         arguments = []
         for i, argument in enumerate(given):
             if i == 0 and name in UNITS_FIRST:
@@ -179,6 +186,9 @@ class Scope:
                 arguments.append(self._argument(argument))
         if name == "EXPLODE":
             return self._explode(node, [each.sql for each in arguments])
+        user = self.functions.get(name)
+        if user is not None:
+            return self._user_function(node, user, arguments)
         try:
             rendered = render(name, arguments, self.order)
         except WrongArguments as error:
@@ -257,17 +267,58 @@ class Scope:
             this=f"CASE WHEN {' OR '.join(unsure)} THEN NULL ELSE {built} END" if unsure else built
         )
 
+    def aggregate_arguments(self, name: str, given: list[exp.Expr]) -> list[exp.Expr]:
+        """COUNT(*) counts rows; of other aggregates `*` and nothing stand for the time of the record, as in ksqlDB."""
+        if name not in AGGREGATES or (given and not isinstance(given[0], exp.Star)):
+            return given
+        if name == "COUNT":
+            return [exp.Literal.number(1)]
+        alias = exp.to_identifier(next(iter(self.sources)), quoted=True)
+        return [exp.Column(this=exp.to_identifier("ROWTIME", quoted=True), table=alias)]
+
+    def _user_function(self, node: exp.Anonymous, function: UserFunction, given: list[Argument]) -> exp.Expr:
+        types = [each.type for each in given]
+        number = chosen(function, types)
+        if number is None:
+            raise SqlError(refusal(function, types), self.place(node))
+        if self.parameters:
+            raise SqlError(
+                f"{function.name} is a function of Python, which no lambda can call.", self.place(node)
+            )
+        overload = function.overloads[number]
+        name = spark_name(function.name, number, function.kind)
+        written = [
+            each.sql if each.type == kind.type else f"CAST({each.sql} AS {kind.type.ddl})"
+            for each, kind in zip(given, wanted(overload, len(given)), strict=True)
+        ]
+        if function.kind == "AGGREGATE":
+            values = written[: len(written) - len(overload.settings)]
+            row = ", ".join(f"{each} AS c{i}" for i, each in enumerate(values))
+            rows = listed(f"struct({row})").replace("{order}", self.order)
+            return exp.Var(this=f"{name}({', '.join([rows, *written[len(values) :]])})")
+        # Spark wants at least one argument.
+        call = f"{name}({', '.join(written) or '0'})"
+        return self._explode(node, [call]) if function.kind == "TABLE" else exp.Var(this=call)
+
     def _explode(self, node: exp.Anonymous, arguments: list[str]) -> exp.Expr:
+        """Several are zipped: row by row one value of each, and null where one has no more."""
         if len(arguments) != 1:
             raise SqlError("EXPLODE takes 1 argument.", self.place(node))
+        if EXPLODED in arguments[0]:
+            raise SqlError("A table function cannot be the argument of another one.", self.place(node))
         if arguments[0] not in self.exploded:
             self.exploded.append(arguments[0])
-        if len(self.exploded) > 1:
-            raise SqlError(
-                "Two EXPLODEs in one SELECT are not supported; CREATE STREAM … AS SELECT the first.",
-                self.place(node),
-            )
-        return exp.Var(this=EXPLODED)
+        return exp.Var(this=quoted(f"{EXPLODED}_{self.exploded.index(arguments[0])}"))
+
+    def exploding(self) -> str:
+        """The clause that makes rows of the results of table functions; empty if there are none."""
+        if not self.exploded:
+            return ""
+        names = ", ".join(quoted(f"{EXPLODED}_{number}") for number in range(len(self.exploded)))
+        if len(self.exploded) == 1:
+            return f"\nLATERAL VIEW explode({self.exploded[0]}) `__explode` AS {names}"
+        lists = ", ".join(f"coalesce({each}, array())" for each in self.exploded)
+        return f"\nLATERAL VIEW inline(arrays_zip({lists})) `__explode` AS {names}"
 
     def _lambda(self, node: exp.Lambda) -> exp.Expr:
         return exp.Var(this=self._lambda_sql(node, [None] * len(node.expressions)))
@@ -312,7 +363,10 @@ def _name(argument: Argument) -> str | None:
     return None if argument.type is None else argument.type.name
 
 
-def has_aggregate(tree: exp.Expr | None) -> bool:
-    return tree is not None and any(
-        str(node.this).upper() in AGGREGATES for node in tree.find_all(exp.Anonymous)
+def has_aggregate(tree: exp.Expr | None, functions: UserFunctions | None = None) -> bool:
+    if tree is None:
+        return False
+    names = (str(node.this).upper() for node in tree.find_all(exp.Anonymous))
+    return any(
+        name in AGGREGATES or (functions is not None and functions.is_aggregate(name)) for name in names
     )

@@ -21,7 +21,7 @@ _BY_ORDER = "(l, r) -> CASE WHEN l.o < r.o THEN -1 WHEN l.o > r.o THEN 1 ELSE 0 
 _HISTOGRAM_LIMIT = 1000
 
 
-def _listed(value: str, where: str = "") -> str:
+def listed(value: str, where: str = "") -> str:
     """The values in the order in which they came; nulls are among them."""
     return f"transform(array_sort(collect_list(struct({{order}} AS o, {value} AS v)){where}, {_BY_ORDER}), e -> e.v)"
 
@@ -36,7 +36,7 @@ def _by_offset(chosen: str, last: bool) -> Form:
         if not options or options[0].is_a("BOOLEAN"):
             return f"{chosen}({value.sql}, {{order}}){where}"
         count = options[0].sql
-        found = _listed(value.sql, where)
+        found = listed(value.sql, where)
         if last:
             return f"reverse(slice(reverse({found}), 1, {count}))"
         return f"slice({found}, 1, {count})"
@@ -84,8 +84,8 @@ def _collect_set(arguments: Arguments) -> str:
     if _has_map(value.type):
         # Spark does not compare maps, so their JSON stands for them.
         by_text = f"struct(to_json(struct({value.sql})) AS t, {value.sql} AS v)"
-        return f"map_values(map_from_entries({_listed(by_text)}))"
-    return f"array_distinct({_listed(value.sql)})"
+        return f"map_values(map_from_entries({listed(by_text)}))"
+    return f"array_distinct({listed(value.sql)})"
 
 
 def _sum(arguments: Arguments) -> str:
@@ -101,7 +101,7 @@ _COUNTED = "transform(array_distinct(v), k -> struct(k, CAST(size(filter(v, x ->
 _HISTOGRAM = (
     "transform(array(filter({0}, x -> x IS NOT NULL)), "
     f"v -> map_from_entries(slice({_COUNTED}, 1, {_HISTOGRAM_LIMIT})))[0]"
-).replace("{0}", _listed("CAST({0} AS STRING)"))
+).replace("{0}", listed("CAST({0} AS STRING)"))
 
 _LIST_TYPE: Callable[[Types], SqlType | None] = lambda types: array_of(types[0])  # noqa: E731
 
@@ -121,7 +121,7 @@ FUNCTIONS: dict[str, Function] = {
     "AVG": Function({1: "coalesce(avg(CAST({0} AS DOUBLE)), 0D)"}, DOUBLE),
     "MIN": Function({}, first),
     "MAX": Function({}, first),
-    "COLLECT_LIST": Function({1: _listed("{0}")}, _LIST_TYPE),
+    "COLLECT_LIST": Function({1: listed("{0}")}, _LIST_TYPE),
     "COLLECT_SET": Function({1: _collect_set}, _LIST_TYPE),
     "HISTOGRAM": Function({1: _HISTOGRAM}, SqlType("MAP", element=BIGINT)),
     "ATTR": Function({1: _ATTR}, first),

@@ -1,0 +1,172 @@
+"""The state under the checkpoint: what each batch changed, and snapshots.
+
+Invariant: the version before the one that is committed can be restored, and the committed one, too. Everything that
+neither of them needs is deleted.
+
+A file `000000000016-000000000031.delta` has the keys that these batches changed, as they were after the last of
+them; `000000000031.snapshot` has all keys. Sixteen deltas become one, so that there are never many files, and a
+snapshot is written when the deltas since the last have outgrown it: what a batch costs follows what it changes, and
+not the size of the state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ottla.spark.state import change_files
+from ottla.spark.state.change_files import DamagedFile, Entry
+from ottla.spark.state.places import StateError, StatePlace
+
+_FAN = 16
+_SMALLEST_SNAPSHOT = 1 << 20
+_NAME = re.compile(r"(?:(\d{12})-)?(\d{12})\.(delta|snapshot)")
+#: Other attempts of the same task may delete files while they are read.
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class StateFile:
+    path: str
+    first: int  # of a snapshot, 0
+    last: int
+    size: int
+    is_snapshot: bool
+
+    @property
+    def level(self) -> int:
+        level, span = 0, self.last - self.first + 1
+        while span >= _FAN:
+            level, span = level + 1, span // _FAN
+        return level
+
+
+class History:
+    """Owner: the task that has the partition. Two attempts of one task write the same files."""
+
+    def __init__(self, place: StatePlace) -> None:
+        self._place = place
+        self._files, self._folder = place.files()
+
+    # Writing
+
+    def write(self, version: int, changes: Iterable[Entry]) -> None:
+        if version == 0:
+            self._files.create_dir(self._folder, recursive=True)
+        change_files.write(self._files, self._delta(version, version), changes)
+
+    def tidy(self, version: int, everything: Callable[[], Iterator[Entry]]) -> None:
+        """After a commit, now and then. `everything` is the state of that version."""
+        if version % _FAN:
+            return
+        files = self._listed()
+        base = self._base(files, version)
+        deltas = [each for each in files if not each.is_snapshot and each.last > (base.last if base else -1)]
+        if sum(each.size for each in deltas) > max(_SMALLEST_SNAPSHOT, base.size if base else 0):
+            change_files.write(self._files, f"{self._folder}/{version:012d}.snapshot", everything())
+        else:
+            self._merge([each for each in deltas if each.last < version])
+        self._clean(version)
+
+    def _merge(self, deltas: list[StateFile]) -> None:
+        for level in range(12):
+            same = [each for each in deltas if each.level == level]
+            if len(same) < _FAN:
+                return
+            merged: dict[bytes, bytes | None] = {}
+            for each in same:
+                merged.update(change_files.read(self._files, each.path))
+            first, last = same[0].first, same[-1].last
+            path = self._delta(first, last)
+            change_files.write(self._files, path, sorted(merged.items()))
+            size = self._files.get_file_info(path).size
+            deltas = [
+                *(each for each in deltas if each not in same),
+                StateFile(path, first, last, size, False),
+            ]
+            deltas.sort(key=lambda each: each.first)
+
+    def _clean(self, version: int) -> None:
+        files = self._listed()
+        needed = {each.path for wanted in (version - 1, version) for each in self._chain(files, wanted) or ()}
+        if not needed:
+            return
+        for each in files:
+            # A snapshot that has just been written is not the only way to its version yet.
+            if each.path not in needed and each.last < version:
+                self._files.delete_file(each.path)
+
+    def _delta(self, first: int, last: int) -> str:
+        return f"{self._folder}/{first:012d}-{last:012d}.delta"
+
+    # Reading
+
+    def restore(
+        self, version: int, begin: Callable[[], None], apply: Callable[[Iterator[Entry]], None]
+    ) -> None:
+        """Hand all files that make up a version to `apply`; `begin` empties what has been made so far."""
+        begin()
+        if version < 0:
+            return
+        damaged: set[str] = set()
+        for _ in range(_ATTEMPTS):
+            files = [each for each in self._listed() if each.path not in damaged]
+            chain = self._chain(files, version)
+            if chain is None:
+                break
+            begin()
+            for each in chain:
+                try:
+                    apply(change_files.read(self._files, each.path))
+                except DamagedFile:
+                    damaged.add(each.path)
+                    break
+                except FileNotFoundError:
+                    break
+            else:
+                return
+        why = f"{', '.join(sorted(damaged))} is damaged" if damaged else "files are missing"
+        raise StateError(
+            f"The state of {self._place.shown} after batch {version} cannot be restored from {self._folder}: {why}. "
+            "Bring the files of the checkpoint back, or start the query with a new one."
+        )
+
+    def _chain(self, files: list[StateFile], version: int) -> list[StateFile] | None:
+        """A snapshot and deltas that together make a version; None if there are none."""
+        bases: list[StateFile | None] = [
+            each for each in reversed(files) if each.is_snapshot and each.last <= version
+        ]
+        for base in [*bases, None]:
+            chain = [] if base is None else [base]
+            at = -1 if base is None else base.last
+            while at < version:
+                # A delta that begins earlier does no harm: it has the keys as they were after its last batch.
+                fitting = [
+                    each
+                    for each in files
+                    if not each.is_snapshot and each.first <= at + 1 <= each.last <= version
+                ]
+                if not fitting:
+                    break
+                chain.append(max(fitting, key=lambda each: each.last))
+                at = chain[-1].last
+            else:
+                return chain
+        return None
+
+    def _base(self, files: list[StateFile], version: int) -> StateFile | None:
+        return next((each for each in reversed(files) if each.is_snapshot and each.last <= version), None)
+
+    def _listed(self) -> list[StateFile]:
+        from pyarrow import fs
+
+        found = []
+        for info in self._files.get_file_info(fs.FileSelector(self._folder, allow_not_found=True)):
+            named = _NAME.fullmatch(info.base_name)
+            if named is not None:
+                first, last, kind = named.groups()
+                found.append(
+                    StateFile(info.path, int(first or 0), int(last), info.size or 0, kind == "snapshot")
+                )
+        return sorted(found, key=lambda each: (each.last, each.is_snapshot, each.first))

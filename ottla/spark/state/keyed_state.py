@@ -1,0 +1,98 @@
+"""The state of one partition of an operator, opened for one batch."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from ottla.spark.state.history import History
+from ottla.spark.state.local_copy import HEADROOM, LocalCopy
+from ottla.spark.state.places import StatePlace
+
+
+def open_state(place: StatePlace, batch: int, *, headroom: int = HEADROOM) -> KeyedState:
+    """The state as the batch before this one left it. Use it in a `with`, and `commit` at the end."""
+    return KeyedState(place, batch, headroom)
+
+
+class KeyedState:
+    """A `State` that is committed as a whole. Without `commit` nothing of it remains."""
+
+    def __init__(self, place: StatePlace, batch: int, headroom: int) -> None:
+        self._batch = batch
+        self._history = History(place)
+        self._private: Path | None = None
+        self._lock: int | None = None
+        directory = self._locked(place.local_directory())
+        try:
+            self._copy = LocalCopy(directory, headroom)
+            if self._copy.version == batch:
+                self._copy.back()
+            if self._copy.version != batch - 1:
+                self._history.restore(batch - 1, self._copy.empty, self._copy.fill)
+                self._copy.made(batch - 1)
+            self._copy.begin_batch()
+        except BaseException:
+            self.close()
+            raise
+        self.get = self._copy.get
+        self.put = self._copy.put
+        self.delete = self._copy.delete
+
+    def _locked(self, directory: Path) -> Path:
+        """Another attempt of the same task may be at work here; then this one makes a copy for itself."""
+        self._lock = _lock(directory)
+        if self._lock is not None:
+            for each in directory.glob("attempt-*"):
+                left = _lock(each)
+                if left is not None:  # its process was killed
+                    shutil.rmtree(each, ignore_errors=True)
+                    os.close(left)
+            return directory
+        self._private = Path(tempfile.mkdtemp(prefix="attempt-", dir=directory))
+        self._lock = _lock(self._private)
+        return self._private
+
+    def scan(
+        self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None, limit: int | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        return self._copy.scan(prefix, start, stop, limit)
+
+    def commit(self) -> None:
+        """The state is that of this batch from now on, here and under the checkpoint."""
+        self._history.write(self._batch, self._copy.changes())
+        self._copy.finish_batch()
+        self._history.tidy(self._batch, self._copy.everything)
+
+    def close(self) -> None:
+        copy = getattr(self, "_copy", None)
+        if copy is not None:
+            copy.close()
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> KeyedState:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _lock(directory: Path) -> int | None:
+    """Held until it is closed, or the process ends. None if another process has it."""
+    lock = os.open(directory / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock

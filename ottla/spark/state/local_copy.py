@@ -1,0 +1,249 @@
+"""The copy of a partition's state on this machine: an LMDB environment, with the changes of its last batch undoable.
+
+It is never synced. A process that is killed loses nothing that was committed, because that is in the page cache; a
+machine that goes down loses the copy, which has the boot in its name.
+
+LMDB takes keys of up to 511 bytes. A longer one is kept by its beginning and a hash, with the whole key beside the
+value.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ottla.spark.state.change_files import Entry
+
+#: Address space that a transaction may need at most. Files do not get that long: only what is used is on disk.
+HEADROOM = 4 << 30
+_CHANGES_PER_TRANSACTION = 20_000
+_LONGEST_KEY = 440
+_VERSION, _UNFINISHED, _UNDOABLE = b"version", b"unfinished", b"undoable"
+_ABSENT, _HELD = b"\0", b"\1"
+_NONE = -2  # no version is whole
+
+
+class LocalCopy:
+    """Invariant: `data` is the state after `version`; if it is `undoable`, `undo` leads to the state before it. While
+    a batch is under way `data` is in between, `undo` leads back to `version`, and `unfinished` says so.
+
+    Owner: one process, which holds the lock of the directory.
+    """
+
+    def __init__(self, directory: Path, headroom: int = HEADROOM) -> None:
+        self._directory = directory
+        self._headroom = headroom
+        self._environment: Any = None
+        self._transaction: Any = None
+        self._changes = 0
+        self._open()
+
+    # Life
+
+    def _open(self) -> None:
+        import lmdb
+
+        data, size = self._directory / "data.mdb", self._directory / "size"
+        with contextlib.suppress(OSError, ValueError):
+            # LMDB maps the file: what is missing at its end would kill the process.
+            if data.stat().st_size < int(size.read_text()):
+                self._delete()
+        try:
+            self._begin_environment()
+        except lmdb.Error:
+            self._delete()
+            self._begin_environment()
+
+    def _begin_environment(self) -> None:
+        import lmdb
+
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = self._directory / "data.mdb"
+        held = data.stat().st_size if data.exists() else 0
+        self._environment = lmdb.open(
+            str(self._directory),
+            map_size=held + self._headroom,
+            max_dbs=3,
+            mode=0o600,
+            sync=False,
+            metasync=False,
+            writemap=False,
+        )
+        self._data = self._environment.open_db(b"data")
+        self._undo = self._environment.open_db(b"undo")
+        self._meta = self._environment.open_db(b"meta")
+        self._begin()
+        self.version = int(self._transaction.get(_VERSION, str(_NONE).encode(), db=self._meta))
+        if self._transaction.get(_UNFINISHED, db=self._meta) is not None:
+            self._apply_undo()
+            self._continue()
+
+    def _begin(self) -> None:
+        """A transaction, with as much room as it may need."""
+        used = (self._environment.info()["last_pgno"] + 1) * self._environment.stat()["psize"]
+        if self._environment.info()["map_size"] < used + self._headroom:
+            self._environment.set_mapsize(used + 2 * self._headroom)
+        self._transaction = self._environment.begin(write=True)
+        self._changes = 0
+
+    def _continue(self) -> None:
+        """Commit what there is, so that no transaction grows without bound."""
+        self._transaction.commit()
+        self._begin()
+
+    def close(self) -> None:
+        if self._environment is None:
+            return
+        self._transaction.abort()
+        with contextlib.suppress(OSError):
+            (self._directory / "size").write_text(str((self._directory / "data.mdb").stat().st_size))
+        self._environment.close()
+        self._environment = None
+
+    def _delete(self) -> None:
+        for each in self._directory.iterdir():
+            if each.is_file() and each.name != "lock":
+                each.unlink()
+
+    # Versions
+
+    def empty(self) -> None:
+        """No version at all. What is filled in then is `made` when it is complete."""
+        self._transaction.abort()
+        self._environment.close()
+        self._delete()
+        self._begin_environment()
+
+    def fill(self, entries: Iterator[Entry]) -> None:
+        for key, value in entries:
+            stored = _stored(key)
+            if value is None:
+                self._transaction.delete(stored, db=self._data)
+            else:
+                self._transaction.put(stored, _packed(key, value), db=self._data)
+            self._changed()
+
+    def made(self, version: int) -> None:
+        self._transaction.put(_VERSION, str(version).encode(), db=self._meta)
+        self._continue()
+        self.version = version
+
+    def back(self) -> None:
+        """To the version before this one, if that can be: its batch is to be repeated."""
+        if self._transaction.get(_UNDOABLE, db=self._meta) is not None:
+            self._apply_undo()
+            self.made(self.version - 1)
+
+    def _apply_undo(self) -> None:
+        with self._transaction.cursor(self._undo) as cursor:
+            for stored, old in cursor:
+                if old == _ABSENT:
+                    self._transaction.delete(stored, db=self._data)
+                else:
+                    self._transaction.put(stored, old[1:], db=self._data)
+        self._transaction.drop(self._undo, delete=False)
+        self._transaction.delete(_UNFINISHED, db=self._meta)
+        self._transaction.delete(_UNDOABLE, db=self._meta)
+
+    def begin_batch(self) -> None:
+        self._transaction.drop(self._undo, delete=False)
+        self._transaction.put(_UNFINISHED, b"", db=self._meta)
+        self._transaction.delete(_UNDOABLE, db=self._meta)
+
+    def finish_batch(self) -> None:
+        self._transaction.delete(_UNFINISHED, db=self._meta)
+        self._transaction.put(_UNDOABLE, b"", db=self._meta)
+        self.made(self.version + 1)
+
+    def changes(self) -> Iterator[Entry]:
+        """What this batch has changed so far."""
+        with self._transaction.cursor(self._undo) as cursor:
+            for stored, old in cursor:
+                held = self._transaction.get(stored, db=self._data)
+                if held is not None:
+                    yield _unpacked(stored, held)
+                elif old != _ABSENT:
+                    yield _unpacked(stored, old[1:])[0], None
+
+    def everything(self) -> Iterator[Entry]:
+        with self._transaction.cursor(self._data) as cursor:
+            for stored, held in cursor:
+                yield _unpacked(stored, held)
+
+    # Keys
+
+    def get(self, key: bytes) -> bytes | None:
+        stored = _stored(key)
+        held = self._transaction.get(stored, db=self._data)
+        return None if held is None else _unpacked(stored, held)[1]
+
+    def put(self, key: bytes, value: bytes) -> None:
+        stored = _stored(key)
+        self._remember(stored)
+        self._transaction.put(stored, _packed(key, value), db=self._data)
+        self._changed()
+
+    def delete(self, key: bytes) -> None:
+        stored = _stored(key)
+        self._remember(stored)
+        self._transaction.delete(stored, db=self._data)
+        self._changed()
+
+    def scan(
+        self, prefix: bytes, start: bytes, stop: bytes | None, limit: int | None
+    ) -> list[tuple[bytes, bytes]]:
+        found: list[tuple[bytes, bytes]] = []
+        first = max(prefix, start)
+        with self._transaction.cursor(self._data) as cursor:
+            if not cursor.set_range(first[:_LONGEST_KEY]):
+                return found
+            short = prefix[:_LONGEST_KEY]
+            last_short = None
+            for stored, held in cursor:
+                if not stored.startswith(short):
+                    break
+                key, value = _unpacked(stored, held)
+                if stop is not None and stored[:_LONGEST_KEY] > stop[:_LONGEST_KEY]:
+                    break
+                # Long keys with the same beginning are in no order: all of them have to be seen.
+                if limit is not None and len(found) >= limit and stored[:_LONGEST_KEY] != last_short:
+                    break
+                if key.startswith(prefix) and key >= first and (stop is None or key < stop):
+                    found.append((key, value))
+                    last_short = stored[:_LONGEST_KEY] if len(key) > _LONGEST_KEY else None
+        if any(len(key) > _LONGEST_KEY for key, _ in found):
+            found.sort()
+        return found if limit is None else found[:limit]
+
+    def _remember(self, stored: bytes) -> None:
+        old = self._transaction.get(stored, db=self._data)
+        kept = _ABSENT if old is None else _HELD + old
+        # Only the first change of a key in a batch counts.
+        self._transaction.put(stored, kept, db=self._undo, overwrite=False)
+
+    def _changed(self) -> None:
+        self._changes += 1
+        if self._changes >= _CHANGES_PER_TRANSACTION:
+            self._continue()
+
+
+def _stored(key: bytes) -> bytes:
+    if len(key) <= _LONGEST_KEY:
+        return key
+    return key[:_LONGEST_KEY] + hashlib.sha256(key).digest()
+
+
+def _packed(key: bytes, value: bytes) -> bytes:
+    if len(key) <= _LONGEST_KEY:
+        return value
+    return len(key).to_bytes(4, "big") + key + value
+
+
+def _unpacked(stored: bytes, held: bytes) -> tuple[bytes, bytes]:
+    if len(stored) <= _LONGEST_KEY:
+        return stored, held
+    end = 4 + int.from_bytes(held[:4], "big")
+    return held[4:end], held[end:]

@@ -1,0 +1,121 @@
+"""Where the state of one partition is: the directory under the checkpoint, and the one on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+#: Under the checkpoint of a query.
+FOLDER = "ottla-state"
+#: Says in which directory local copies are kept; by default it is the directory for temporary files.
+LOCAL_DIRECTORY = "OTTLA_STATE_DIR"
+
+_ORIGIN = "checkpoint"
+
+
+class StateError(Exception):
+    """What an operator can do something about, in one sentence."""
+
+
+@dataclass(frozen=True)
+class StatePlace:
+    """`query_id` is the one in the checkpoint: a checkpoint that is made anew at the same place is another query."""
+
+    checkpoint: str
+    query_id: str
+    operator: str
+    partition: int
+
+    @property
+    def shown(self) -> str:
+        return f"operator {self.operator}, partition {self.partition} of query {self.query_id}"
+
+    def files(self) -> tuple[Any, str]:
+        """The file system of the checkpoint and the directory in it."""
+        files, folder = state_folder(self.checkpoint)
+        return files, f"{folder}/{self.operator}/{self.partition}"
+
+    def local_directory(self) -> Path:
+        """Made if it is not there. A copy does not outlive the boot of the machine, because it is never synced."""
+        root = _root()
+        name = hashlib.sha256(f"{self.checkpoint}\0{self.query_id}\0{_boot()}".encode()).hexdigest()[:32]
+        query = root / name
+        if not query.is_dir():
+            _remove_orphans(root)
+            query.mkdir(mode=0o700, exist_ok=True)
+            (query / _ORIGIN).write_text(self.checkpoint)
+        directory = query / self.operator / str(self.partition)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return directory
+
+
+def state_folder(checkpoint: str) -> tuple[Any, str]:
+    """The file system of a checkpoint, and the directory for the state of all operators in it."""
+    from pyarrow import fs
+
+    parts = urlsplit(checkpoint)
+    if parts.scheme in ("", "file"):
+        found, base = fs.LocalFileSystem(), os.path.abspath(parts.path if parts.scheme else checkpoint)
+    else:
+        # Hadoop's names of the same thing.
+        scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
+        found, base = fs.FileSystem.from_uri(parts._replace(scheme=scheme).geturl())
+    return found, f"{base.rstrip('/')}/{FOLDER}"
+
+
+def fixed_partitions(checkpoint: str, wanted: int) -> int:
+    """How many partitions the operators of a query have: what was wanted when it was started first.
+
+    Keys are spread over them, so the number stays, whatever becomes of the topics.
+    """
+    files, folder = state_folder(checkpoint)
+    path = f"{folder}/partitions"
+    try:
+        with files.open_input_stream(path) as stream:
+            return int(stream.read())
+    except FileNotFoundError:
+        files.create_dir(folder, recursive=True)
+        with files.open_output_stream(path) as stream:
+            stream.write(str(wanted).encode())
+        return wanted
+
+
+def _root() -> Path:
+    """A directory that belongs to this user alone: others must neither read state nor put theirs in its place."""
+    base = os.environ.get(LOCAL_DIRECTORY) or tempfile.gettempdir()
+    root = Path(base) / f"ottla-state-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        root.mkdir(mode=0o700, parents=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise StateError(
+            f"{root} must be a directory of this user that nobody else can open (mode 0700). "
+            f"Remove it, or set {LOCAL_DIRECTORY} to another directory."
+        )
+    return root
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _remove_orphans(root: Path) -> None:
+    """Copies of queries whose checkpoints on this machine have been deleted."""
+    for each in root.iterdir():
+        try:
+            parts = urlsplit((each / _ORIGIN).read_text())
+        except (OSError, ValueError):
+            continue
+        if parts.scheme in ("", "file") and not os.path.exists(parts.path):
+            shutil.rmtree(each, ignore_errors=True)
