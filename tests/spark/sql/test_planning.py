@@ -53,10 +53,14 @@ def plan(query: str) -> Plan:
             "append",
             "TABLE",
         ),
-        ("SELECT * FROM clicks c JOIN pages p ON c.page = p.page EMIT CHANGES", "lookup", "STREAM"),
-        ("SELECT * FROM clicks c JOIN views v WITHIN 1 HOUR ON c.id = v.id EMIT CHANGES", "append", "STREAM"),
+        ("SELECT * FROM clicks c JOIN pages p ON c.page = p.page EMIT CHANGES", "stateful", "STREAM"),
+        (
+            "SELECT * FROM clicks c JOIN views v WITHIN 1 HOUR ON c.id = v.id EMIT CHANGES",
+            "stateful",
+            "STREAM",
+        ),
         ("SELECT * FROM pages EMIT CHANGES", "changes", "TABLE"),
-        ("SELECT * FROM pages p JOIN owners o ON p.owner = o.name EMIT CHANGES", "refresh", "TABLE"),
+        ("SELECT * FROM pages p JOIN owners o ON p.owner = o.name EMIT CHANGES", "stateful", "TABLE"),
         ("SELECT owner, COUNT(*) FROM pages GROUP BY owner EMIT CHANGES", "refresh", "TABLE"),
     ],
 )

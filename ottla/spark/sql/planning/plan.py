@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -13,18 +13,27 @@ from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import DELETED, TIME
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.parsing.statements import Select, SelectItem, SourceKind, Window
-from ottla.spark.sql.planning.join_plan import check_joins, join_clause, join_keys, view
+from ottla.spark.sql.planning.join_plan import (
+    FLOW,
+    FLOW_DELETED,
+    FLOW_TIME,
+    Joins,
+    JoinStep,
+    join_clause,
+    plan_joins,
+    view,
+)
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.user_functions import UserFunctions
 
 #: - append: rows are made of rows, or come when nothing can change them any more
 #: - update: an aggregation, of which each change is a row
-#: - lookup: each micro-batch of a stream looks into tables as they are then
 #: - changes: a table of which each change makes one change
+#: - stateful: joins and what else needs state of our own; the SQL is over the flow that it makes (`stateful/`)
 #: - refresh: with each change of its tables the result is made anew, and the differences are the changes
 #: - batch: what there is now
-Mode = Literal["append", "update", "lookup", "changes", "refresh", "batch"]
+Mode = Literal["append", "update", "changes", "stateful", "refresh", "batch"]
 
 #: Hidden columns of the result.
 ROW_TIME = "__rowtime"
@@ -55,6 +64,7 @@ class Plan:
     windowed_like: Source | None  # a source whose windows the result has
     watermarks: dict[str, int]
     missing_key: str | None  # what the result would need to be written to a topic
+    joins: tuple[JoinStep, ...] = ()
 
     @property
     def names(self) -> list[str]:
@@ -97,15 +107,15 @@ class _Planner:
             has_aggregate(item.expression, functions) for item in select.items
         )
         self._scope = Scope(sources, select.position, functions=functions)
+        self._joins: Joins | None = None
 
     def plan(self) -> Plan:
         select, scope = self._select, self._scope
-        check_joins(select, self._sources)
+        joins = self._joins = plan_joins(select, self._sources, scope)
         self._check_clauses()
         mode = self._mode()
-        keys = join_keys(select, self._sources, scope)
-        if select.joins and select.joins[0].kind == "FULL" and keys is not None:
-            scope.replaced["ROWKEY"] = keys[0]
+        if joins is not None and joins.has_row_key and joins.value is not None:
+            scope.replaced["ROWKEY"] = joins.value
         if select.window is not None:
             column = "session_window" if select.window.kind == "SESSION" else "window"
             scope.replaced["WINDOWSTART"] = f"unix_millis({column}.start)"
@@ -115,19 +125,24 @@ class _Planner:
         partitions = (
             [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
         )
-        key_sql = self._key(groups, partitions, keys)
+        key_sql = self._key(groups, partitions)
         outputs = self._outputs(key_sql)
+        missing = self._missing(key_sql, outputs)
+        if joins is not None and joins.value is not None and not (groups or partitions):
+            # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
+            outputs = [replace(each, sql=joins.value) if each.is_key else each for each in outputs]
         return Plan(
             select,
             self._sources,
             mode,
             tuple(outputs),
             self._sql(mode, outputs, groups),
-            "TABLE" if mode in ("update", "changes", "refresh") or self._aggregates else "STREAM",
+            "TABLE" if self._left.kind == "TABLE" or self._aggregates else "STREAM",
             select.window,
             self._left if self._left.window is not None and not self._aggregates else None,
             self._watermarks(),
-            self._missing(key_sql, outputs),
+            missing,
+            () if joins is None else joins.steps,
         )
 
     # Which way it runs
@@ -136,10 +151,10 @@ class _Planner:
         select = self._select
         if self._batch:
             return "batch"
+        if select.joins:
+            return "stateful"
         if self._left.kind == "TABLE":
-            return "refresh" if select.joins or self._aggregates else "changes"
-        if any(self._sources[join.right.alias].kind == "TABLE" for join in select.joins):
-            return "lookup"
+            return "refresh" if self._aggregates else "changes"
         if not self._aggregates:
             return "append"
         final = select.emit == "FINAL" or (select.window is not None and select.window.kind == "SESSION")
@@ -183,13 +198,7 @@ class _Planner:
                 # A session is emitted when it is over; a day later would be of no use.
                 grace = 0 if select.window.kind == "SESSION" else DEFAULT_GRACE_MS
             return {select.source.alias: grace}
-        marks: dict[str, int] = {}
-        for join in select.joins:
-            if join.before_ms is not None:
-                grace = DEFAULT_GRACE_MS if join.grace_ms is None else join.grace_ms
-                marks[select.source.alias] = max(grace, marks.get(select.source.alias, 0))
-                marks[join.right.alias] = grace
-        return marks
+        return {}
 
     def _order(self, groups: list[str]) -> str:
         """What is later: the offset, where a group is in one partition, else the time."""
@@ -202,14 +211,14 @@ class _Planner:
 
     # The key of the result
 
-    def _key(self, groups: list[str], partitions: list[str], joined: list[str] | None) -> list[list[str]]:
+    def _key(self, groups: list[str], partitions: list[str]) -> list[list[str]]:
         """For each column of the key, the expressions that are it."""
         if groups:
             return [[each] for each in groups]
         if self._select.partition_by:
             return [[each] for each in partitions]
-        if joined is not None:
-            return [joined]
+        if self._joins is not None:
+            return self._joins.key
         alias = self._select.source.alias
         return [[self._scope.column(alias, column.name)] for column in self._left.keys]
 
@@ -217,7 +226,8 @@ class _Planner:
         there = {output.sql for output in outputs if output.is_key}
         for choices in key_sql:
             if not there & set(choices):
-                return choices[0].replace("`", "")
+                named = "ROWKEY" if "ROWKEY" in self._scope.replaced else " or ".join(choices)
+                return named.replace("`", "")
         return None
 
     # Columns
@@ -239,19 +249,23 @@ class _Planner:
         for i, (name, _, _, position) in enumerate(named):
             if name in names[:i]:
                 raise SqlError(f"There are two columns {name} in the result; give one an alias.", position)
-        outputs, held = [], set()
-        for name, sql, may_be_key, position in named:
-            chosen = next((i for i, choices in enumerate(key_sql) if sql in choices), None)
-            is_key = chosen is not None and may_be_key and chosen not in held
-            if is_key:
-                held.add(chosen)
-            outputs.append(Output(name, sql, is_key, position))
-        return outputs
+        keys = set()
+        for choices in key_sql:
+            there = [
+                (choices.index(sql), name)
+                for name, sql, may_be_key, _ in named
+                if may_be_key and sql in choices
+            ]
+            if there:
+                keys.add(min(there, key=lambda each: each[0])[1])
+        return [Output(name, sql, name in keys, position) for name, sql, _, position in named]
 
     def _star(self, item: SelectItem) -> list[tuple[str, str]]:
         if item.source is not None and item.source not in self._sources:
             raise SqlError(f"There is no {item.source} after FROM.", item.position)
         columns = []
+        if item.source is None and "ROWKEY" in self._scope.replaced:
+            columns.append(("ROWKEY", self._scope.replaced["ROWKEY"]))
         for alias, source in self._sources.items():
             if item.source not in (None, alias):
                 continue
@@ -295,6 +309,8 @@ class _Planner:
             if source.kind == "STREAM" or self._left.kind == "TABLE"
         ]
         time = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+        if mode == "stateful":
+            time = FLOW_TIME
         rows.append(f"{f'max({time})' if self._aggregates else time} AS {ROW_TIME}")
         if select.window is not None:
             rows.append(f"{scope.replaced['WINDOWSTART']} AS {WINDOW_START}")
@@ -305,15 +321,17 @@ class _Planner:
         where = None if select.where is None else scope.sql(select.where)
         having = None if select.having is None else scope.sql(select.having)
         conditions = [f"({group}) IS NOT NULL" for group in groups]
-        if mode == "changes":
+        if mode == "changes" or (mode == "stateful" and self._left.kind == "TABLE"):
             kept = f"coalesce({where}, false)" if where is not None else "true"
-            rows.append(f"NOT {scope.column(alias, DELETED)} AND {kept} AS {KEEP}")
+            deleted = FLOW_DELETED if mode == "stateful" else scope.column(alias, DELETED)
+            rows.append(f"NOT {deleted} AND {kept} AS {KEEP}")
         elif where is not None:
             conditions.append(f"({where})")
         if mode == "update":
             rows.append(f"{'true' if having is None else f'coalesce({having}, false)'} AS {KEEP}")
-        text = f"SELECT {', '.join(rows)}\nFROM {view(alias)} AS {quoted(alias)}"
-        for join in select.joins:
+        text = f"SELECT {', '.join(rows)}\nFROM "
+        text += FLOW if mode == "stateful" else f"{view(alias)} AS {quoted(alias)}"
+        for join in select.joins if mode == "batch" else ():
             text += "\n" + join_clause(join, select.source.alias, scope)
         text += scope.exploding()
         if conditions:
