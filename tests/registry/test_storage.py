@@ -113,7 +113,7 @@ def test_a_topic_of_confluent_is_taken_over():
             found = api("POST", "/subjects/old-value", {"schema": '{"type":"string"}'})
             assert found.body["id"] == 7
             assert api.id_of("new-value", '"string"') == 7
-            assert api.id_of("new-value", '["string","null"]') == 10
+            assert api.id_of("newer-value", '["string","null"]') == 10
             guid = str(uuid.UUID(bytes=hashlib.md5(b'"string"').digest()))
             assert api.get(f"/schemas/guids/{guid}/ids") == [{"context": ".", "id": 7}]
 
