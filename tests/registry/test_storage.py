@@ -89,7 +89,10 @@ CONFLUENTS = [
         '{"keytype":"SCHEMA","subject":":.dev:a-value","version":1,"magic":1}',
         '{"subject":":.dev:a-value","version":1,"id":1,"schema":"\\"int\\"","deleted":false}',
     ),
-    ('{"keytype":"CONTEXT","tenant":"default","context":".empty"}', '{"tenant":"default","context":".empty"}'),
+    (
+        '{"keytype":"CONTEXT","tenant":"default","context":".empty"}',
+        '{"tenant":"default","context":".empty"}',
+    ),
     ('{"keytype":"SOMETHING_NEW","magic":0}', '{"x":1}'),
     ("not json", "at all"),
     ('{"keytype":"SCHEMA","subject":"broken","version":1,"magic":1}', '{"subject":"broken"}'),
@@ -123,7 +126,9 @@ def test_another_registry_continues_where_one_ended():
         api = Api(broker.schema_registry_url)
         first = [api.id_of(f"s{number}-value", record(f"R{number}", "x")) for number in range(5)]
         api("DELETE", "/subjects/s4-value")
-        before = {path: api.get(path) for path in ("/subjects", "/subjects?deleted=true", "/schemas?deleted=true")}
+        before = {
+            path: api.get(path) for path in ("/subjects", "/subjects?deleted=true", "/schemas?deleted=true")
+        }
         broker.restart()
         api = Api(broker.schema_registry_url)
         assert {path: api.get(path) for path in before} == before

@@ -64,8 +64,11 @@ def number(request: Request, name: str, default: int) -> int:
 
 
 def is_extended(request: Request) -> bool:
-    """Whether the client copes with fields that older ones do not know."""
-    return request.headers.get("confluent-accept-unknown-properties", "").lower() == "true"
+    """Whether the client copes with fields that older ones do not know: newer ones say who they are."""
+    headers = request.headers
+    if "confluent-client-version" in headers:
+        return True
+    return headers.get("confluent-accept-unknown-properties", "").lower() == "true"
 
 
 # Paths

@@ -136,7 +136,7 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults, normalize=normalize)
             return made.version, made.writes
 
-        return await self.write(request, decide, lambda made: self._registered(request, made))
+        return await self.write(request, decide, lambda made: self._registered(request, made, given))
 
     def _known(self, subject: str, given: Given) -> SchemaVersion | None:
         """The same text in the latest version, word for word."""
@@ -161,9 +161,16 @@ class Subjects(Resource):
                 parse, self.state, subject, given.schema_type, given.schema, given.references
             )
 
-    def _registered(self, request: Request, made: SchemaVersion) -> Response:
+    def _registered(self, request: Request, made: SchemaVersion, given: Given | None) -> Response:
         stored = self.state.version(made.subject, made.version) or made
-        return answer(request, registered_json(stored, extended=is_extended(request)))
+        is_as_given = given is not None and (given.metadata, given.rule_set) == (
+            stored.metadata,
+            stored.rule_set,
+        )
+        return answer(
+            request,
+            registered_json(stored, extended=is_extended(request), with_content=not is_as_given),
+        )
 
     async def tag(self, request: Request) -> Response:
         """A new version with other tags, metadata or rules than this one."""
@@ -196,7 +203,7 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults)
             return made.version, made.writes
 
-        return await self.write(request, decide, lambda made: self._registered(request, made))
+        return await self.write(request, decide, lambda made: self._registered(request, made, None))
 
     # Deleting
 
