@@ -53,6 +53,8 @@ class Engine:
     def __init__(self, spark: SparkSession, brokers: Brokers) -> None:
         self.spark = spark
         self._brokers = brokers
+        #: How many records a micro-batch of the queries takes at most that are started from now on.
+        self.max_offsets: str = ""
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
@@ -118,6 +120,8 @@ class Engine:
         options = self._brokers.read_options()
         if group is not None:
             options["ottla.commit.group"] = group
+            if self.max_offsets:
+                options["maxOffsetsPerTrigger"] = self.max_offsets
         return options
 
     def _encoded(self, frame: DataFrame, target: Source) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -30,10 +30,10 @@ from ottla.spark.sql.planning.join_plan import (
     FLOW,
     FLOW_DELETED,
     FLOW_TIME,
+    Joins,
     JoinStep,
     join_clause,
-    join_keys,
-    join_steps,
+    plan_joins,
     view,
 )
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
@@ -115,17 +115,17 @@ class _Planner:
             has_aggregate(item.expression, functions) for item in select.items
         )
         self._scope = Scope(sources, select.position, functions=functions)
+        self._joins: Joins | None = None
 
     def plan(self) -> Plan:
         select, scope = self._select, self._scope
-        joins = join_steps(select, self._sources, scope)
+        joins = self._joins = plan_joins(select, self._sources, scope)
         self._check_clauses()
         mode = self._mode()
-        keys = join_keys(select, self._sources, scope)
+        if joins is not None and joins.has_row_key and joins.value is not None:
+            scope.replaced["ROWKEY"] = joins.value
         if mode == "stateful" and self._aggregates:
-            return self._grouped(joins, keys)
-        if select.joins and select.joins[0].kind == "FULL" and keys is not None:
-            scope.replaced["ROWKEY"] = keys[0]
+            return self._grouped(joins)
         if select.window is not None:
             column = "session_window" if select.window.kind == "SESSION" else "window"
             scope.replaced["WINDOWSTART"] = f"unix_millis({column}.start)"
@@ -135,9 +135,13 @@ class _Planner:
         partitions = (
             [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
         )
-        key_sql = self._key(groups, partitions, keys)
+        key_sql = self._key(groups, partitions)
         outputs = self._outputs(key_sql)
         self._check_table_functions()
+        missing = self._missing(key_sql, outputs)
+        if joins is not None and joins.value is not None and not (groups or partitions):
+            # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
+            outputs = [replace(each, sql=joins.value) if each.is_key else each for each in outputs]
         return Plan(
             select,
             self._sources,
@@ -148,11 +152,11 @@ class _Planner:
             select.window,
             self._left if self._left.window is not None and not self._aggregates else None,
             self._watermarks(),
-            self._missing(key_sql, outputs),
-            joins,
+            missing,
+            () if joins is None else joins.steps,
         )
 
-    def _grouped(self, joins: tuple[JoinStep, ...], keys: list[str] | None) -> Plan:
+    def _grouped(self, joins: Joins | None) -> Plan:
         """GROUP BY with state of our own."""
         select, rows = self._select, self._scope
         groups = [rows.sql(each) for each in select.group_by]
@@ -178,22 +182,22 @@ class _Planner:
             None,
             {},
             None if missing is None else grouped.written(missing).replace("`", ""),
-            joins,
+            () if joins is None else joins.steps,
             aggregation_plan(
                 grouped,
                 window=select.window,
                 final=select.emit == "FINAL",
                 every_change=having is not None,
                 where=where,
-                table_key=self._table_key(keys) if self._left.kind == "TABLE" else None,
+                table_key=self._table_key(joins) if self._left.kind == "TABLE" else None,
                 flow=FLOW,
             ),
         )
 
-    def _table_key(self, joined: list[str] | None) -> str:
+    def _table_key(self, joins: Joins | None) -> str:
         """The key of the rows that are grouped, if they are those of a table."""
-        if joined is not None:
-            return joined[0] if len(joined) == 1 else f"coalesce({', '.join(joined)})"
+        if joins is not None and joins.value is not None:
+            return joins.value
         alias, source = self._select.source.alias, self._left
         names = [*(column.name for column in source.keys), *source.window_columns]
         return f"struct({', '.join(f'{quoted(alias)}.{quoted(name)}' for name in names)})"
@@ -275,14 +279,14 @@ class _Planner:
 
     # The key of the result
 
-    def _key(self, groups: list[str], partitions: list[str], joined: list[str] | None) -> list[list[str]]:
+    def _key(self, groups: list[str], partitions: list[str]) -> list[list[str]]:
         """For each column of the key, the expressions that are it."""
         if groups:
             return [[each] for each in groups]
         if self._select.partition_by:
             return [[each] for each in partitions]
-        if joined is not None:
-            return [joined]
+        if self._joins is not None:
+            return self._joins.key
         alias = self._select.source.alias
         return [[self._scope.column(alias, column.name)] for column in self._left.keys]
 
@@ -290,7 +294,8 @@ class _Planner:
         there = {output.sql for output in outputs if output.is_key}
         for choices in key_sql:
             if not there & set(choices):
-                return choices[0].replace("`", "")
+                named = "ROWKEY" if "ROWKEY" in self._scope.replaced else " or ".join(choices)
+                return named.replace("`", "")
         return None
 
     # Columns
@@ -312,19 +317,23 @@ class _Planner:
         for i, (name, _, _, position) in enumerate(named):
             if name in names[:i]:
                 raise SqlError(f"There are two columns {name} in the result; give one an alias.", position)
-        outputs, held = [], set()
-        for name, sql, may_be_key, position in named:
-            chosen = next((i for i, choices in enumerate(key_sql) if sql in choices), None)
-            is_key = chosen is not None and may_be_key and chosen not in held
-            if is_key:
-                held.add(chosen)
-            outputs.append(Output(name, sql, is_key, position))
-        return outputs
+        keys = set()
+        for choices in key_sql:
+            there = [
+                (choices.index(sql), name)
+                for name, sql, may_be_key, _ in named
+                if may_be_key and sql in choices
+            ]
+            if there:
+                keys.add(min(there, key=lambda each: each[0])[1])
+        return [Output(name, sql, name in keys, position) for name, sql, _, position in named]
 
     def _star(self, item: SelectItem) -> list[tuple[str, str]]:
         if item.source is not None and item.source not in self._sources:
             raise SqlError(f"There is no {item.source} after FROM.", item.position)
         columns = []
+        if item.source is None and "ROWKEY" in self._scope.replaced:
+            columns.append(("ROWKEY", self._scope.replaced["ROWKEY"]))
         for alias, source in self._sources.items():
             if item.source not in (None, alias):
                 continue
