@@ -31,6 +31,8 @@ COMMANDS = {
     "keys": "ottla.cli.commands.keys:keys",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
     "demo": "ottla.cli.commands.demo.demo:demo",
+    "registry": "ottla.cli.commands.servers.registry:registry",
+    "schema": "ottla.cli.commands.schema.schema:schema",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
     "completion": "ottla.cli.commands.completion:completion",
 }

@@ -1,1 +1,1 @@
-"""The schema registry: what producers and consumers agree on."""
+"""The schema registry: Confluent's API over a topic `_schemas` in Confluent's format. A client of the broker."""

@@ -308,6 +308,7 @@ class SqlSession:
     def _start(
         self, query_id: str, checkpoint: str, plan: Plan, target: Source, statement: s.Statement
     ) -> StreamingQuery:
+        self.engine.max_offsets = self.properties.get("ottla.max.offsets.per.trigger")
         query = self.engine.start(
             plan,
             target,
