@@ -212,7 +212,7 @@ REFUSED = {
     "two packages": ("package a; package b;", "one package"),
     "an import twice": ('import "google/protobuf/any.proto"; import "google/protobuf/any.proto";', "listed twice"),
     "a string without end": ('syntax = "proto3', "unexpected character"),
-    "a comment without end": ("/* forever", "unexpected character"),
+    "a comment without end": ("/* forever", "has no end"),
     "a strange character": (m("int32 a = 1; #"), "unexpected character"),
     "a service without a message": ('syntax = "proto3"; service S { rpc R (X) returns (X); }', "is not defined"),
     "a method of an enum": ('syntax = "proto3"; enum X { A = 0; } service S { rpc R (X) returns (X); }', ""),
