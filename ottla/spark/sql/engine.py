@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sink.batches import write_batch
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError, sentence
-from ottla.spark.sql.frames import TIME, batch_frame, milliseconds_of, stream_frame
+from ottla.spark.sql.frames import TIME, batch_frame, found_frame, milliseconds_of, stream_frame
 from ottla.spark.sql.planning.aggregate_plan import KEEP, ROW_TIME
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import WINDOW_END, WINDOW_START, Plan
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
     from pyspark.sql.types import StructType
+
+    from ottla.spark.sql.pull.table_index import Found
 
 SETTINGS = {
     # Names are upper case unless quoted; then their case counts.
@@ -146,9 +148,14 @@ class Engine:
 
     # Batches
 
-    def pull(self, plan: Plan) -> list[Row]:
+    def pull(self, plan: Plan, found: Sequence[Found] | None = None) -> list[Row]:
+        """Over all that there is, or over the records of its table that were found."""
         with self._settings():
-            rows = self._result(plan).collect()
+            given = {}
+            if found is not None:
+                [(alias, source)] = plan.sources.items()
+                given[alias] = found_frame(self.spark, source, found)
+            rows = self._batch(self.spark, plan, given).select(*map(quoted, plan.names)).collect()
         return [tuple(map(plain, row)) for row in rows]
 
     def explain(self, plan: Plan) -> str:
