@@ -94,10 +94,12 @@ class Engine:
             for alias in frames:
                 spark.catalog.dropTempView(view(alias).strip("`"))
 
-    def _batch(self, spark: SparkSession, plan: Plan) -> DataFrame:
-        """Over all that there is now."""
+    def _batch(
+        self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
+    ) -> DataFrame:
+        """Over all that there is now, but for the frames that are given."""
         frames = {
-            alias: batch_frame(spark, source, self._brokers.read_options())
+            alias: (given or {}).get(alias) or batch_frame(spark, source, self._brokers.read_options())
             for alias, source in plan.sources.items()
         }
         if plan.mode == "stateful":  # only for its columns
