@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Brokers:
         self.properties = dict(properties or {})
         self._producer: Any = None
         self._idle: list[Cluster] = []
+        weakref.finalize(self, _close, self._idle)
 
     def read_options(self) -> dict[str, str]:
         """For `format("ottla")`. What a transaction wrote is read when it is committed."""
@@ -107,8 +109,7 @@ class Brokers:
         return Cluster(Settings.from_properties(properties, client_id="ottla-sql"))
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        _close(self._idle)
 
     # Topics
 
@@ -244,3 +245,8 @@ class Brokers:
                 )
                 if message.offset() + 1 >= ends.get(message.partition(), message.offset() + 2):
                     ends.pop(message.partition(), None)
+
+
+def _close(clusters: list[Cluster]) -> None:
+    while clusters:
+        clusters.pop().close()
