@@ -6,6 +6,7 @@ Topics and offsets by `ottla.client`, records by confluent-kafka.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -208,8 +209,15 @@ class Brokers:
         if failures:
             raise SqlError(f"The record was not written to '{topic}': {failures[0].str()}.")
 
-    def read(self, topic: str, *, from_beginning: bool, follow: bool) -> Iterator[Received]:
-        """The records of a topic; unless `follow`, up to what is there now."""
+    def read(
+        self,
+        topic: str,
+        *,
+        from_beginning: bool,
+        follow: bool,
+        interrupted: threading.Event | None = None,
+    ) -> Iterator[Received]:
+        """The records of a topic; unless `follow`, up to what is there now. Another thread may interrupt it."""
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Place
 
@@ -224,7 +232,7 @@ class Brokers:
                 return
             starts = {number: start if from_beginning else end for number, (start, end) in ranges.items()}
             consumer.assign([Place(topic, partition, offset) for partition, offset in starts.items()])
-            while follow or ends:
+            while (follow or ends) and not (interrupted is not None and interrupted.is_set()):
                 message = consumer.poll(0.1)
                 if message is None:
                     continue
