@@ -49,6 +49,7 @@ class Brokers:
         self.bootstrap_servers = bootstrap_servers
         self.properties = dict(properties or {})
         self._producer: Any = None
+        self._idle: list[Cluster] = []
 
     def read_options(self) -> dict[str, str]:
         """For `format("ottla")`. What a transaction wrote is read when it is committed."""
@@ -74,7 +75,28 @@ class Brokers:
 
     @contextmanager
     def _cluster(self) -> Iterator[Cluster]:
-        """For one statement: between two of them brokers hang up, and threads share nothing."""
+        """For one statement. Connections are kept for the next, and no two threads share them."""
+        try:
+            cluster = self._connected()
+            try:
+                yield cluster
+            except BaseException:
+                cluster.close()
+                raise
+            self._idle.append(cluster)
+        except Unreachable:
+            raise SqlError(f"Cannot reach a broker at {self.bootstrap_servers}: is it running?") from None
+        except ClientError as error:
+            raise SqlError(error.message) from None
+
+    def _connected(self) -> Cluster:
+        while self._idle:
+            cluster = self._idle.pop()
+            try:
+                cluster.metadata(())
+                return cluster
+            except ClientError:
+                cluster.close()  # brokers hang up, or are started again
         milliseconds = str(round(TIMEOUT * 1000))
         properties = {
             **self.properties,
@@ -82,13 +104,11 @@ class Brokers:
             "request.timeout.ms": milliseconds,
             "default.api.timeout.ms": milliseconds,
         }
-        try:
-            with closing(Cluster(Settings.from_properties(properties, client_id="ottla-sql"))) as cluster:
-                yield cluster
-        except Unreachable:
-            raise SqlError(f"Cannot reach a broker at {self.bootstrap_servers}: is it running?") from None
-        except ClientError as error:
-            raise SqlError(error.message) from None
+        return Cluster(Settings.from_properties(properties, client_id="ottla-sql"))
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     # Topics
 
@@ -102,6 +122,20 @@ class Brokers:
 
     def topic(self, name: str) -> TopicListing | None:
         return next((topic for topic in self.topics() if topic.name == name), None)
+
+    def existing(self, names: Iterable[str]) -> set[str]:
+        """Those of these topics that there are."""
+        with self._cluster() as cluster:
+            return set(cluster.topics(names))
+
+    def mark(self, topic: str) -> tuple[bytes, int] | None:
+        """Changes whenever the first partition of a topic does; None if there is no such topic."""
+        with self._cluster() as cluster:
+            found = cluster.topics([topic]).get(topic)
+            if found is None:
+                return None
+            first = TopicPartition(topic, 0)
+            return found.topic_id, list_offsets(cluster, {first: LATEST}, READ_COMMITTED)[first].offset
 
     def create_topic(self, name: str, shape: TopicShape, config: Mapping[str, str]) -> None:
         """Does nothing if it exists."""

@@ -28,6 +28,7 @@ from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.pull.pull import PullQueries
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
 from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
@@ -69,6 +70,7 @@ class SqlSession:
         self._checkpoints = checkpoints
         self._engine: Engine | None = None
         self._inserts = itertools.count(1)
+        self._pull = PullQueries(self.brokers, self._index_directory, lambda: self.engine)
 
     def execute(self, script: str, *, resume: bool = False) -> list[Result]:
         """All statements, one after the other. A push query needs a LIMIT here; `results` gives rows as they come."""
@@ -104,6 +106,7 @@ class SqlSession:
     def close(self) -> None:
         """End all queries, and Spark, if this session has started it."""
         self.stop()
+        self.brokers.close()
         if self._owns_spark and self._engine is not None:
             self._engine.spark.stop()
             self._engine = None
@@ -129,6 +132,10 @@ class SqlSession:
         base = self._checkpoints or configured or str(state_directory() / "sql")
         # The same names on another cluster are other queries.
         return f"{base.rstrip('/')}/{self.brokers.cluster_id()}/{name}"
+
+    def _index_directory(self) -> Path:
+        """Where tables are indexed for pull queries: beside the checkpoints, if they are on this machine."""
+        return (local_path(self._checkpoint("")) or state_directory() / "sql") / "index"
 
     def _forget_queries(self, source: Source) -> None:
         """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
@@ -213,7 +220,7 @@ class SqlSession:
 
     def _plan(self, select: s.Select, *, batch: bool = False, reader: bool = False) -> Plan:
         plan = plan_select(select, self.catalogue.find, batch=batch, reader=reader, functions=self.functions)
-        there = {topic.name for topic in self.brokers.topics()}
+        there = self.brokers.existing({source.topic for source in plan.sources.values()})
         for source in plan.sources.values():
             if source.topic not in there:
                 raise SqlError(
@@ -337,7 +344,7 @@ class SqlSession:
         plan = self._plan(select, batch=select.emit is None, reader=True)
         columns = tuple(plan.names)
         if select.emit is None:
-            return Result(statement, None, columns, self.engine.pull(plan))
+            return Result(statement, None, columns, self._pull.rows(plan))
         self.engine.schema(plan)  # fails at once if the query cannot work
         rows = itertools.islice(self._pushed(plan, statement), select.limit)
         return Result(statement, None, columns, rows, is_push=True)
@@ -407,6 +414,7 @@ class SqlSession:
             self.queries.stop(each.query_id)
         self.catalogue.remove(source.name)
         self._forget_queries(source)
+        self._pull.forget(source)
         if statement.delete_topic:
             self.brokers.delete_topic(source.topic)
         also = f" and topic '{source.topic}'" if statement.delete_topic else ""
