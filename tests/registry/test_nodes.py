@@ -10,7 +10,6 @@ from collections import defaultdict
 
 import pytest
 
-from ottla.registry.background import BackgroundRegistry
 from ottla.registry.election.protocol import (
     Identity,
     decode_assignment,
@@ -24,7 +23,7 @@ from ottla.registry.model.records import NOOP, SCHEMA, Key, Write
 from ottla.registry.settings import RegistrySettings
 from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
-from tests.registry.conftest import Api, record
+from tests.registry.conftest import Api, in_background, record
 from tests.registry.nodes import BROKER_CONFIG, SETTINGS, NodeProcess
 
 
@@ -78,8 +77,8 @@ def test_nobody_leads_if_two_have_the_same_url_or_none_may():
 def test_writes_to_any_node_are_read_on_every_node():
     with (
         Broker(config=BROKER_CONFIG) as broker,
-        BackgroundRegistry(settings(broker)) as one,
-        BackgroundRegistry(settings(broker)) as two,
+        in_background(settings(broker)) as one,
+        in_background(settings(broker)) as two,
     ):
         apis = [Api(one.url), Api(two.url)]
         for number in range(10):
@@ -97,20 +96,20 @@ def test_writes_to_any_node_are_read_on_every_node():
 def test_a_node_that_may_not_lead_serves_reads_and_passes_writes_on():
     with (
         Broker(config=BROKER_CONFIG) as broker,
-        BackgroundRegistry(settings(broker, leader_eligibility="false", kafkastore_timeout_ms="1000")) as one,
+        in_background(settings(broker, leader_eligibility="false", kafkastore_timeout_ms="1000")) as one,
     ):
         api = Api(one.url)
         assert api.get("/subjects") == []
         alone = api.register("a", '"int"')
         assert (alone.status, alone.code, alone.message) == (500, 50004, "Leader not known.")
-        with BackgroundRegistry(settings(broker)):
+        with in_background(settings(broker)):
             wait_until(lambda: api.register("a", '"int"').status == 200)
             wait_until(lambda: api.get("/subjects") == ["a"])
 
 
 def test_the_next_node_leads_when_the_leader_stops():
-    with Broker(config=BROKER_CONFIG) as broker, BackgroundRegistry(settings(broker)) as stays:
-        with BackgroundRegistry(settings(broker)) as leaves:
+    with Broker(config=BROKER_CONFIG) as broker, in_background(settings(broker)) as stays:
+        with in_background(settings(broker)) as leaves:
             assert Api(leaves.url).id_of("a", '"int"') == 1
         assert Api(stays.url).id_of("b", '"long"') == 2
 
@@ -217,7 +216,7 @@ def test_no_id_twice_and_nothing_lost_when_leaders_are_killed_and_paused(tmp_pat
             for node in nodes:
                 node.kill()
         registered = {name: each for writer in writers for name, each in writer.registered.items()}
-        with BackgroundRegistry(settings(broker)) as fresh:
+        with in_background(settings(broker)) as fresh:
             _check(registered, Api(fresh.url))
 
 
