@@ -82,11 +82,10 @@ GROUPS = [
          [Out("O", "x", {"N": 1}, 50), Out("O", "x", {"N": 2}, 50)], grouped=GROUPED),
     Case("a time in JSON that no calendar has",
          "CREATE STREAM s (k STRING KEY, t TIMESTAMP) WITH (kafka_topic='s', partitions=1);"
-         "CREATE TABLE o AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;",
-         [In("s", "x", b'{"t": 9223372036854775807}'), In("s", "x", {"t": 1})], [Out("O", "x", {"N": 1}), Out("O",
-         "x", {"N": 2})],
-         grouped=GROUPED, different="ksqlDB has a TIMESTAMP for every BIGINT; here it is null beyond the year 9999",
-         ways=("all at once",)),
+         "CREATE TABLE o AS SELECT k, COUNT(t) AS n FROM s GROUP BY k;",
+         [In("s", "x", b'{"t": 9223372036854775807}'), In("s", "x", {"t": 1})],
+         [Out("O", "x", {"N": 0}), Out("O", "x", {"N": 1})],
+         grouped=GROUPED, different="it is null, where ksqlDB has a TIMESTAMP for every BIGINT"),
 ]  # fmt: skip
 
 HAVINGS = [
