@@ -9,8 +9,9 @@ import uuid
 
 import pytest
 
-from ottla.registry.background import BackgroundRegistry
+from ottla.http.background import InBackground
 from ottla.registry.log.topic import UnusableTopic
+from ottla.registry.server import RegistryServer
 from ottla.registry.settings import RegistrySettings
 from ottla.testing import Broker
 from tests.registry.conftest import Api, record
@@ -18,13 +19,14 @@ from tests.registry.conftest import Api, record
 TOPIC = "_schemas"
 
 
-def start(broker: Broker, **settings: str) -> BackgroundRegistry:
+def start(broker: Broker, **settings: str) -> InBackground:
     properties = {
         "kafkastore.bootstrap.servers": f"PLAINTEXT://{broker.bootstrap_servers}",
         "listeners": "http://127.0.0.1:0",
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
-    return BackgroundRegistry(RegistrySettings.from_properties(properties))
+    wanted = RegistrySettings.from_properties(properties)
+    return InBackground(lambda: RegistryServer(wanted), "schema-registry")
 
 
 def test_records_are_byte_for_byte_those_of_confluent():
@@ -89,7 +91,10 @@ CONFLUENTS = [
         '{"keytype":"SCHEMA","subject":":.dev:a-value","version":1,"magic":1}',
         '{"subject":":.dev:a-value","version":1,"id":1,"schema":"\\"int\\"","deleted":false}',
     ),
-    ('{"keytype":"CONTEXT","tenant":"default","context":".empty"}', '{"tenant":"default","context":".empty"}'),
+    (
+        '{"keytype":"CONTEXT","tenant":"default","context":".empty"}',
+        '{"tenant":"default","context":".empty"}',
+    ),
     ('{"keytype":"SOMETHING_NEW","magic":0}', '{"x":1}'),
     ("not json", "at all"),
     ('{"keytype":"SCHEMA","subject":"broken","version":1,"magic":1}', '{"subject":"broken"}'),
@@ -113,7 +118,7 @@ def test_a_topic_of_confluent_is_taken_over():
             found = api("POST", "/subjects/old-value", {"schema": '{"type":"string"}'})
             assert found.body["id"] == 7
             assert api.id_of("new-value", '"string"') == 7
-            assert api.id_of("new-value", '["string","null"]') == 10
+            assert api.id_of("newer-value", '["string","null"]') == 10
             guid = str(uuid.UUID(bytes=hashlib.md5(b'"string"').digest()))
             assert api.get(f"/schemas/guids/{guid}/ids") == [{"context": ".", "id": 7}]
 
@@ -123,7 +128,9 @@ def test_another_registry_continues_where_one_ended():
         api = Api(broker.schema_registry_url)
         first = [api.id_of(f"s{number}-value", record(f"R{number}", "x")) for number in range(5)]
         api("DELETE", "/subjects/s4-value")
-        before = {path: api.get(path) for path in ("/subjects", "/subjects?deleted=true", "/schemas?deleted=true")}
+        before = {
+            path: api.get(path) for path in ("/subjects", "/subjects?deleted=true", "/schemas?deleted=true")
+        }
         broker.restart()
         api = Api(broker.schema_registry_url)
         assert {path: api.get(path) for path in before} == before

@@ -64,8 +64,11 @@ def number(request: Request, name: str, default: int) -> int:
 
 
 def is_extended(request: Request) -> bool:
-    """Whether the client copes with fields that older ones do not know."""
-    return request.headers.get("confluent-accept-unknown-properties", "").lower() == "true"
+    """Whether the client copes with fields that older ones do not know: newer ones say who they are."""
+    headers = request.headers
+    if "confluent-client-version" in headers:
+        return True
+    return headers.get("confluent-accept-unknown-properties", "").lower() == "true"
 
 
 # Paths
@@ -108,10 +111,6 @@ def version_of(request: Request) -> int:
 
 
 # Bodies
-
-
-async def body_object(request: Request) -> Json:
-    return read_object(await request.body())
 
 
 def read_object(data: bytes) -> Json:
