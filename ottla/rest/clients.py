@@ -124,23 +124,25 @@ class Clients:
             max_request_size=_MAX_REQUEST_BYTES,
             max_batch_size=_MAX_REQUEST_BYTES,
         )
-        await self._start(producer)
+        await self._start(identity, producer)
         return producer
 
     async def consumer(self, identity: Identity, **options: Any) -> AIOKafkaConsumer:
         from aiokafka import AIOKafkaConsumer
 
         consumer = AIOKafkaConsumer(**self._connection(identity), **options)
-        await self._start(consumer)
+        await self._start(identity, consumer)
         return consumer
 
-    async def _start(self, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
+    async def _start(self, identity: Identity, client: AIOKafkaProducer | AIOKafkaConsumer) -> None:
         from aiokafka.errors import KafkaError
 
         try:
             await client.start()
         except (KafkaError, OSError) as error:
             await self.end(client)
+            # aiokafka says only that it cannot connect; this says why, such as a wrong password.
+            await self.admin(identity, Cluster.metadata, [])
             raise of_aiokafka(error) from None
         except BaseException:
             self._ending.add(asyncio.create_task(_stop(client)))

@@ -14,6 +14,7 @@ from ottla.http import (
     json_response,
     read_password_file,
 )
+from ottla.http.tls import principal_mapper, server_tls
 from ottla.rest.clients import Clients
 from ottla.rest.consumers import Consumers
 from ottla.rest.embedded import Embedded
@@ -38,7 +39,7 @@ class RestProxy:
         self._consumers = Consumers(self._clients, settings)
         producing, embedded = Producing(self._clients), Embedded()
         self.router = Router()
-        self._host, self._scheme = settings.host, "https" if settings.tls else "http"
+        self._host, self._scheme = settings.host, "http" if settings.tls is None else "https"
         api = Api(self._clients, self._scheme)
         V2(self._clients, producing, self._consumers, embedded).add_to(self.router)
         Clusters(api).add_to(self.router)
@@ -55,6 +56,8 @@ class RestProxy:
             self.router,
             settings.host,
             settings.port,
+            tls=server_tls(settings.tls) if settings.tls is not None else None,
+            mapper=principal_mapper(settings.tls or {}),
             authenticate=authenticate,
             max_body=settings.max_body,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ottla.client.settings import Settings
@@ -35,7 +35,8 @@ class RestSettings:
     consumer_request_max_bytes: int = 64 * 1024 * 1024
     max_consumers: int = 2000
     max_body: int = 32 * 1024 * 1024
-    tls: Mapping[str, str] = field(default_factory=dict)
+    #: The ssl.* settings of a listener with https.
+    tls: Mapping[str, str] | None = None
 
     @property
     def cluster(self) -> Settings:
@@ -69,7 +70,7 @@ class RestSettings:
             _number(given, "consumer.request.max.bytes", 64 * 1024 * 1024),
             tls={name: value for name, value in given.items() if name.startswith("ssl.")}
             if is_secure
-            else {},
+            else None,
         )
 
 

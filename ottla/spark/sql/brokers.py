@@ -6,7 +6,9 @@ Topics and offsets by `ottla.client`, records by confluent-kafka.
 from __future__ import annotations
 
 import logging
+import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -50,6 +52,7 @@ class Brokers:
         self.properties = dict(properties or {})
         self._producer: Any = None
         self._idle: list[Cluster] = []
+        weakref.finalize(self, _close, self._idle)
 
     def read_options(self) -> dict[str, str]:
         """For `format("ottla")`. What a transaction wrote is read when it is committed."""
@@ -107,8 +110,7 @@ class Brokers:
         return Cluster(Settings.from_properties(properties, client_id="ottla-sql"))
 
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
+        _close(self._idle)
 
     # Topics
 
@@ -207,8 +209,15 @@ class Brokers:
         if failures:
             raise SqlError(f"The record was not written to '{topic}': {failures[0].str()}.")
 
-    def read(self, topic: str, *, from_beginning: bool, follow: bool) -> Iterator[Received]:
-        """The records of a topic; unless `follow`, up to what is there now."""
+    def read(
+        self,
+        topic: str,
+        *,
+        from_beginning: bool,
+        follow: bool,
+        interrupted: threading.Event | None = None,
+    ) -> Iterator[Received]:
+        """The records of a topic; unless `follow`, up to what is there now. Another thread may interrupt it."""
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Place
 
@@ -223,7 +232,7 @@ class Brokers:
                 return
             starts = {number: start if from_beginning else end for number, (start, end) in ranges.items()}
             consumer.assign([Place(topic, partition, offset) for partition, offset in starts.items()])
-            while follow or ends:
+            while (follow or ends) and not (interrupted is not None and interrupted.is_set()):
                 message = consumer.poll(0.1)
                 if message is None:
                     continue
@@ -244,3 +253,8 @@ class Brokers:
                 )
                 if message.offset() + 1 >= ends.get(message.partition(), message.offset() + 2):
                     ends.pop(message.partition(), None)
+
+
+def _close(clusters: list[Cluster]) -> None:
+    while clusters:
+        clusters.pop().close()

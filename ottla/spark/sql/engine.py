@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -55,11 +56,17 @@ class Engine:
     def __init__(self, spark: SparkSession, brokers: Brokers) -> None:
         self.spark = spark
         self._brokers = brokers
+        # Settings and views belong to the session, and a server plans for many clients.
+        self._planning = threading.RLock()
         #: How many records a micro-batch of the queries takes at most that are started from now on.
         self.max_offsets: str = ""
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
+        with self._planning:
+            yield from self._set()
+
+    def _set(self) -> Iterator[None]:
         # Spark looks for data sources in the session that is active in this thread, whatever session a frame is of.
         self.spark._jvm.SparkSession.setActiveSession(self.spark._jsparkSession)
         before = {name: self.spark.conf.get(name, None) for name in SETTINGS}
@@ -94,10 +101,12 @@ class Engine:
             for alias in frames:
                 spark.catalog.dropTempView(view(alias).strip("`"))
 
-    def _batch(self, spark: SparkSession, plan: Plan) -> DataFrame:
-        """Over all that there is now."""
+    def _batch(
+        self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
+    ) -> DataFrame:
+        """Over all that there is now, but for the frames that are given."""
         frames = {
-            alias: batch_frame(spark, source, self._brokers.read_options())
+            alias: (given or {}).get(alias) or batch_frame(spark, source, self._brokers.read_options())
             for alias, source in plan.sources.items()
         }
         if plan.mode == "stateful":  # only for its columns
@@ -233,8 +242,8 @@ class Engine:
 
     # Rows for a reader
 
-    def push(self, plan: Plan, starting: str) -> Iterator[Row]:
-        """The rows of a query as they come, until the reader has enough."""
+    def push(self, plan: Plan, starting: str, interrupted: threading.Event | None = None) -> Iterator[Row]:
+        """The rows of a query as they come, until the reader has enough or another thread interrupts it."""
         waiting: queue.Queue[Row] = queue.Queue()
         names = [*plan.names, ROW_TIME]
 
@@ -252,14 +261,16 @@ class Engine:
                 writer = self._each_batch(plan, starting, None, checkpoint, collect)
                 query = writer.option("checkpointLocation", checkpoint).start()
             try:
-                yield from self._waited(query, waiting)
+                yield from self._waited(query, waiting, interrupted)
             finally:
                 query.stop()
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
-    def _waited(self, query: StreamingQuery, waiting: queue.Queue[Row]) -> Iterator[Row]:
-        while True:
+    def _waited(
+        self, query: StreamingQuery, waiting: queue.Queue[Row], interrupted: threading.Event | None
+    ) -> Iterator[Row]:
+        while interrupted is None or not interrupted.is_set():
             try:
                 yield waiting.get(timeout=0.2)
             except queue.Empty:

@@ -156,10 +156,11 @@ def start_beside(
 def _sentences(settings: RestSettings) -> Iterator[None]:
     """What goes wrong at the start, as one sentence."""
     from ottla.http.authentication import BadPasswordFile
+    from ottla.http.tls import BadTlsSettings
 
     try:
         yield
-    except BadPasswordFile as error:
+    except (BadPasswordFile, BadTlsSettings) as error:
         raise JobError(str(error)) from None
     except OSError as error:
         raise JobError(
