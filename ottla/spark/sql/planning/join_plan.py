@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +18,8 @@ from ottla.spark.sql.sources import Source
 
 #: What the final SELECT of a stateful query reads (see `stateful/`), and its columns.
 FLOW, FLOW_TIME, FLOW_DELETED = "`__ottla_flow`", "`__time`", "`__deleted`"
+
+_COLUMN = re.compile(r"`[^`]*`\.`[^`]*`")
 
 JoinedKind = Literal["stream-stream", "stream-table", "table-table", "foreign-key"]
 
@@ -41,83 +44,132 @@ def view(alias: str) -> str:
     return quoted(f"__ottla_{alias}")
 
 
-def join_steps(select: Select, sources: Mapping[str, Source], scope: Scope) -> tuple[JoinStep, ...]:
+@dataclass(frozen=True)
+class Joins:
+    """`key` are the expressions that may be the key of the result, for each of its columns; what it is then is `value`.
+
+    Where no column is compared with one, or both sides may be missing, the key is a column of its own, ROWKEY.
+    """
+
+    steps: tuple[JoinStep, ...]
+    key: list[list[str]]
+    value: str | None
+    has_row_key: bool
+
+
+def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> Joins | None:
     """The joins from left to right. Refuses what ksqlDB refuses."""
-    left_kind = sources[select.source.alias].kind
-    keys = {scope.column(select.source.alias, key.name) for key in sources[select.source.alias].keys}
-    if len(keys) > 1:
-        keys = set()  # the join is by one column
+    if not select.joins:
+        return None
+    left = sources[select.source.alias]
+    primary = [scope.column(select.source.alias, key.name) for key in left.keys]
+    # Expressions that mean the key of what has been joined so far, and the one that has its value.
+    held = primary if len(primary) == 1 else []
+    value: str | None = primary[0] if held else None
+    has_row_key = False
     steps: list[JoinStep] = []
     for join in select.joins:
         right = sources[join.right.alias]
-        _check(join, left_kind, right)
+        _check(join, left, right, {sources[each.right].name for each in steps})
         first, second = equality(join, scope)
         _check_types(join, scope)
-        primary = {scope.column(join.right.alias, key.name) for key in right.keys}
-        of: JoinedKind = f"{left_kind.lower()}-{right.kind.lower()}"  # type: ignore[assignment]
-        if right.kind == "TABLE" and {second} != primary:
-            raise SqlError(
-                f"A JOIN with a table is by its primary key, {_plain(' and '.join(sorted(primary)))}, "
-                f"and not by {_plain(second)}.",
-                scope.place(join.on),
-            )
-        if of == "table-table" and first not in keys:
+        of: JoinedKind = f"{left.kind.lower()}-{right.kind.lower()}"  # type: ignore[assignment]
+        if right.kind == "TABLE":
+            _check_primary_key(join, right, second, scope)
+        if of == "table-table" and first not in held:
+            _check_foreign_key(join, first, len(select.joins))
             of = "foreign-key"
-            if len(select.joins) > 1:
-                raise SqlError(
-                    f"A JOIN of tables by a foreign key, {_plain(first)}, cannot be one of several joins; "
-                    "CREATE TABLE … AS SELECT it first.",
-                    join.position,
-                )
-            if join.kind in ("RIGHT", "FULL"):
-                raise SqlError(
-                    f"{join.kind} JOIN by a foreign key is not supported; use INNER or LEFT JOIN.",
-                    join.position,
-                )
+        same = first in held and value is not None
+        mine = value if same and value is not None else first
         steps.append(
             JoinStep(
                 of,
                 join.kind,
                 join.right.alias,
-                first,
-                second,
-                first not in keys,
+                _with_window(mine, select.source.alias, left, scope),
+                _with_window(second, join.right.alias, right, scope),
+                not same,
                 join.before_ms or 0,
                 join.after_ms or 0,
                 join.grace_ms,
             )
         )
-        if of != "foreign-key":
-            keys = _equivalents(join, first, second, keys)
-    return tuple(steps)
+        if of == "foreign-key":
+            return Joins(tuple(steps), [[each] for each in primary], None, False)
+        held = [*held, second] if same else [first, second]
+        if join.kind == "RIGHT":
+            held.reverse()
+        value = {"RIGHT": second, "FULL": f"coalesce({mine}, {second})"}.get(join.kind, mine)
+        has_row_key = join.kind == "FULL" or not _columns(held)
+        if join.kind == "FULL":
+            held = [value]
+    return Joins(tuple(steps), [[value or ""] if has_row_key else _columns(held)], value, has_row_key)
 
 
-def _equivalents(join: Join, first: str, second: str, keys: set[str]) -> set[str]:
-    """The expressions that are the key after a join: where a side may be missing, it is none of them."""
-    left = keys | {first} if first in keys else {first}
-    return {
-        "INNER": left | {second},
-        "LEFT": left,
-        "RIGHT": {second},
-        "FULL": {f"coalesce({first}, {second})"},
-    }[join.kind]
+def _columns(expressions: list[str]) -> list[str]:
+    return [each for each in dict.fromkeys(expressions) if _COLUMN.fullmatch(each)]
 
 
-def _check(join: Join, left_kind: str, right: Source) -> None:
-    what = f"{join.kind} JOIN of a {left_kind.lower()} with a {right.kind.lower()}"
-    if left_kind == "TABLE" and right.kind == "STREAM":
+def _with_window(key: str, alias: str, source: Source, scope: Scope) -> str:
+    """Of windowed sources the window is part of the key."""
+    if source.window is None:
+        return key
+    bounds = f"'start', {scope.column(alias, 'WINDOWSTART')}"
+    if source.window == "SESSION":
+        bounds += f", 'end', {scope.column(alias, 'WINDOWEND')}"
+    return f"CASE WHEN {key} IS NOT NULL THEN named_struct('key', {key}, {bounds}) END"
+
+
+def _check(join: Join, left: Source, right: Source, before: set[str]) -> None:
+    what = f"{join.kind} JOIN of a {left.kind.lower()} with a {right.kind.lower()}"
+    if right.name in {left.name, *before}:
+        raise SqlError(f"{right.name} cannot be joined with itself.", join.position)
+    if left.kind == "TABLE" and right.kind == "STREAM":
         raise SqlError(f"{what} is not supported; name the stream first.", join.position)
-    if left_kind == right.kind == "STREAM":
+    if left.kind == right.kind == "STREAM":
         if join.before_ms is None:
             raise SqlError("A JOIN of two streams needs WITHIN.", join.position)
     elif join.before_ms is not None:
         raise SqlError("WITHIN is for two streams; a table has one row for each key.", join.position)
-    if left_kind == "STREAM" and right.kind == "TABLE" and join.kind in ("RIGHT", "FULL"):
+    if left.kind == "STREAM" and right.kind == "TABLE" and join.kind in ("RIGHT", "FULL"):
         raise SqlError(
             f"{what} is not supported; a row of the table alone makes no event. Use LEFT JOIN.", join.position
         )
-    if right.window is not None:
-        raise SqlError("A JOIN of a windowed table is not supported.", join.position)
+    for one, other in ((left, right), (right, left)):
+        alike = other.window is not None and (one.window == "SESSION") == (other.window == "SESSION")
+        if one.window is not None and not alike:
+            raise SqlError(
+                f"{one.name} has {one.window} windows: it can be joined only with what has such windows, too.",
+                join.position,
+            )
+    for source in (left, right):
+        if source.value_format == "KAFKA":
+            raise SqlError(
+                f"The values of {source.name} are in the format KAFKA, which cannot be joined.", join.position
+            )
+
+
+def _check_primary_key(join: Join, right: Source, compared: str, scope: Scope) -> None:
+    primary = [scope.column(join.right.alias, key.name) for key in right.keys]
+    if [compared] != primary:
+        raise SqlError(
+            f"A JOIN with a table is by its primary key, {_plain(' and '.join(primary))}, "
+            f"and not by {_plain(compared)}.",
+            scope.place(join.on),
+        )
+
+
+def _check_foreign_key(join: Join, compared: str, joins: int) -> None:
+    if joins > 1:
+        raise SqlError(
+            f"A JOIN of tables by a foreign key, {_plain(compared)}, cannot be one of several joins; "
+            "CREATE TABLE … AS SELECT it first.",
+            join.position,
+        )
+    if join.kind in ("RIGHT", "FULL"):
+        raise SqlError(
+            f"{join.kind} JOIN by a foreign key is not supported; use INNER or LEFT JOIN.", join.position
+        )
 
 
 def _sides(join: Join) -> tuple[exp.Expr, exp.Expr] | None:
@@ -153,24 +205,6 @@ def equality(join: Join, scope: Scope) -> tuple[str, str]:
             scope.place(join.on),
         )
     return first, second
-
-
-def join_keys(select: Select, sources: Mapping[str, Source], scope: Scope) -> list[str] | None:
-    """The expressions that are the key of the result; None if it has no joins."""
-    if not select.joins:
-        return None
-    left = sources[select.source.alias]
-    first, second = equality(select.joins[0], scope)
-    kind = select.joins[0].kind
-    if left.kind == "TABLE" and len(left.keys) == 1:
-        primary = scope.column(select.source.alias, left.keys[0].name)
-        if first != primary:  # by a foreign key
-            return [primary]
-    if kind == "FULL":
-        return [f"coalesce({first}, {second})"]
-    if kind == "LEFT":
-        return [first]
-    return [second] if kind == "RIGHT" else [first, second]
 
 
 def join_clause(join: Join, left: str, scope: Scope) -> str:
