@@ -22,7 +22,7 @@ from ottla.testing.ports import ReservedPorts
 from ottla.testing.security import ADMIN, BrokerSecurity
 
 if TYPE_CHECKING:
-    from ottla.registry.background import BackgroundRegistry
+    from ottla.http.background import InBackground
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
         self._registry_settings = {} if registry is True else registry
-        self._registry: BackgroundRegistry | None = None
+        self._registry: InBackground | None = None
 
     # Life
 
@@ -120,14 +120,13 @@ class Broker:
         return self
 
     def _start_registry(self, settings: Mapping[str, str]) -> None:
-        from ottla.registry.background import BackgroundRegistry
+        from ottla.http.background import InBackground
+        from ottla.registry.server import RegistryServer
         from ottla.registry.settings import RegistrySettings
 
         client = {f"kafkastore.{name}": value for name, value in self.client_properties().items()}
-        registry = BackgroundRegistry(
-            RegistrySettings.from_properties({"listeners": "http://127.0.0.1:0", **client, **settings})
-        )
-        self._registry = registry.start()
+        wanted = RegistrySettings.from_properties({"listeners": "http://127.0.0.1:0", **client, **settings})
+        self._registry = InBackground(lambda: RegistryServer(wanted), "schema-registry").start()
 
     async def _main(
         self, overrides: dict[str, str], started: list[BaseException | None], ready: threading.Event

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.http.background import InBackground
+from ottla.registry.server import RegistryServer
+from ottla.registry.settings import RegistrySettings
 from ottla.testing import Broker
 
 V1 = "application/vnd.schemaregistry.v1+json"
@@ -95,3 +98,8 @@ def api(broker):
 def subject() -> str:
     """One that no other test has."""
     return f"subject-{next(_numbers)}-value"
+
+
+def in_background(settings: RegistrySettings) -> InBackground:
+    """A registry to be started, in a thread of its own."""
+    return InBackground(lambda: RegistryServer(settings), "schema-registry")

@@ -9,8 +9,9 @@ import uuid
 
 import pytest
 
-from ottla.registry.background import BackgroundRegistry
+from ottla.http.background import InBackground
 from ottla.registry.log.topic import UnusableTopic
+from ottla.registry.server import RegistryServer
 from ottla.registry.settings import RegistrySettings
 from ottla.testing import Broker
 from tests.registry.conftest import Api, record
@@ -18,13 +19,14 @@ from tests.registry.conftest import Api, record
 TOPIC = "_schemas"
 
 
-def start(broker: Broker, **settings: str) -> BackgroundRegistry:
+def start(broker: Broker, **settings: str) -> InBackground:
     properties = {
         "kafkastore.bootstrap.servers": f"PLAINTEXT://{broker.bootstrap_servers}",
         "listeners": "http://127.0.0.1:0",
         **{name.replace("_", "."): value for name, value in settings.items()},
     }
-    return BackgroundRegistry(RegistrySettings.from_properties(properties))
+    wanted = RegistrySettings.from_properties(properties)
+    return InBackground(lambda: RegistryServer(wanted), "schema-registry")
 
 
 def test_records_are_byte_for_byte_those_of_confluent():

@@ -113,10 +113,6 @@ def version_of(request: Request) -> int:
 # Bodies
 
 
-async def body_object(request: Request) -> Json:
-    return read_object(await request.body())
-
-
 def read_object(data: bytes) -> Json:
     if not data:
         raise errors.unprocessable("The request has no body.")

@@ -12,9 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ottla.spark.formats.json_types import TIMESTAMP, TIMESTAMP_NTZ
+
 #: What a place of a column holds: one number; start and length of a text; 128 bits; nothing but whether it is null
 #: (structs, and columns that are always null); how many elements a list has.
 NUMBER, TEXT, DECIMAL, STRUCT, LIST, NOTHING = range(6)
+_SQL_TYPES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.date32(): "DATE",
+    TIMESTAMP: "TIMESTAMP",
+    TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.null(): "VOID",
+}
+
 _WIDTHS = {NUMBER: 1, TEXT: 2, DECIMAL: 2, STRUCT: 0, LIST: 1, NOTHING: 0}
 
 
@@ -66,6 +82,20 @@ def array(element: Column) -> Column:
 
 def mapping(key: Column, value: Column) -> Column:
     return Column(LIST, pa.map_(key.type, value.type), [key, value])
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """The type of a column, as Spark's SQL writes it."""
+    if pa.types.is_struct(kind):
+        fields = ", ".join(f"`{each.name.replace('`', '``')}`: {sql_type(each.type)}" for each in kind)
+        return f"STRUCT<{fields}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{sql_type(kind.key_type)}, {sql_type(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{sql_type(kind.value_type)}>"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    return _SQL_TYPES[kind]
 
 
 class Layout:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import queue
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sink.batches import write_batch
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError, sentence
-from ottla.spark.sql.frames import TIME, batch_frame, milliseconds_of, stream_frame
+from ottla.spark.sql.frames import TIME, batch_frame, found_frame, milliseconds_of, stream_frame
 from ottla.spark.sql.planning.aggregate_plan import KEEP, ROW_TIME
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import WINDOW_END, WINDOW_START, Plan
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
     from pyspark.sql.types import StructType
+
+    from ottla.spark.sql.pull.table_index import Found
 
 SETTINGS = {
     # Names are upper case unless quoted; then their case counts.
@@ -53,11 +56,17 @@ class Engine:
     def __init__(self, spark: SparkSession, brokers: Brokers) -> None:
         self.spark = spark
         self._brokers = brokers
+        # Settings and views belong to the session, and a server plans for many clients.
+        self._planning = threading.RLock()
         #: How many records a micro-batch of the queries takes at most that are started from now on.
         self.max_offsets: str = ""
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
+        with self._planning:
+            yield from self._set()
+
+    def _set(self) -> Iterator[None]:
         # Spark looks for data sources in the session that is active in this thread, whatever session a frame is of.
         self.spark._jvm.SparkSession.setActiveSession(self.spark._jsparkSession)
         before = {name: self.spark.conf.get(name, None) for name in SETTINGS}
@@ -92,10 +101,12 @@ class Engine:
             for alias in frames:
                 spark.catalog.dropTempView(view(alias).strip("`"))
 
-    def _batch(self, spark: SparkSession, plan: Plan) -> DataFrame:
-        """Over all that there is now."""
+    def _batch(
+        self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
+    ) -> DataFrame:
+        """Over all that there is now, but for the frames that are given."""
         frames = {
-            alias: batch_frame(spark, source, self._brokers.read_options())
+            alias: (given or {}).get(alias) or batch_frame(spark, source, self._brokers.read_options())
             for alias, source in plan.sources.items()
         }
         if plan.mode == "stateful":  # only for its columns
@@ -146,9 +157,14 @@ class Engine:
 
     # Batches
 
-    def pull(self, plan: Plan) -> list[Row]:
+    def pull(self, plan: Plan, found: Sequence[Found] | None = None) -> list[Row]:
+        """Over all that there is, or over the records of its table that were found."""
         with self._settings():
-            rows = self._result(plan).collect()
+            given = {}
+            if found is not None:
+                [(alias, source)] = plan.sources.items()
+                given[alias] = found_frame(self.spark, source, found)
+            rows = self._batch(self.spark, plan, given).select(*map(quoted, plan.names)).collect()
         return [tuple(map(plain, row)) for row in rows]
 
     def explain(self, plan: Plan) -> str:
@@ -226,8 +242,8 @@ class Engine:
 
     # Rows for a reader
 
-    def push(self, plan: Plan, starting: str) -> Iterator[Row]:
-        """The rows of a query as they come, until the reader has enough."""
+    def push(self, plan: Plan, starting: str, interrupted: threading.Event | None = None) -> Iterator[Row]:
+        """The rows of a query as they come, until the reader has enough or another thread interrupts it."""
         waiting: queue.Queue[Row] = queue.Queue()
         names = [*plan.names, ROW_TIME]
 
@@ -245,14 +261,16 @@ class Engine:
                 writer = self._each_batch(plan, starting, None, checkpoint, collect)
                 query = writer.option("checkpointLocation", checkpoint).start()
             try:
-                yield from self._waited(query, waiting)
+                yield from self._waited(query, waiting, interrupted)
             finally:
                 query.stop()
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
-    def _waited(self, query: StreamingQuery, waiting: queue.Queue[Row]) -> Iterator[Row]:
-        while True:
+    def _waited(
+        self, query: StreamingQuery, waiting: queue.Queue[Row], interrupted: threading.Event | None
+    ) -> Iterator[Row]:
+        while interrupted is None or not interrupted.is_set():
             try:
                 yield waiting.get(timeout=0.2)
             except queue.Empty:

@@ -11,13 +11,13 @@ import click
 
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
 from ottla.cli.commands.servers.start import DEFAULT_REGISTRY_LISTEN as DEFAULT_LISTEN
-from ottla.cli.commands.servers.start import log_format_option, parse_listen
+from ottla.cli.commands.servers.start import http_listener, log_format_option
 from ottla.cli.errors import JobError
 from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
 from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
-    from ottla.registry.background import BackgroundRegistry
+    from ottla.http.background import InBackground
     from ottla.registry.settings import RegistrySettings
 
 
@@ -69,13 +69,13 @@ def start(
       ottla registry start --bootstrap-server kafka1:9092 --listen 0.0.0.0:8081
       ottla registry start --config schema-registry.properties
     """
-    properties = _file_properties(config_file)
+    properties = file_properties(config_file)
     if command_config is not None:
         properties |= client_settings(command_config)
     if bootstrap_server != DEFAULT_BOOTSTRAP_SERVER or "kafkastore.bootstrap.servers" not in properties:
         properties["kafkastore.bootstrap.servers"] = bootstrap_server
     if listen is not None or "listeners" not in properties:
-        properties["listeners"] = _listener(listen or DEFAULT_LISTEN)
+        properties["listeners"] = http_listener(listen or DEFAULT_LISTEN, 8081)
     serve({**properties, **settings}, quiet=quiet, log_format=log_format)
 
 
@@ -168,10 +168,10 @@ def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
 
 def client_settings(file: Path) -> dict[str, str]:
     """The client properties in a file, as settings of a registry."""
-    return {f"kafkastore.{name}": value for name, value in _file_properties(file).items()}
+    return {f"kafkastore.{name}": value for name, value in file_properties(file).items()}
 
 
-def _file_properties(file: Path | None) -> dict[str, str]:
+def file_properties(file: Path | None) -> dict[str, str]:
     from ottla.cli.properties import parse_properties
 
     if file is None:
@@ -183,22 +183,17 @@ def _file_properties(file: Path | None) -> dict[str, str]:
         raise JobError(f"Cannot read {file}: {reason}.") from None
 
 
-def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> BackgroundRegistry:
+def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
     """A registry in this process, for the brokers that were just started."""
-    from ottla.registry.background import BackgroundRegistry
+    from ottla.http.background import InBackground
+    from ottla.registry.server import RegistryServer
 
     properties = {} if client_file is None else client_settings(client_file)
     properties["kafkastore.bootstrap.servers"] = ",".join(brokers)
-    properties["listeners"] = _listener(listen)
+    properties["listeners"] = http_listener(listen, 8081)
     settings = read_settings(properties)
     with _sentences(settings):
-        return BackgroundRegistry(settings).start()
-
-
-def _listener(text: str) -> str:
-    """A host alone has the port of registries, not that of brokers."""
-    has_port = text.isdecimal() or text.rpartition(":")[2].isdecimal()
-    return f"http://{parse_listen(text if has_port else f'{text}:8081')}"
+        return InBackground(lambda: RegistryServer(settings), "schema-registry").start()
 
 
 def main() -> None:
@@ -223,7 +218,7 @@ def main() -> None:
             from ottla.cli.kafka.servers.start_stop import run_in_background
 
             return run_in_background(argv, "schemaRegistry.out", "is ready.")
-        serve(_file_properties(args.properties))
+        serve(file_properties(args.properties))
         return 0
 
     run()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from ottla.cli.commands.servers.beside import RegistryBeside
+from ottla.cli.commands.servers.beside import ServersBeside
 from ottla.cli.errors import JobError
 from ottla.cli.options import directory_option, file_option, pairs_option
 from ottla.cli.signals import ending_signals
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
 DEFAULT_REGISTRY_LISTEN = "127.0.0.1:8081"
+DEFAULT_REST_LISTEN = "127.0.0.1:8082"
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -78,6 +79,14 @@ log_format_option = click.option(
     flag_value=DEFAULT_REGISTRY_LISTEN,
     help=f"Run a schema registry as well. [default: {DEFAULT_REGISTRY_LISTEN}]",
 )
+@click.option(
+    "--rest",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_REST_LISTEN,
+    help=f"Run a REST proxy as well. [default: {DEFAULT_REST_LISTEN}]",
+)
+@click.option("--all", "everything", is_flag=True, help="Both of them, where they listen by default.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
@@ -98,6 +107,8 @@ def start(
     key: Path | None,
     ca: Path | None,
     registry: str | None,
+    rest: str | None,
+    everything: bool,
     quiet: bool,
     log_level: str | None,
     log_format: str,
@@ -112,7 +123,7 @@ def start(
       ottla start --listen 0.0.0.0:9092 --data /var/lib/ottla
       ottla start --config server.properties --set log.retention.hours=24
       ottla start --brokers 3
-      ottla start --registry
+      ottla start --all
       ottla start --secure --listen 0.0.0.0:9093
     """
     from ottla.cli.commands.servers import secure_start
@@ -127,9 +138,11 @@ def start(
     else:
         unless = secure is False or (data is None and config_file is not None)
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
+    if everything:
+        registry, rest = registry or DEFAULT_REGISTRY_LISTEN, rest or DEFAULT_REST_LISTEN
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
-        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, registry)
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, registry, rest)
         return
     protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
     overrides = broker_settings(listen, data, settings, with_file=config_file is not None, protocol=protocol)
@@ -142,7 +155,7 @@ def start(
     if secured_by is not None:
         overrides = {**secure_start.read_settings(secured_by), **overrides}
 
-    beside = RegistryBeside(registry, secured)
+    beside = ServersBeside(registry, rest, secured)
 
     def announce(server: Server) -> None:
         if not quiet:
@@ -181,10 +194,11 @@ def _start_cluster(
     options: list[str],
     secured: SecureStart | None,
     registry: str | None,
+    rest: str | None,
 ) -> None:
     from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
 
-    beside = RegistryBeside(registry, secured)
+    beside = ServersBeside(registry, rest, secured)
 
     def announce(cluster: LocalCluster) -> None:
         if secured is not None:
@@ -273,6 +287,12 @@ def parse_listen(text: str) -> str:
     return f"{host}:{port}"
 
 
+def http_listener(text: str, port: int) -> str:
+    """Where an HTTP server listens. A host alone has the port of its kind, not that of brokers."""
+    has_port = text.isdecimal() or text.rpartition(":")[2].isdecimal()
+    return f"http://{parse_listen(text if has_port else f'{text}:{port}')}"
+
+
 async def _serve(
     config_file: Path | None,
     overrides: dict[str, str],
@@ -330,22 +350,22 @@ def _spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def _print_welcome(server: Server, secured: SecureStart | None, registries: list[str]) -> None:
+def _print_welcome(server: Server, secured: SecureStart | None, beside: Mapping[str, str]) -> None:
     addresses = list(server.listen_addresses)
     directories = [_relative(Path(directory)) for directory in server.data_dirs]
     _say_ready(addresses, secured)
     _line("Data", ", ".join(directories))
-    _print_registry(registries)
+    _print_beside(beside)
     _print_what_to_try(addresses, "Ctrl-C stops the broker.", secured)
 
 
 def _print_cluster_welcome(
-    addresses: list[str], zookeeper: str, data: Path, secured: SecureStart | None, registries: list[str]
+    addresses: list[str], zookeeper: str, data: Path, secured: SecureStart | None, beside: Mapping[str, str]
 ) -> None:
     _say_ready(addresses, secured)
     _line("ZooKeeper", zookeeper)
     _line("Data", _relative(data))
-    _print_registry(registries)
+    _print_beside(beside)
     _print_what_to_try(addresses, "Ctrl-C stops the cluster.", secured)
 
 
@@ -355,9 +375,9 @@ def _say_ready(addresses: list[str], secured: SecureStart | None) -> None:
     _line("Listening", click.style(", ".join(addresses), fg="cyan") + how)
 
 
-def _print_registry(urls: list[str]) -> None:
-    if urls:
-        _line("Registry", click.style(", ".join(urls), fg="cyan"))
+def _print_beside(urls: Mapping[str, str]) -> None:
+    for name, url in urls.items():
+        _line(name, click.style(url, fg="cyan"))
 
 
 def _line(label: str, text: str) -> None:

@@ -27,19 +27,6 @@ _NUMBERS = {
     "local-timestamp-millis": TIMESTAMP_NTZ,
     "local-timestamp-micros": TIMESTAMP_NTZ,
 }
-_DDL = {
-    pa.bool_(): "BOOLEAN",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.date32(): "DATE",
-    TIMESTAMP: "TIMESTAMP",
-    TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
-    pa.string(): "STRING",
-    pa.binary(): "BINARY",
-    pa.null(): "VOID",
-}
 #: Spark's types as those of Avro.
 _NODES = {
     "boolean": Node("boolean"),
@@ -125,20 +112,6 @@ def wide_number(members: list[Node]) -> Node | None:
         if kinds == {"float", "double"}:
             return Node("double")
     return None
-
-
-def ddl(kind: pa.DataType) -> str:
-    """The type of a column, as Spark's SQL writes it."""
-    if pa.types.is_struct(kind):
-        fields = ", ".join(f"`{each.name.replace('`', '``')}`: {ddl(each.type)}" for each in kind)
-        return f"STRUCT<{fields}>"
-    if pa.types.is_map(kind):
-        return f"MAP<{ddl(kind.key_type)}, {ddl(kind.item_type)}>"
-    if pa.types.is_list(kind):
-        return f"ARRAY<{ddl(kind.value_type)}>"
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    return _DDL[kind]
 
 
 def node_of(kind: Any, where: str) -> Node:

@@ -63,7 +63,7 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
         return None
     left = sources[select.source.alias]
     primary = [scope.column(select.source.alias, key.name) for key in left.keys]
-    # Columns that have the key of what has been joined so far, and the expression of that.
+    # Expressions that mean the key of what has been joined so far, and the one that has its value.
     held = primary if len(primary) == 1 else []
     value: str | None = primary[0] if held else None
     has_row_key = False
@@ -96,17 +96,18 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
         )
         if of == "foreign-key":
             return Joins(tuple(steps), [[each] for each in primary], None, False)
-        columns = [each for each in (first, second) if _COLUMN.fullmatch(each)]
-        held = [*held, *columns[-1:]] if same else columns
+        held = [*held, second] if same else [first, second]
         if join.kind == "RIGHT":
             held.reverse()
         value = {"RIGHT": second, "FULL": f"coalesce({mine}, {second})"}.get(join.kind, mine)
-        has_row_key = join.kind == "FULL" or not held
-        if has_row_key:
-            held = []
-    return Joins(
-        tuple(steps), [[value or ""] if has_row_key else list(dict.fromkeys(held))], value, has_row_key
-    )
+        has_row_key = join.kind == "FULL" or not _columns(held)
+        if join.kind == "FULL":
+            held = [value]
+    return Joins(tuple(steps), [[value or ""] if has_row_key else _columns(held)], value, has_row_key)
+
+
+def _columns(expressions: list[str]) -> list[str]:
+    return [each for each in dict.fromkeys(expressions) if _COLUMN.fullmatch(each)]
 
 
 def _with_window(key: str, alias: str, source: Source, scope: Scope) -> str:

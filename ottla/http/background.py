@@ -1,21 +1,31 @@
-"""A registry in a thread with an event loop of its own, for programs that do something else."""
+"""A server in a thread with an event loop of its own, for programs that do something else."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import uvloop
 
-from ottla.registry.server import RegistryServer
-from ottla.registry.settings import RegistrySettings
+
+class Serving(Protocol):
+    @property
+    def urls(self) -> list[str]: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
-class BackgroundRegistry:
-    def __init__(self, settings: RegistrySettings) -> None:
-        self._settings = settings
+class InBackground:
+    """`make` is called on the event loop of the thread."""
+
+    def __init__(self, make: Callable[[], Serving], name: str) -> None:
+        self._make = make
+        self._name = name
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -24,10 +34,10 @@ class BackgroundRegistry:
         self.urls: list[str] = []
 
     def start(self) -> Self:
-        """Returns when it answers. Raises what `RegistryServer` does."""
+        """Returns when it answers. Raises what the server does."""
         self._ready.clear()
         self._failure = None
-        self._thread = threading.Thread(target=self._run, name="schema-registry", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -63,7 +73,7 @@ class BackgroundRegistry:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
-            server = RegistryServer(self._settings)
+            server = self._make()
             await server.start()
         except BaseException as error:
             self._failure = error
