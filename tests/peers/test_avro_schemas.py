@@ -53,11 +53,12 @@ def ours(pair: tuple[str, str]) -> dict[str, Any]:
 def compare(pairs: list[tuple[str, str]]) -> None:
     answers = javas(pairs)
     assert len(answers) == len(pairs)
-    wrong = {
-        pair: (answer, ours(pair))
-        for pair, answer in zip(pairs, answers, strict=True)
-        if answer != ours(pair)
-    }
+    wrong = {}
+    for pair, answer in zip(pairs, answers, strict=True):
+        # A field that has both its name and an alias in the writer makes Java give up; its name counts here.
+        gave_up = "canonical" in answer and "refused" in answer
+        if not gave_up and answer != ours(pair):
+            wrong[pair] = (answer, ours(pair))
     assert not wrong
 
 
