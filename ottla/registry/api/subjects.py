@@ -17,6 +17,7 @@ from ottla.registry.api.requests import (
     read_object,
     subject_of,
     version_of,
+    with_references,
 )
 from ottla.registry.api.resource import Resource
 from ottla.registry.model import deletion, registration
@@ -101,7 +102,8 @@ class Subjects(Resource):
         return parse_version(self.state, version).formatted(wanted) if wanted else None
 
     def _json(self, request: Request, version: SchemaVersion) -> object:
-        return version_json(version, self._text(request, version), extended=is_extended(request))
+        text = self._text(request, version)
+        return version_json(with_references(request, version), text, extended=is_extended(request))
 
     # Looking up and registering
 
