@@ -31,6 +31,8 @@ from ottla.registry.model.subjects import ANY_CONTEXT, context_prefix, parse_sub
 
 #: Larger schemas are parsed in a thread first, so that others are answered meanwhile.
 _LARGE = 64 * 1024
+#: Which a schema may have to be compared with.
+_MANY_VERSIONS = 20
 
 
 class Subjects(Resource):
@@ -128,7 +130,6 @@ class Subjects(Resource):
         fields = read_object(body)
         given = read_given(fields)
         subject = subject_of(request, self.state)
-        await self._parse_large(subject, given)
         normalize = flag(request, "normalize")
 
         # What is there already needs no leader: producers ask this whenever they start.
@@ -140,7 +141,13 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults, normalize=normalize)
             return made.version, made.writes
 
-        return await self.write(request, decide, lambda made: self._registered(request, made, given), body)
+        return await self.write(
+            request,
+            decide,
+            lambda made: self._registered(request, made, given),
+            body,
+            takes_long=len(body) > _LARGE or len(self.state.subjects.get(subject, ())) > _MANY_VERSIONS,
+        )
 
     def _known(self, subject: str, given: Given) -> SchemaVersion | None:
         """The same text in the latest version, word for word."""
