@@ -177,8 +177,9 @@ def test_bad_records_keep_their_bytes_end_the_query_or_become_dead_letters(
     ):
         source.batch(**options, badRows="fail").collect()
     dead = f"{ottla_topic}-dead"
+    ottla_broker.create_topic(dead)
     assert source.batch(**options, deadLetterTopic=dead).count() == len(bad)
-    letters = consume(ottla_broker, dead)
+    letters = consume(ottla_broker, dead, partitions=1)
     reasons = [dict(letter.headers())["ottla.dead.letter.reason"].decode() for letter in letters]
     assert [letter.value() or b"" for letter in letters] == bad
     assert reasons == [
