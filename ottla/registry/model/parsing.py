@@ -31,6 +31,11 @@ def parse(
     try:
         resolved = _Resolver(state).resolve(context_of(subject), references)
         return _parse(schema_type, text, resolved)
+    except ModuleNotFoundError:
+        raise invalid_schema(
+            f"Schemas of type {schema_type} need packages that are not installed on the server: "
+            "pip install 'ottla[registry]'"
+        ) from None
     except RecursionError:
         raise invalid_schema("Invalid schema, details: it is nested too deeply.") from None
     except InvalidSchema as error:
