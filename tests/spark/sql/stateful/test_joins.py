@@ -16,7 +16,9 @@ import pytest
 pytest.importorskip("sqlglot")
 pytest.importorskip("lmdb")
 pytest.importorskip("pyspark")
-np = pytest.importorskip("numpy")
+pytest.importorskip("numpy")
+
+import numpy as np
 
 from ottla.spark.sql.errors import Position
 from ottla.spark.sql.parsing import statements as s
