@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.http import Request, Response
 from ottla.registry import errors
-from ottla.registry.api.requests import answer, body_object, flag, read_given, subject_of, version_of
+from ottla.registry.api.requests import answer, flag, read_given, read_object, subject_of, version_of
 from ottla.registry.api.resource import Resource
 from ottla.registry.model import compatibility
 from ottla.registry.model.contracts import Json
@@ -16,7 +16,7 @@ from ottla.registry.model.scopes import effective_config
 
 class Compatibility(Resource):
     async def with_version(self, request: Request) -> Response:
-        given = read_given(await body_object(request))
+        given = read_given(read_object(await request.body()))
         subject, wanted = subject_of(request, self.state), version_of(request)
         found = self.state.version(subject, wanted)
         if found is None and wanted != -1:
@@ -27,7 +27,7 @@ class Compatibility(Resource):
 
     async def with_all(self, request: Request) -> Response:
         """As registering would: with the latest version, or with all of them."""
-        given = read_given(await body_object(request))
+        given = read_given(read_object(await request.body()))
         subject = subject_of(request, self.state)
         return self._check(request, subject, given, list(self.state.versions(subject)))
 

@@ -64,8 +64,11 @@ def number(request: Request, name: str, default: int) -> int:
 
 
 def is_extended(request: Request) -> bool:
-    """Whether the client copes with fields that older ones do not know."""
-    return request.headers.get("confluent-accept-unknown-properties", "").lower() == "true"
+    """Whether the client copes with fields that older ones do not know: newer ones say who they are."""
+    headers = request.headers
+    if "confluent-client-version" in headers:
+        return True
+    return headers.get("confluent-accept-unknown-properties", "").lower() == "true"
 
 
 # Paths
@@ -110,10 +113,6 @@ def version_of(request: Request) -> int:
 # Bodies
 
 
-async def body_object(request: Request) -> Json:
-    return read_object(await request.body())
-
-
 def read_object(data: bytes) -> Json:
     if not data:
         raise errors.unprocessable("The request has no body.")
@@ -131,7 +130,8 @@ def read_object(data: bytes) -> Json:
 def read_given(fields: Json) -> Given:
     """The schema in a body."""
     schema = _text(fields, "schema") or ""
-    references = fields.get("references") or []
+    references = fields.get("references")
+    references = [] if references is None else references
     if not isinstance(references, list):
         raise errors.bad_request("references must be an array.")
     return Given(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ottla.http import Request, Response
 from ottla.registry import errors
-from ottla.registry.api.requests import answer, body_object, flag, scope_of
+from ottla.registry.api.requests import answer, flag, read_object, scope_of
 from ottla.registry.api.resource import Resource
 from ottla.registry.model import administration
 from ottla.registry.model.administration import FIELDS
@@ -29,14 +29,17 @@ class ScopedSettings(Resource):
         return answer(request, _in_order(config))
 
     async def put_config(self, request: Request) -> Response:
-        fields = await body_object(request)
+        body = await request.body()
+        fields = read_object(body)
         scope = scope_of(request)
 
         def decide(state: State) -> tuple[Json, Sequence[Write]]:
             writes = administration.set_config(state, scope, fields, self.node.defaults)
             return writes[0].value or {}, writes
 
-        return await self.write(request, decide, lambda config: answer(request, _as_request(fields, config)))
+        return await self.write(
+            request, decide, lambda config: answer(request, _as_request(fields, config)), body
+        )
 
     async def delete_config(self, request: Request) -> Response:
         scope = scope_of(request)
@@ -58,14 +61,15 @@ class ScopedSettings(Resource):
         return answer(request, {"mode": mode})
 
     async def put_mode(self, request: Request) -> Response:
-        fields = await body_object(request)
+        body = await request.body()
+        fields = read_object(body)
         scope, force = scope_of(request), flag(request, "force")
 
         def decide(state: State) -> tuple[Json, Sequence[Write]]:
             writes = administration.set_mode(state, scope, fields.get("mode"), force=force)
             return writes[0].value or {}, writes
 
-        return await self.write(request, decide, lambda mode: answer(request, mode))
+        return await self.write(request, decide, lambda mode: answer(request, mode), body)
 
     async def delete_mode(self, request: Request) -> Response:
         scope = scope_of(request)

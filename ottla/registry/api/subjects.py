@@ -9,12 +9,12 @@ from ottla.http import Request, Response
 from ottla.registry import errors
 from ottla.registry.api.requests import (
     answer,
-    body_object,
     context_of_path,
     flag,
     is_extended,
     page,
     read_given,
+    read_object,
     subject_of,
     version_of,
 )
@@ -106,7 +106,8 @@ class Subjects(Resource):
     # Looking up and registering
 
     async def look_up(self, request: Request) -> Response:
-        fields = await body_object(request)
+        body = await request.body()
+        fields = read_object(body)
         given = read_given(fields)
         subject = subject_of(request, self.state)
         await self._parse_large(subject, given)
@@ -121,7 +122,8 @@ class Subjects(Resource):
         return answer(request, self._json(request, found))
 
     async def register(self, request: Request) -> Response:
-        fields = await body_object(request)
+        body = await request.body()
+        fields = read_object(body)
         given = read_given(fields)
         subject = subject_of(request, self.state)
         await self._parse_large(subject, given)
@@ -136,7 +138,7 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults, normalize=normalize)
             return made.version, made.writes
 
-        return await self.write(request, decide, lambda made: self._registered(request, made))
+        return await self.write(request, decide, lambda made: self._registered(request, made, given), body)
 
     def _known(self, subject: str, given: Given) -> SchemaVersion | None:
         """The same text in the latest version, word for word."""
@@ -161,13 +163,21 @@ class Subjects(Resource):
                 parse, self.state, subject, given.schema_type, given.schema, given.references
             )
 
-    def _registered(self, request: Request, made: SchemaVersion) -> Response:
+    def _registered(self, request: Request, made: SchemaVersion, given: Given | None) -> Response:
         stored = self.state.version(made.subject, made.version) or made
-        return answer(request, registered_json(stored, extended=is_extended(request)))
+        is_as_given = given is not None and (given.metadata, given.rule_set) == (
+            stored.metadata,
+            stored.rule_set,
+        )
+        return answer(
+            request,
+            registered_json(stored, extended=is_extended(request), with_content=not is_as_given),
+        )
 
     async def tag(self, request: Request) -> Response:
         """A new version with other tags, metadata or rules than this one."""
-        fields = await body_object(request)
+        body = await request.body()
+        fields = read_object(body)
         subject, wanted = subject_of(request, self.state), version_of(request)
         metadata, rules = read_metadata(fields.get("metadata")), read_rule_set(fields.get("ruleSet"))
         added, removed = _tags(fields.get("tagsToAdd")), _tags(fields.get("tagsToRemove"))
@@ -196,7 +206,7 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults)
             return made.version, made.writes
 
-        return await self.write(request, decide, lambda made: self._registered(request, made))
+        return await self.write(request, decide, lambda made: self._registered(request, made, None), body)
 
     # Deleting
 

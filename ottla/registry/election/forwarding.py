@@ -13,6 +13,8 @@ from ottla.registry.election.protocol import Identity
 
 #: Marks a request that has been passed on: it is not passed on again.
 FORWARDED = "x-forward"
+#: The offset up to which the leader has read the log, so that what it has done can be read on this node as well.
+READ_UNTIL = "x-read-until"
 _PASSED_ON = (
     "accept",
     "authorization",
@@ -113,7 +115,8 @@ class Forwarder:
             idle.append(streams)
         else:
             writer.close()
-        return Response(answer.status, b"".join(answer.body), answer.headers.get("content-type"))
+        kept = {name: answer.headers[name] for name in (READ_UNTIL,) if name in answer.headers}
+        return Response(answer.status, b"".join(answer.body), answer.headers.get("content-type"), kept)
 
 
 def _encode(leader: Identity, request: Request, body: bytes) -> bytes:

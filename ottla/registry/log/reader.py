@@ -17,7 +17,7 @@ from ottla.protocol.records import Record, read_records
 
 _log = logging.getLogger(__name__)
 
-_WAIT_MS = 500
+_WAIT_MS = 250
 
 
 class Batch(NamedTuple):

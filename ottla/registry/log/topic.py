@@ -29,7 +29,7 @@ def ensure_topic(cluster: Cluster, name: str, replication_factor: int) -> None:
             f"The schema topic {name} should have only 1 partition but has {len(topic.partitions)}: name another "
             "topic in kafkastore.topic."
         )
-    if topic.replication_factor < replication_factor:
+    if topic.replication_factor < min(replication_factor, len(cluster.nodes())):
         _log.warning(
             "The replication factor of the schema topic %s is %d, less than the desired one of %d: with few "
             "replicas schemas can get lost.",

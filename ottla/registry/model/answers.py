@@ -1,6 +1,6 @@
 """What is answered of a schema: only the fields that Confluent documents, since older Java clients refuse others.
 
-Clients that send `Confluent-Accept-Unknown-Properties: true` get the newer ones too (`extended`).
+Clients that say that they cope with more get the newer ones too (`extended`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ def schema_json(
     return answer
 
 
-def registered_json(version: SchemaVersion, *, extended: bool = False) -> Json:
+def registered_json(version: SchemaVersion, *, extended: bool = False, with_content: bool = False) -> Json:
+    """`with_content` where it is not what the client has sent. Else it keeps its own, in the format that it likes."""
     if not extended:
         return {"id": version.id}
     answer: Json = {"id": version.id, "version": version.version, "guid": version.guid}
-    return answer | _content(version, None, extended=True) | _when(version)
+    if with_content:
+        answer |= _content(version, None, extended=True)
+    return answer | _when(version)
 
 
 def _content(version: SchemaVersion, text: str | None, *, extended: bool) -> Json:

@@ -42,7 +42,9 @@ def basic_authentication(properties: Mapping[str, str]) -> Authenticate | None:
         users = read_password_file(path)
     except BadPasswordFile as error:
         raise BadSettings(str(error)) from None
-    roles = [each.strip() for each in properties.get("authentication.roles", "*").split(",")]
+    # Jetty's ** is whoever has logged in, with or without a role.
+    given = properties.get("authentication.roles", "*").replace("**", "*")
+    roles = [each.strip() for each in given.split(",")]
     return BasicAuthentication(users, realm=realm, roles=roles)
 
 

@@ -21,10 +21,15 @@ class Catalogue:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._sources: dict[str, Source] = {}
+        self._mark: tuple[bytes, int] | None = None  # of the topic, when it was read
 
     def refresh(self) -> None:
         found: dict[str, Source] = {}
-        if self._brokers.topic(TOPIC) is not None:
+        mark = self._brokers.mark(TOPIC)
+        if mark is not None and mark == self._mark:
+            return
+        self._mark = mark
+        if mark is not None:
             for record in self._brokers.read(TOPIC, from_beginning=True, follow=False):
                 name = (record.key or b"").decode()
                 if record.value is None:

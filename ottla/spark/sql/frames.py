@@ -5,7 +5,7 @@ Records that cannot be read are skipped, as in ksqlDB.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.spark.formats.value_format import quoted
@@ -15,6 +15,8 @@ from ottla.spark.sql.sources import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.spark.sql.pull.table_index import Found
 
 #: Hidden columns of every frame: the time as Spark's type, and whether the record has no value.
 TIME = "__time"
@@ -33,6 +35,18 @@ def batch_frame(spark: SparkSession, source: Source, options: Mapping[str, str])
     if source.kind == "TABLE":
         raw = latest_per_key(_readable(raw, source)).where("value IS NOT NULL")
     return columns_of(raw, source)
+
+
+def found_frame(spark: SparkSession, source: Source, found: Sequence[Found]) -> DataFrame:
+    """These records of a table, as if they had been read from its topic."""
+    columns = "key BINARY, value BINARY, partition INT, offset BIGINT, milliseconds BIGINT"
+    rows = [(each.raw, each.value, each.partition, each.offset, each.timestamp_ms) for each in found]
+    raw = spark.createDataFrame(rows, columns)
+    value, others = "value", ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
+    if _is_typed(source):
+        value = f"from_json(CAST(value AS STRING), {text(raw_schema(source.values))}) AS value"
+        others.append("CAST(NULL AS BINARY) AS badValue")
+    return columns_of(raw.selectExpr("key", value, *others), source)
 
 
 def _is_typed(source: Source) -> bool:

@@ -6,7 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.registry.schemas.avro.types import Array, AvroType, Enum, Field, Fixed, Map, Named, Record, Union
-from ottla.registry.schemas.json_text import dump
+from ottla.registry.schemas.json_text import MAX_DEPTH, dump
+from ottla.registry.schemas.parsed import InvalidSchema
+
+# A type is defined where it is first used: types that are used before they are defined come to stand inside each
+# other. A record takes three levels of JSON.
+_MAX_NESTING = MAX_DEPTH // 3
 
 
 def to_text(root: AvroType, written: set[str], *, sort: bool = False) -> str:
@@ -18,6 +23,7 @@ class _Printer:
     def __init__(self, written: set[str], sort: bool) -> None:
         self._written = written
         self._sort = sort
+        self._depth = 0
 
     def json(self, type_: AvroType, namespace: str) -> Any:
         if isinstance(type_, Union):
@@ -34,6 +40,9 @@ class _Printer:
         if type_.full_name in self._written:
             return _relative(type_.full_name, namespace)
         self._written.add(type_.full_name)
+        self._depth += 1
+        if self._depth > _MAX_NESTING:
+            raise InvalidSchema(f"types are defined inside each other to more than {_MAX_NESTING} levels")
         kind = "error" if isinstance(type_, Record) and type_.is_error else type_.type
         out: dict[str, Any] = {"type": kind, "name": type_.name}
         if type_.namespace != namespace:
@@ -51,6 +60,7 @@ class _Printer:
         out.update(self._props(type_.props))
         if type_.aliases:
             out["aliases"] = self._names(type_.aliases, lambda name: _relative(name, type_.namespace))
+        self._depth -= 1
         return out
 
     def _field(self, field: Field, namespace: str) -> dict[str, Any]:

@@ -52,4 +52,7 @@ def parse_avro(text: str, references: Mapping[str, ParsedSchema]) -> AvroSchema:
             raise InvalidSchema(f"the reference {name} is of type {reference.schema_type}, not AVRO")
         known.update(reference.named_types)
     raw, defined = parse_types(load(text, comments=True), known)
-    return AvroSchema(raw, defined, known, references)
+    schema = AvroSchema(raw, defined, known, references)
+    # What cannot be printed cannot be stored.
+    _ = schema.canonical
+    return schema

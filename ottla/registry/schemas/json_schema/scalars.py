@@ -55,7 +55,7 @@ def compare_numbers(comparison: Comparison, reader: View, writer: View, path: st
     result += at_least(comparison, "minimum", "MINIMUM", reader, writer, path)
     result += at_most(comparison, "exclusiveMaximum", "EXCLUSIVE_MAXIMUM", reader, writer, path)
     result += at_least(comparison, "exclusiveMinimum", "EXCLUSIVE_MINIMUM", reader, writer, path)
-    result += _multiples(comparison, reader, writer, f"{path}/multipleOf")
+    result += _multiples(comparison, reader, writer, path)
     return result
 
 
@@ -63,6 +63,7 @@ def _multiples(comparison: Comparison, reader: View, writer: View, path: str) ->
     read, written = reader.words.get("multipleOf"), writer.words.get("multipleOf")
     if read is None or read == written:
         return []
+    path = f"{path}/multipleOf"
     if written is None:
         return comparison.found("MULTIPLE_OF_ADDED", path)
     new, old = _exact(read), _exact(written)

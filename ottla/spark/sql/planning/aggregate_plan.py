@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from ottla.spark.formats.value_format import quoted
-from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.statements import Window
 from ottla.spark.sql.planning.functions import AGGREGATES, WrongArguments, render
 from ottla.spark.sql.planning.functions.rules import Argument
@@ -22,8 +22,10 @@ from ottla.spark.sql.stateful.aggregation import Layout
 from ottla.spark.sql.stateful.grouped import Aggregation
 from ottla.spark.sql.user_functions.catalogue import chosen, refusal, wanted
 
-
 DEFAULT_GRACE_MS = 24 * 3_600_000
+
+#: Hidden columns of the result of every query.
+ROW_TIME, KEEP, RESULT_START, RESULT_END = "__rowtime", "__keep", "__window_start", "__window_end"
 
 
 def group_column(number: int) -> str:
@@ -49,13 +51,15 @@ class GroupedScope(Scope):
 
     @classmethod
     def over(cls, scope: Scope, groups: list[str]) -> GroupedScope:
-        return cls(
-            scope.sources,
-            scope.position,
-            dict(scope.replaced),
-            functions=scope.functions,
-            groups=groups,
-            of_rows=scope,
+        return cls(scope.sources, scope.position, functions=scope.functions, groups=groups, of_rows=scope)
+
+    def group(self, number: int) -> str:
+        return quoted(group_column(number))
+
+    def written(self, group: str) -> str:
+        """The group of a column as SQL over the sources."""
+        return next(
+            sql for number, sql in enumerate(self.groups) if self.group(number) in (group, f"`{group}`")
         )
 
     def _changed(self, node: exp.Expr) -> exp.Expr:
@@ -81,11 +85,22 @@ class GroupedScope(Scope):
         name = node.name.upper()
         if name in self.replaced:
             return exp.Var(this=self.replaced[name])
-        super()._column(node)  # says so if there is no such column
-        raise SqlError(
-            f"Non-aggregate SELECT expression(s) not part of GROUP BY: {node.name.upper()}. "
+        assert self.of_rows is not None
+        self.of_rows.sql(node)  # says so if there is no such column
+        raise self._not_grouped(name, self.place(node))
+
+    def column(self, alias: str, name: str) -> str:
+        assert self.of_rows is not None
+        written = self.of_rows.column(alias, name)
+        if written not in self.groups:
+            raise self._not_grouped(name, self.position)
+        return quoted(group_column(self.groups.index(written)))
+
+    def _not_grouped(self, name: str, position: Position) -> SqlError:
+        return SqlError(
+            f"Non-aggregate SELECT expression(s) not part of GROUP BY: {name}. "
             "Either add the column(s) to the GROUP BY or remove them from the SELECT.",
-            self.place(node),
+            position,
         )
 
     def _aggregate(self, node: exp.Anonymous, name: str) -> exp.Expr:
@@ -157,21 +172,18 @@ class GroupedScope(Scope):
 #: Columns of the payload that follow the groups, arguments and results.
 WINDOW_START, WINDOW_END, HAD = "__start", "__end", "__had"
 BECAME = "__became"
+ROW_KEY = "__row_key"
 _HEAD = ("__input", "__time", "__deleted", "__part", "__seq")
 
 
 @dataclass(frozen=True)
 class AggregationPlan:
-    """`rows_sql` is over the flow, for each record; the final SELECT is that of the plan.
-
-    `table_key` is the key of the rows, if they are those of a table: a change takes the old row out of its group.
-    """
+    """`rows_sql` is over the flow, for each record; the final SELECT is that of the plan."""
 
     rows_sql: str
     layout: Layout
     aggregation: Aggregation
     group_key: str
-    table_key: str | None
 
 
 def aggregation_plan(
@@ -181,11 +193,13 @@ def aggregation_plan(
     final: bool,
     every_change: bool,
     where: str | None,
-    exploding: str,
     table_key: str | None,
     flow: str,
 ) -> AggregationPlan:
-    """After all expressions over the groups have been written: then the calls are known."""
+    """After all expressions over the groups have been written: then the calls are known.
+
+    `table_key` is the key of the rows, if they are those of a table: a change takes the old row out of its group.
+    """
     of_table = table_key is not None
     if of_table:
         _check_undo(scope)
@@ -211,7 +225,9 @@ def aggregation_plan(
     # Of a table, until its rows have been compared with those before, this says whether the row is there.
     kept = "NOT __deleted" + (f" AND coalesce({where}, false)" if where is not None else "")
     columns.append(f"{kept if of_table else 'false'} AS {HAD}")
-    text = f"SELECT {', '.join(columns)}\nFROM {flow}{exploding}"
+    if of_table:
+        columns.append(f"to_json(struct({table_key})) AS {ROW_KEY}")
+    text = f"SELECT {', '.join(columns)}\nFROM {flow}"
     if not of_table:
         conditions = [f"({each}) IS NOT NULL" for each in scope.groups]
         conditions += [] if where is None else [f"({where})"]
@@ -225,7 +241,6 @@ def aggregation_plan(
         layout,
         _aggregation(scope, window, final, every_change),
         f"struct({keys})",
-        table_key,
     )
 
 
@@ -237,9 +252,7 @@ def _aggregation(scope: GroupedScope, window: Window | None, final: bool, every_
     if grace is None:
         # As in ksqlDB: what is final is final when the window ends, all else takes late records for a day.
         grace = 0 if final else max(DEFAULT_GRACE_MS - window.size_ms, 0)
-    return Aggregation(
-        calls, window.kind, window.size_ms, window.advance_ms or 0, grace, final, every_change
-    )
+    return Aggregation(calls, window.kind, window.size_ms, window.advance_ms or 0, grace, final, every_change)
 
 
 def _check_undo(scope: GroupedScope) -> None:
@@ -276,10 +289,25 @@ def _shape(call: AggregateCall, written: list[str]) -> str:
     if name == "TOPK" and len(written) > 1:
         fields = ", ".join(
             f"'{field}', {sql}"
-            for field, sql in zip(["sort_col", *(f"col{i}" for i in range(len(written) - 1))], written, strict=True)
+            for field, sql in zip(
+                ["sort_col", *(f"col{i}" for i in range(len(written) - 1))], written, strict=True
+            )
         )
         return f"array(named_struct({fields}))"
     counts = any(not isinstance(each, bool) for each in call.settings)
     if name in ("COLLECT_LIST", "COLLECT_SET", "TOPK", "TOPKDISTINCT") or counts:
         return f"array({value})"
     return value
+
+
+def final_sql(columns: list[str], having: str | None, *, windowed: bool, flow: str) -> str:
+    """The SELECT over the rows that come out. What HAVING does not take is a tombstone if it took the row before."""
+    kept = "NOT __deleted" if having is None else f"NOT __deleted AND coalesce({having}, false)"
+    rows = [*columns, f"__time AS {ROW_TIME}"]
+    if windowed:
+        rows += [f"{WINDOW_START} AS {RESULT_START}", f"{WINDOW_END} AS {RESULT_END}"]
+    text = f"SELECT {', '.join([*rows, f'{kept} AS {KEEP}'])}\nFROM {flow}"
+    if having is not None:
+        before = having.replace(f"`{result_column(0)[:-1]}", f"`{result_column(0, before=True)[:-1]}")
+        text += f"\nWHERE ({kept}) OR ({HAD} AND coalesce({before}, false))"
+    return text

@@ -103,9 +103,7 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
         has_row_key = join.kind == "FULL" or not _columns(held)
         if join.kind == "FULL":
             held = [value]
-    return Joins(
-        tuple(steps), [[value or ""] if has_row_key else _columns(held)], value, has_row_key
-    )
+    return Joins(tuple(steps), [[value or ""] if has_row_key else _columns(held)], value, has_row_key)
 
 
 def _columns(expressions: list[str]) -> list[str]:

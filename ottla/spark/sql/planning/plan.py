@@ -13,6 +13,19 @@ from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import DELETED, TIME
 from ottla.spark.sql.parsing.dialect import identifier_name
 from ottla.spark.sql.parsing.statements import Select, SelectItem, SourceKind, Window
+from ottla.spark.sql.planning.aggregate_plan import (
+    DEFAULT_GRACE_MS,
+    KEEP,
+    RESULT_END,
+    RESULT_START,
+    ROW_TIME,
+    AggregationPlan,
+    GroupedScope,
+    aggregation_plan,
+    final_sql,
+)
+from ottla.spark.sql.planning.aggregate_plan import WINDOW_END as GROUP_END
+from ottla.spark.sql.planning.aggregate_plan import WINDOW_START as GROUP_START
 from ottla.spark.sql.planning.join_plan import (
     FLOW,
     FLOW_DELETED,
@@ -31,17 +44,11 @@ from ottla.spark.sql.user_functions import UserFunctions
 #: - update: an aggregation, of which each change is a row
 #: - changes: a table of which each change makes one change
 #: - stateful: joins and what else needs state of our own; the SQL is over the flow that it makes (`stateful/`)
-#: - refresh: with each change of its tables the result is made anew, and the differences are the changes
 #: - batch: what there is now
-Mode = Literal["append", "update", "changes", "stateful", "refresh", "batch"]
+Mode = Literal["append", "update", "changes", "stateful", "batch"]
 
-#: Hidden columns of the result.
-ROW_TIME = "__rowtime"
-KEEP = "__keep"
-WINDOW_START = "__window_start"
-WINDOW_END = "__window_end"
-
-DEFAULT_GRACE_MS = 24 * 3_600_000
+#: Hidden columns of the result, with ROW_TIME and KEEP.
+WINDOW_START, WINDOW_END = RESULT_START, RESULT_END
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Plan:
     watermarks: dict[str, int]
     missing_key: str | None  # what the result would need to be written to a topic
     joins: tuple[JoinStep, ...] = ()
+    aggregation: AggregationPlan | None = None  # of a stateful query; its SELECT is over the groups
 
     @property
     def names(self) -> list[str]:
@@ -116,6 +124,8 @@ class _Planner:
         mode = self._mode()
         if joins is not None and joins.has_row_key and joins.value is not None:
             scope.replaced["ROWKEY"] = joins.value
+        if mode == "stateful" and self._aggregates:
+            return self._grouped(joins)
         if select.window is not None:
             column = "session_window" if select.window.kind == "SESSION" else "window"
             scope.replaced["WINDOWSTART"] = f"unix_millis({column}.start)"
@@ -127,6 +137,7 @@ class _Planner:
         )
         key_sql = self._key(groups, partitions)
         outputs = self._outputs(key_sql)
+        self._check_table_functions()
         missing = self._missing(key_sql, outputs)
         if joins is not None and joins.value is not None and not (groups or partitions):
             # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
@@ -145,6 +156,57 @@ class _Planner:
             () if joins is None else joins.steps,
         )
 
+    def _grouped(self, joins: Joins | None) -> Plan:
+        """GROUP BY with state of our own."""
+        select, rows = self._select, self._scope
+        groups = [rows.sql(each) for each in select.group_by]
+        grouped = GroupedScope.over(rows, groups)
+        if select.window is not None:
+            grouped.replaced |= {"WINDOWSTART": quoted(GROUP_START), "WINDOWEND": quoted(GROUP_END)}
+        self._scope = grouped
+        key_sql = [[grouped.group(number)] for number in range(len(groups))]
+        outputs = self._outputs(key_sql)
+        having = None if select.having is None else grouped.sql(select.having)
+        where = None if select.where is None else rows.sql(select.where)
+        self._check_table_functions()
+        columns = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
+        missing = self._missing(key_sql, outputs)
+        return Plan(
+            select,
+            self._sources,
+            "stateful",
+            tuple(outputs),
+            final_sql(columns, having, windowed=select.window is not None, flow=FLOW),
+            "TABLE",
+            select.window,
+            None,
+            {},
+            None if missing is None else grouped.written(missing).replace("`", ""),
+            () if joins is None else joins.steps,
+            aggregation_plan(
+                grouped,
+                window=select.window,
+                final=select.emit == "FINAL",
+                every_change=having is not None,
+                where=where,
+                table_key=self._table_key(joins) if self._left.kind == "TABLE" else None,
+                flow=FLOW,
+            ),
+        )
+
+    def _table_key(self, joins: Joins | None) -> str:
+        """The key of the rows that are grouped, if they are those of a table."""
+        if joins is not None and joins.value is not None:
+            return joins.value
+        alias, source = self._select.source.alias, self._left
+        names = [*(column.name for column in source.keys), *source.window_columns]
+        return f"struct({', '.join(f'{quoted(alias)}.{quoted(name)}' for name in names)})"
+
+    def _check_table_functions(self) -> None:
+        of_rows = self._scope.of_rows if isinstance(self._scope, GroupedScope) else self._scope
+        if self._aggregates and (self._scope.exploded or (of_rows is not None and of_rows.exploded)):
+            raise SqlError("Table functions cannot be used with aggregations.", self._select.position)
+
     # Which way it runs
 
     def _mode(self) -> Mode:
@@ -153,12 +215,25 @@ class _Planner:
             return "batch"
         if select.joins:
             return "stateful"
-        if self._left.kind == "TABLE":
-            return "refresh" if self._aggregates else "changes"
-        if not self._aggregates:
-            return "append"
-        final = select.emit == "FINAL" or (select.window is not None and select.window.kind == "SESSION")
-        return "append" if final else "update"
+        if self._aggregates:
+            return "stateful" if self._needs_own_state() else "update"
+        return "changes" if self._left.kind == "TABLE" else "append"
+
+    def _needs_own_state(self) -> bool:
+        """Of an aggregation: whether Spark has no way for it, or another one than ksqlDB."""
+        select, functions = self._select, self._scope.functions
+        return (
+            self._left.kind == "TABLE"
+            or select.emit == "FINAL"
+            or select.having is not None
+            or (select.window is not None and select.window.kind == "SESSION")
+            or any(
+                functions.is_aggregate(str(node.this).upper())
+                for item in select.items
+                if item.expression is not None
+                for node in item.expression.find_all(exp.Anonymous)
+            )
+        )
 
     def _check_clauses(self) -> None:
         select, position = self._select, self._select.position
@@ -183,20 +258,13 @@ class _Planner:
             raise SqlError("An aggregate over a stream of changes needs GROUP BY.", position)
         if select.emit == "FINAL" and select.window is None:
             raise SqlError("EMIT FINAL needs a WINDOW: only then is there an end.", position)
-        if self._aggregates and self._left.kind == "STREAM" and select.joins:
-            raise SqlError(
-                "GROUP BY over a JOIN of a stream is not supported; CREATE STREAM … AS SELECT the join first, "
-                "and GROUP BY over that.",
-                select.joins[0].position,
-            )
 
     def _watermarks(self) -> dict[str, int]:
         select = self._select
         if select.window is not None:
             grace = select.window.grace_ms
             if grace is None:
-                # A session is emitted when it is over; a day later would be of no use.
-                grace = 0 if select.window.kind == "SESSION" else DEFAULT_GRACE_MS
+                grace = max(DEFAULT_GRACE_MS - select.window.size_ms, 0)
             return {select.source.alias: grace}
         return {}
 
@@ -327,8 +395,6 @@ class _Planner:
             rows.append(f"NOT {deleted} AND {kept} AS {KEEP}")
         elif where is not None:
             conditions.append(f"({where})")
-        if mode == "update":
-            rows.append(f"{'true' if having is None else f'coalesce({having}, false)'} AS {KEEP}")
         text = f"SELECT {', '.join(rows)}\nFROM "
         text += FLOW if mode == "stateful" else f"{view(alias)} AS {quoted(alias)}"
         for join in select.joins if mode == "batch" else ():
@@ -338,7 +404,7 @@ class _Planner:
             text += f"\nWHERE {' AND '.join(conditions)}"
         if groups:
             text += f"\nGROUP BY {', '.join([*groups, *self._window_sql()])}"
-        if having is not None and mode != "update":
+        if having is not None:
             text += f"\nHAVING {having}"
         if mode == "batch" and select.limit is not None:
             text += f"\nLIMIT {select.limit}"

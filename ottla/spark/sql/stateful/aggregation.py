@@ -2,7 +2,8 @@
 
 The payload that they get and give has the same columns, so that Spark knows their types from the projection before:
 the groups, the arguments of all calls, of tables also the arguments as they were and what became of the row, then the
-results, the results before, the bounds of the window, and whether there was a row before.
+results, the results before, the bounds of the window, and whether there was a row before; last, of tables, the key of
+the row.
 """
 
 from __future__ import annotations
@@ -62,22 +63,18 @@ class Layout:
     def became(self, values: Sequence[Any]) -> int:
         return int(values[self.groups + 2 * self._count])
 
-    @property
-    def _empty_results(self) -> tuple[None, ...]:
-        return (None,) * (2 * len(self.results) + 3)
+    def there(self, values: Sequence[Any]) -> bool:
+        """Of a row of a table: it is not deleted, and WHERE takes it."""
+        return bool(values[-2])
 
     def change(self, change: Change) -> tuple[Any, ...]:
         """What the stage of a table hands on."""
         nothing = tuple((None,) * count for count in self.arguments)
-        became = REPLACED if change.added and change.removed else CAME if change.added else WENT
-        if not self.arguments:
-            became = (
-                WENT if change.added is None else CAME if change.removed is None else REPLACED
-            )
+        became = WENT if change.added is None else CAME if change.removed is None else REPLACED
         added = change.added if change.added is not None else nothing
         removed = change.removed if change.removed is not None else nothing
         flat = [each for call in (*added, *removed) for each in call]
-        return (*change.group, *flat, became, *self._empty_results)
+        return (*change.group, *flat, became, *(None,) * (2 * len(self.results) + 4))
 
     def row(self, row: GroupRow) -> tuple[Any, ...]:
         width = self._count * (2 if self.of_table else 1) + (1 if self.of_table else 0)
@@ -89,6 +86,7 @@ class Layout:
             row.start,
             row.end,
             row.before is not None,
+            *(None,) * self.of_table,
         )
 
     def _shown(self, results: Sequence[Any] | None) -> tuple[Any, ...]:
@@ -103,7 +101,6 @@ class TableRowsOperator:
 
     name: str
     layout: Layout
-    keep: int  # where it says whether the row is there: not deleted, and taken by WHERE
     _running: TableRows | None = None
 
     def process(self, record: Record, state: State) -> Iterable[Record]:
@@ -112,8 +109,7 @@ class TableRowsOperator:
         if self._running is None:
             self._running = TableRows(state)
         values, layout = record.values, self.layout
-        there = bool(values[self.keep]) and not record.deleted
-        now = (layout.group(values), layout.now(values)) if there else None
+        now = (layout.group(values), layout.now(values)) if layout.there(values) else None
         changes = self._running.process((record.key,), record.time, now)
         return [Record(0, None, record.time, False, layout.change(each)) for each in changes]
 

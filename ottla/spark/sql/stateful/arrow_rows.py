@@ -37,6 +37,8 @@ def to_values(column: pa.Array) -> list[Any]:
 def from_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if not pa.types.is_struct(kind):
         return pa.array(values, kind)
+    # Aggregates make dictionaries of structs.
+    values = [tuple(row.values()) if isinstance(row, dict) else row for row in values]
     fields = [
         from_values([None if row is None else row[i] for row in values], kind.field(i).type)
         for i in range(kind.num_fields)

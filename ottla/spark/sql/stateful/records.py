@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ottla.spark.state import State
 
@@ -28,6 +28,13 @@ class Operator(Protocol):
         ...
 
     def process(self, record: Record, state: State) -> Iterable[Record]: ...
+
+
+@runtime_checkable
+class Finishing(Protocol):
+    """An operator that keeps things at hand during a batch, or sends records when the batch is over."""
+
+    def finish(self, state: State) -> Iterable[Record]: ...
 
 
 def packed(value: Any) -> bytes:

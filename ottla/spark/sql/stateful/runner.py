@@ -13,7 +13,7 @@ from ottla.spark.sql.stateful.task import StageTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 _HEAD_SCHEMA = "__input INT, __time BIGINT, __deleted BOOLEAN, __part INT, __seq BIGINT"
 
@@ -122,7 +122,23 @@ def _schema(flow: DataFrame, stage: Stage) -> StructType:
         payload = _parse_datatype_string(stage.payload)
         assert isinstance(payload, StructType)
         return StructType(head.fields + payload.fields)
-    return StructType(head.fields + [each for each in flow.schema.fields if each.name not in HEAD])
+    payload = StructType([each for each in flow.schema.fields if each.name not in HEAD])
+    nullable = _nullable(payload)
+    assert isinstance(nullable, StructType)
+    return StructType(head.fields + nullable.fields)
+
+
+def _nullable(kind: DataType) -> DataType:
+    """Where the flow has a literal, the operator may have nothing."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType), True)
+    if isinstance(kind, MapType):
+        return MapType(kind.keyType, _nullable(kind.valueType), True)
+    if isinstance(kind, StructType):
+        return StructType([StructField(each.name, _nullable(each.dataType), True) for each in kind.fields])
+    return kind
 
 
 def _arrow(schema: StructType) -> object:

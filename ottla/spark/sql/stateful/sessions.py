@@ -24,7 +24,8 @@ class SessionAggregator(Aggregator):
         key = _SESSIONS + key_of(change.group)
         held: tuple[Group, list[Session]] = self.entries.get(key) or (change.group, [])
         gap = aggregation.size_ms
-        near, far = [], []
+        near: list[Session] = []
+        far: list[Session] = []
         for each in held[1]:
             is_near = each[1] >= change.time - gap and each[0] <= change.time + gap
             (near if is_near else far).append(each)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ottla.spark.sql.stateful.arrow_rows import from_values, to_rows
 from ottla.spark.sql.stateful.flows import HEAD, INPUT, KEY, PART, REMOVED, SEQ, TIME
 from ottla.spark.sql.stateful.ordering import processing_order
-from ottla.spark.sql.stateful.records import Operator, Record
+from ottla.spark.sql.stateful.records import Finishing, Operator, Record
 from ottla.spark.state import StatePlace, open_state
 
 _ROWS = 4096
@@ -48,6 +48,8 @@ class StageTask:
                     yield self._batch(made, partition, count)
                     count += len(made)
                     made = []
+            if isinstance(self.operator, Finishing):
+                made += self.operator.finish(state)
             if made:
                 yield self._batch(made, partition, count)
             state.commit()

@@ -280,7 +280,8 @@ def fits(name: str, value: Any, kind: SqlType) -> bool:
 
 
 def _problem(value: Any, kind: SqlType) -> str:
-    if not isinstance(value, _CLASSES[kind.name]) or (isinstance(value, bool) and kind.name != "BOOLEAN"):
+    expected: Any = _CLASSES[kind.name]
+    if not isinstance(value, expected) or (isinstance(value, bool) and kind.name != "BOOLEAN"):
         return f"{value!r} is no {kind}"
     bits = {"INTEGER": 31, "BIGINT": 63}.get(kind.name)
     if bits is not None and not -(1 << bits) <= value < 1 << bits:

@@ -30,9 +30,7 @@ def _after_each(
     )
 
 
-def _rows(
-    function: str, name: str, expression: str, rows: list[dict[str, Any]], results: list[Any]
-) -> Case:
+def _rows(function: str, name: str, expression: str, rows: list[dict[str, Any]], results: list[Any]) -> Case:
     return Case(
         name,
         "CREATE STREAM s (k STRING KEY, a INT, b DOUBLE, c STRING, d STRUCT<e INT, f STRING>) "
@@ -114,7 +112,11 @@ EXTREMES = [
     _after_each("TOPKDISTINCT", "leaves nulls out", "STRING", "TOPKDISTINCT(v, 2)", [None, "a"], [[], ["a"]]),
 ]  # fmt: skip
 
-_STRUCTS: list[dict[str, Any]] = [{"d": {"e": 1, "f": "x"}}, {"d": {"e": 2, "f": None}}, {"d": {"e": 1, "f": "x"}}]
+_STRUCTS: list[dict[str, Any]] = [
+    {"d": {"e": 1, "f": "x"}},
+    {"d": {"e": 2, "f": None}},
+    {"d": {"e": 1, "f": "x"}},
+]
 _SHOWN = [{"E": 1, "F": "x"}, {"E": 2, "F": None}, {"E": 1, "F": "x"}]
 
 COLLECTED = [

@@ -28,7 +28,13 @@ def _case(
         f"{_S}CREATE TABLE o AS SELECT k, {select} FROM s WINDOW {window} GROUP BY k {rest};",
         [In("s", key, {"v": value}, time) for key, time, value in records],
         [
-            Out("O", key, result if result is None or isinstance(result, dict) else {"R": result}, bounds[1], bounds)
+            Out(
+                "O",
+                key,
+                result if result is None or isinstance(result, dict) else {"R": result},
+                bounds[1],
+                bounds,
+            )
             for key, result, bounds in rows
         ],
         grouped=GROUPED,

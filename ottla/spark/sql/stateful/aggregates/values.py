@@ -16,9 +16,7 @@ def plain(value: Any, kind: SqlType | None) -> Any:
         return value
     if kind.name == "STRUCT":
         values = value.values() if isinstance(value, dict) else value
-        return {
-            field.name: plain(each, field.type) for field, each in zip(kind.fields, values, strict=True)
-        }
+        return {field.name: plain(each, field.type) for field, each in zip(kind.fields, values, strict=True)}
     if kind.name == "MAP":
         return {name: plain(each, kind.element) for name, each in dict(value).items()}
     if kind.name == "ARRAY":
