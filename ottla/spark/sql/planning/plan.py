@@ -37,7 +37,7 @@ from ottla.spark.sql.planning.join_plan import (
     view,
 )
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
-from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
 from ottla.spark.sql.user_functions import UserFunctions
 
 #: - append: rows are made of rows, or come when nothing can change them any more
@@ -136,6 +136,8 @@ class _Planner:
             [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
         )
         key_sql = self._key(groups, partitions)
+        if groups:
+            self._check_groups(groups)
         outputs = self._outputs(key_sql)
         self._check_table_functions()
         missing = self._missing(key_sql, outputs)
@@ -201,6 +203,14 @@ class _Planner:
         alias, source = self._select.source.alias, self._left
         names = [*(column.name for column in source.keys), *source.window_columns]
         return f"struct({', '.join(f'{quoted(alias)}.{quoted(name)}' for name in names)})"
+
+    def _check_groups(self, groups: list[str]) -> None:
+        """What Spark aggregates is made of groups and aggregates, too, and refused in the same words."""
+        grouped = GroupedScope.over(self._scope, groups)
+        grouped.replaced |= {name: name for name in WINDOW_COLUMNS if name in self._scope.replaced}
+        for tree in (*(item.expression for item in self._select.items), self._select.having):
+            if tree is not None:
+                grouped.sql(tree)
 
     def _check_table_functions(self) -> None:
         of_rows = self._scope.of_rows if isinstance(self._scope, GroupedScope) else self._scope
