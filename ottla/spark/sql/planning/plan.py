@@ -139,7 +139,6 @@ class _Planner:
         if groups:
             self._check_groups(groups)
         outputs = self._outputs(key_sql)
-        self._check_table_functions()
         missing = self._missing(key_sql, outputs)
         if joins is not None and joins.value is not None and not (groups or partitions):
             # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
@@ -170,7 +169,6 @@ class _Planner:
         outputs = self._outputs(key_sql)
         having = None if select.having is None else grouped.sql(select.having)
         where = None if select.where is None else rows.sql(select.where)
-        self._check_table_functions()
         columns = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
         missing = self._missing(key_sql, outputs)
         return Plan(
@@ -211,11 +209,6 @@ class _Planner:
         for tree in (*(item.expression for item in self._select.items), self._select.having):
             if tree is not None:
                 grouped.sql(tree)
-
-    def _check_table_functions(self) -> None:
-        of_rows = self._scope.of_rows if isinstance(self._scope, GroupedScope) else self._scope
-        if self._aggregates and (self._scope.exploded or (of_rows is not None and of_rows.exploded)):
-            raise SqlError("Table functions cannot be used with aggregations.", self._select.position)
 
     # Which way it runs
 
