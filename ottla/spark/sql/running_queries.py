@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark.sql.errors import Position, SqlError, sentence
@@ -20,12 +21,16 @@ class Running:
     sink: str
     statement: str
     plan: Plan
+    start_again: Callable[[], StreamingQuery] | None = None  # from its checkpoint
+    is_paused: bool = False
 
     def reads(self, name: str) -> bool:
         return any(source.name == name for source in self.plan.sources.values())
 
     @property
     def state(self) -> str:
+        if self.is_paused:
+            return "PAUSED"
         failure = self.query.exception()
         if failure is not None:
             return f"ERROR: {sentence(failure)}"
@@ -47,12 +52,15 @@ class RunningQueries:
 
     def stop(self, query_id: str, position: Position | None = None) -> None:
         """Returns when it has stopped. A query that cannot be stopped stays in the list."""
+        _stop(self._known(query_id, position), position)
+        del self._held[query_id]
+
+    def _known(self, query_id: str, position: Position | None) -> Running:
         running = self._held.get(query_id)
         if running is None:
             known = f" There are {', '.join(self._held)}." if self._held else " None is running here."
             raise SqlError(f"This session runs no query {query_id}.{known}", position)
-        _stop(running, position)
-        del self._held[query_id]
+        return running
 
     def stop_all(self, position: Position | None = None) -> list[str]:
         """All of them, even if one cannot be stopped, which is an error in the end."""
@@ -68,11 +76,27 @@ class RunningQueries:
             raise failure
         return stopped
 
+    def pause(self, query_id: str, position: Position | None = None) -> None:
+        """It stays in the list, and goes on from its checkpoint when it is resumed."""
+        running = self._known(query_id, position)
+        if not running.is_paused:
+            _stop(running, position)
+            self._held[query_id] = replace(running, is_paused=True)
+
+    def resume(self, query_id: str, position: Position | None = None) -> None:
+        running = self._known(query_id, position)
+        if running.is_paused and running.start_again is not None:
+            self._held[query_id] = replace(running, query=running.start_again(), is_paused=False)
+
     def writing_to(self, name: str) -> list[Running]:
         return [each for each in self._held.values() if each.sink == name]
 
     def reading_from(self, name: str) -> list[Running]:
-        return [each for each in self._held.values() if each.reads(name) and each.query.isActive]
+        return [
+            each
+            for each in self._held.values()
+            if each.reads(name) and (each.is_paused or each.query.isActive)
+        ]
 
 
 def _stop(running: Running, position: Position | None) -> None:
