@@ -31,6 +31,9 @@ COMMANDS = {
     "keys": "ottla.cli.commands.keys:keys",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
     "demo": "ottla.cli.commands.demo.demo:demo",
+    "registry": "ottla.cli.commands.servers.registry:registry",
+    "rest": "ottla.cli.commands.servers.rest:rest",
+    "schema": "ottla.cli.commands.schema.schema:schema",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
     "completion": "ottla.cli.commands.completion:completion",
 }

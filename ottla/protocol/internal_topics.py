@@ -15,7 +15,11 @@ INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC, SHAR
 #: One for each streaming query that writes exactly once; the id of the query follows.
 COMMIT_TOPIC_PREFIX = "__ottla_spark_commits_"
 SQL_CATALOGUE_TOPIC = "__ottla_sql"
+#: The queries that SQL servers run.
+SQL_QUERIES_TOPIC = "__ottla_sql_queries"
 
 
 def is_internal(name: str) -> bool:
-    return name in INTERNAL_TOPICS or name == SQL_CATALOGUE_TOPIC or name.startswith(COMMIT_TOPIC_PREFIX)
+    if name in INTERNAL_TOPICS or name in (SQL_CATALOGUE_TOPIC, SQL_QUERIES_TOPIC):
+        return True
+    return name.startswith(COMMIT_TOPIC_PREFIX)

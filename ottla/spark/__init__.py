@@ -12,18 +12,21 @@ Underneath is `format("ottla")`, whose options, columns and meaning are those of
 
 from ottla.jvm.java import NoJava
 from ottla.spark.alerts import foreach
-from ottla.spark.formats.value_format import json, raw, text
+from ottla.spark.formats.value_format import avro, json, jsonschema, protobuf, raw, text
 from ottla.spark.session import register, session
 from ottla.spark.tables import delta, jdbc, parquet, table, to_table
 from ottla.spark.topics import read_topic, to_topic
 
 __all__ = [
     "NoJava",
+    "avro",
     "delta",
     "foreach",
     "jdbc",
     "json",
+    "jsonschema",
     "parquet",
+    "protobuf",
     "raw",
     "read_topic",
     "register",

@@ -14,15 +14,29 @@ if TYPE_CHECKING:
 BOOTSTRAP_SERVERS = "spark.ottla.bootstrap.servers"
 CHECKPOINTS = "spark.ottla.checkpoints"
 TRIGGER = "spark.ottla.trigger"
+SCHEMA_REGISTRY = "spark.ottla.schema.registry."
 
 #: The second is that of the command line.
 _ENVIRONMENT = ("OTTLA_BOOTSTRAP_SERVERS", "OTTLA_BOOTSTRAP_SERVER")
+_REGISTRY_ENVIRONMENT = "OTTLA_SCHEMA_REGISTRY_URL"
 _AVAILABLE_NOW = ("available-now", "availablenow", "available now")
 
 
 def bootstrap_servers(spark: SparkSession, given: str | None) -> str:
     named = [given, spark.conf.get(BOOTSTRAP_SERVERS, None), *map(os.environ.get, _ENVIRONMENT)]
     return next(filter(None, named), "localhost:9092")
+
+
+def registry_options(spark: SparkSession) -> dict[str, str]:
+    """How the session reaches the schema registry: its settings that begin with spark.ottla.schema.registry."""
+    found = {
+        name.removeprefix("spark.ottla."): value
+        for name, value in spark.conf.getAll.items()
+        if name.startswith(SCHEMA_REGISTRY)
+    }
+    if "schema.registry.url" not in found and os.environ.get(_REGISTRY_ENVIRONMENT):
+        found["schema.registry.url"] = os.environ[_REGISTRY_ENVIRONMENT]
+    return found
 
 
 def start(

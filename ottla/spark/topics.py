@@ -40,8 +40,9 @@ def read_topic(
     """The records of a topic (or of several, separated by commas), with keys and values decoded.
 
     The columns are key, value, topic, partition, offset and timestamp, and headers if `options` has includeHeaders.
-    `value` and `key` are json(schema), text or raw. JSON that cannot be read is null in `value`, and its bytes are
-    in `badValue`; with `dead_letter` such records go to that topic instead. `starting` is what startingOffsets takes.
+    `value` and `key` are json(schema), avro(), protobuf(), jsonschema(), text or raw. What cannot be read is null in
+    `value`, and its bytes are in `badValue`; with `dead_letter` such records go to that topic instead. `starting` is
+    what startingOffsets takes.
     With `decrypt_with`, such as "file:/etc/secrets/keys.json", values are decrypted first; the others are bad.
     """
     given = {
@@ -56,10 +57,11 @@ def read_topic(
     if decrypt_with is not None:
         given[KEYS] = decrypt_with
     for name, kind in (("key", as_format(key, "key")), ("value", as_format(value, "value"))):
-        given[f"{name}Format"] = kind.name
-        if kind.schema is not None:
-            given[f"{name}Schema"] = kind.schema
+        given |= kind.options(name)
+        if kind.may_be_bad:
             given["timeZone"] = spark.conf.get("spark.sql.session.timeZone")
+        if kind.name in formats.REGISTERED:
+            given |= queries.registry_options(spark)
     given |= options or {}
     reader: Any = spark.readStream if stream else spark.read
     records: DataFrame = reader.format("ottla").options(**given).load()

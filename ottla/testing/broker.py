@@ -8,7 +8,7 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import uvloop
 
@@ -20,6 +20,9 @@ from ottla.protocol.records import Record, build_batch, read_records
 from ottla.security.acls import Acl
 from ottla.testing.ports import ReservedPorts
 from ottla.testing.security import ADMIN, BrokerSecurity
+
+if TYPE_CHECKING:
+    from ottla.http.background import InBackground
 
 T = TypeVar("T")
 
@@ -49,6 +52,9 @@ class Broker:
 
     `security` is SASL_SSL, SASL_PLAINTEXT or SSL: `users` are names and passwords, beside the user `admin`, and with
     `acls` (of `ottla.testing.acl`; an empty list is enough) nothing is allowed that none of them allows.
+
+    With `registry` there is a schema registry at `schema_registry_url` too; a mapping has its settings, by the names of
+    schema-registry.properties.
     """
 
     def __init__(
@@ -60,6 +66,7 @@ class Broker:
         security: str | None = None,
         users: Mapping[str, str] | None = None,
         acls: Sequence[Acl] | None = None,
+        registry: bool | Mapping[str, str] = False,
     ) -> None:
         if security is None and (users is not None or acls is not None):
             raise ValueError("users and acls need security: SASL_SSL, SASL_PLAINTEXT or SSL")
@@ -72,6 +79,8 @@ class Broker:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
+        self._registry_settings = {} if registry is True else registry
+        self._registry: InBackground | None = None
 
     # Life
 
@@ -102,7 +111,22 @@ class Broker:
             raise started[0]
         if self._security is not None:
             self._security.store_acls(self.bootstrap_servers)
+        if self._registry_settings is not False:
+            try:
+                self._start_registry(self._registry_settings)
+            except BaseException:
+                self.stop()
+                raise
         return self
+
+    def _start_registry(self, settings: Mapping[str, str]) -> None:
+        from ottla.http.background import InBackground
+        from ottla.registry.server import RegistryServer
+        from ottla.registry.settings import RegistrySettings
+
+        client = {f"kafkastore.{name}": value for name, value in self.client_properties().items()}
+        wanted = RegistrySettings.from_properties({"listeners": "http://127.0.0.1:0", **client, **settings})
+        self._registry = InBackground(lambda: RegistryServer(wanted), "schema-registry").start()
 
     async def _main(
         self, overrides: dict[str, str], started: list[BaseException | None], ready: threading.Event
@@ -125,6 +149,9 @@ class Broker:
         await self._server.stop()
 
     def stop(self) -> None:
+        if self._registry is not None:
+            self._registry.stop()
+            self._registry = None
         if self._thread is None or self._loop is None:
             return
         if self._thread.is_alive():
@@ -159,6 +186,11 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self._port}"
+
+    @property
+    def schema_registry_url(self) -> str:
+        assert self._registry is not None, "there is no registry: use Broker(registry=True)"
+        return self._registry.url
 
     @property
     def data(self) -> Path:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.spark import to_topic
+from ottla.spark.sql import SqlSession
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
@@ -70,3 +73,43 @@ def joined(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
     )
     text = "concat(number, ' ', asker, ' ', answerer)"
     return _start(pairs.selectExpr(f"{text} AS value"), options, "joined")
+
+
+def counted(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
+    """How many events there are with even and with odd numbers, each time that it changes."""
+    parity = "CAST(CAST(CAST(key AS STRING) AS INT) % 2 AS STRING) AS key"
+    counts = _source(spark, options, "events").selectExpr(parity).groupBy("key").count()
+    query = to_topic(
+        counts.selectExpr("key", "concat(key, ':', count) AS value"),
+        "counted",
+        checkpoint=f"{options['checkpoint']}/counted",
+        bootstrap_servers=options["servers"],
+        trigger=options.get("interval", "available-now"),
+        output_mode="update",
+    )
+    assert query is not None
+    return query
+
+
+COUNTS = """
+CREATE STREAM events (id STRING KEY, number INT, who STRING, at BIGINT)
+  WITH (kafka_topic='events', value_format='DELIMITED', timestamp='at');
+CREATE TABLE {topic} WITH (kafka_topic='{topic}', value_format='JSON') AS
+  SELECT who, COUNT(*) AS n, SUM(number) AS numbers FROM events
+  WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 1 DAY) GROUP BY who;
+"""
+
+
+def sql_counts(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
+    return _sql(spark, options, COUNTS.format(topic=f"counts_{options['run']}"))
+
+
+def _sql(spark: SparkSession, options: dict[str, str], script: str) -> StreamingQuery:
+    """The last query of a script, which goes on from its checkpoint if it has run before."""
+    spark.conf.set("spark.ottla.trigger", options.get("interval", "available-now"))
+    sql = SqlSession(spark, bootstrap_servers=options["servers"], checkpoints=options["checkpoint"])
+    settings = f"SET 'ottla.max.offsets.per.trigger' = '{options['per_batch']}'; SET 'auto.offset.reset' = 'earliest';"
+    sql.execute(settings)
+    query = sql.execute(script, resume=True)[-1].query
+    assert query is not None
+    return query

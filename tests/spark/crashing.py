@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
@@ -19,8 +19,10 @@ from ottla.client.cluster import Cluster
 from ottla.client.transactions import Transaction, TransactionClient
 from ottla.protocol.errors import ErrorCode
 from ottla.spark.data_source import OttlaDataSource
+from ottla.spark.sink import batches
 from ottla.spark.sink.exactly_once.commit_log import CommitState
 from ottla.spark.sink.exactly_once.commit_topic import CommitTopic
+from ottla.spark.sink.exactly_once.task_transaction import Attempt
 from ottla.spark.sink.sink_options import SinkOptions
 from ottla.spark.sink.writers import OttlaStreamWriter, stream_writer
 
@@ -55,6 +57,11 @@ class _Crash:
 
 
 _crash = _Crash()
+
+
+def arm(point: str, pids: str) -> None:
+    """In a task this is another process: what a function refers to that was pickled for it is a copy."""
+    _crash.point, _crash.pids = point, pids
 
 
 def _append(self: CommitTopic, cluster: Cluster, record: bytes) -> CommitState:
@@ -93,7 +100,7 @@ class CrashingWriter(OttlaStreamWriter):
         self._pids = pids
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        _crash.point, _crash.pids = self._point, self._pids
+        arm(self._point, self._pids)
         message = super().write(iterator)
         context = TaskContext.get()
         assert context is not None
@@ -102,7 +109,7 @@ class CrashingWriter(OttlaStreamWriter):
         return message
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _crash.point, _crash.pids = self._point, self._pids
+        arm(self._point, self._pids)
         reached("all tasks have written")
         CommitTopic.append, TransactionClient.end = _append, _end  # type: ignore[method-assign]
         try:
@@ -121,3 +128,30 @@ class CrashingDataSource(OttlaDataSource):
         options = {**self.options}
         point, pids = options.pop("crash", ""), options.pop("pids", "")
         return CrashingWriter(stream_writer(options, schema, overwrite)._options, point, pids)
+
+
+def crash_in_foreach_batch(point: str, pids: str) -> None:
+    """From now on, `write_batch` in this process dies at this point; the driver is in Python there."""
+    arm(point, pids)
+    prepare_in_task, commit = batches._prepare, batches.commit
+
+    def prepare(options: SinkOptions, attempt: Attempt) -> Any:
+        write = prepare_in_task(options, attempt)
+
+        def write_and_crash(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            arm(point, pids)
+            yield from write(rows)
+            context = TaskContext.get()
+            assert context is not None
+            if context.partitionId() == 0:
+                reached("one task has written")
+
+        return write_and_crash
+
+    def commit_and_crash(options: SinkOptions, attempt: Attempt, transactions: list[Transaction]) -> None:
+        reached("all tasks have written")
+        commit(options, attempt, transactions)
+        reached("after the record that it is done")
+
+    batches._prepare, batches.commit = prepare, commit_and_crash
+    CommitTopic.append, TransactionClient.end = _append, _end  # type: ignore[method-assign]

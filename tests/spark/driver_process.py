@@ -68,7 +68,7 @@ class DriverProcess:
 
 def main() -> None:
     from tests.spark import chaos_pipelines
-    from tests.spark.crashing import CrashingDataSource
+    from tests.spark.crashing import CrashingDataSource, crash_in_foreach_batch
 
     options = json.loads(sys.argv[1])
     config: dict[str, Any] = {
@@ -85,6 +85,7 @@ def main() -> None:
     Path(options["pids"]).write_text(f"{gateway.proc.pid} {os.getpid()}")
     if "crash" in options:
         spark.dataSource.register(CrashingDataSource)
+        crash_in_foreach_batch(options["crash"], options["pids"])
     if "interval" in options:
         tend(spark, options, sys.argv[2:])
     for query in [getattr(chaos_pipelines, name)(spark, options) for name in sys.argv[2:]]:

@@ -107,22 +107,25 @@ def processes_below(root: int, words: str) -> list[int]:
 class Cluster:
     """The broker and the driver, which is started again whenever it has ended."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, broker: BrokerProcess, options: dict[str, str], *pipelines: str
+    ) -> None:
         self._directory = directory
-        self.broker = BrokerProcess(directory / "broker", ["--set", "transaction.state.log.num.partitions=4"])
-        self.broker.start()
+        self._pipelines = pipelines
+        self.broker = broker
         self._options = {
             "master": os.environ.get("OTTLA_CHAOS_MASTER", "local-cluster[2,1,1024]"),
             "servers": self.broker.bootstrap_servers,
             "checkpoint": str(directory / "checkpoint"),
             "interval": "500 milliseconds",
+            **options,
         }
         self.driver: DriverProcess | None = None
         self.starts = 0
 
     def tend(self) -> DriverProcess:
         if self.driver is None or not self.driver.is_running:
-            self.driver = DriverProcess(self._directory, self._options, *PIPELINES)
+            self.driver = DriverProcess(self._directory, self._options, *self._pipelines)
             self.starts += 1
         return self.driver
 
@@ -151,7 +154,9 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
+    broker = BrokerProcess(tmp_path / "broker", ["--set", "transaction.state.log.num.partitions=4"])
+    broker.start()
+    made = Cluster(tmp_path, broker, {}, *PIPELINES)
     yield made
     made.close()
 

@@ -12,6 +12,7 @@ from ottla.client.fetch import FetchOptions
 from ottla.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from ottla.client.settings import Settings
 from ottla.spark.formats.encryption_options import KEYS, PLAIN, TOPIC
+from ottla.spark.formats.registered.registry_options import REGISTRY_OPTIONS, SCHEMA_OPTIONS
 from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 from ottla.spark.source.positions import Position, parse_offsets, parse_timestamp, parse_timestamps
 from ottla.spark.source.typed_options import TypedOptions, parse_typed_options
@@ -27,6 +28,7 @@ SOURCE_OPTIONS = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "maxRecordsPerPartition",
     "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
     "keyFormat", "keySchema", "valueFormat", "valueSchema", "badRows", "deadLetterTopic", "timeZone",
+    *REGISTRY_OPTIONS, *SCHEMA_OPTIONS,
     KEYS, PLAIN, TOPIC,
 )
 
@@ -101,9 +103,15 @@ class SourceOptions:
 
     @property
     def fetches_headers(self) -> bool:
-        """Dead letters keep them and encrypted values need them, whether Spark asks for them or not."""
+        """Dead letters keep them, encrypted values need them, and ids of schemas may be in them, whether Spark asks for
+        them or not."""
         typed = self.typed
-        return self.include_headers or typed.dead_letter_topic is not None or typed.decryption is not None
+        return (
+            self.include_headers
+            or typed.dead_letter_topic is not None
+            or typed.decryption is not None
+            or typed.is_registered
+        )
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = None) -> SourceOptions:

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ottla.spark.formats.encryption_options import Decryption, parse_decryption
 from ottla.spark.formats.json_times import time_zone
 from ottla.spark.formats.json_types import check_type
-from ottla.spark.formats.value_format import Format, json, raw, text
+from ottla.spark.formats.registered.registry_options import parse_source
+from ottla.spark.formats.value_format import REGISTERED, Format, json, raw, text
 from ottla.spark.options import OptionError, Options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from ottla.client.schema_registry import Schema
 
 KEEP, FAIL = "keep", "fail"
 
@@ -29,6 +32,13 @@ class TypedOptions:
     #: Spark's types of the columns, as soon as Spark has parsed the schemas.
     key_type: Any = None
     value_type: Any = None
+    #: The schemas that the columns came from, where no columns were given.
+    key_reader: Schema | None = None
+    value_reader: Schema | None = None
+
+    @property
+    def is_registered(self) -> bool:
+        return self.key.source is not None or self.value.source is not None
 
     @property
     def is_needed(self) -> bool:
@@ -40,17 +50,21 @@ class TypedOptions:
         if self.bad_rows == FAIL or self.dead_letter_topic is not None:
             return []
         may_be_bad = {
-            "badKey": self.key.schema is not None,
-            "badValue": self.value.schema is not None or self.decryption is not None,
+            "badKey": self.key.may_be_bad,
+            "badValue": self.value.may_be_bad or self.decryption is not None,
         }
         return [name for name, wanted in may_be_bad.items() if wanted]
 
     def with_types(self, schema: StructType) -> TypedOptions:
-        types = {}
+        types: dict[str, Any] = {}
         for name, kind in (("key", self.key), ("value", self.value)):
             found = schema[name].dataType
-            if kind.schema is not None:
+            if kind.name == "json":
                 check_type(found, name)
+            elif kind.source is not None and kind.schema is None:
+                from ottla.spark.formats.registered.planning import planned_schema
+
+                types[f"{name}_reader"] = planned_schema(kind.name, kind.source, found)
             types[f"{name}_type"] = found
         return replace(self, **types)
 
@@ -64,7 +78,7 @@ def parse_typed_options(given: Options) -> TypedOptions:
     if dead_letters is not None and given.text("badRows") is not None:
         raise OptionError("badRows and deadLetterTopic contradict each other: omit one of them.")
     decryption = parse_decryption(given)
-    if key.schema is None and value.schema is None and decryption is None:
+    if not key.may_be_bad and not value.may_be_bad and decryption is None:
         for name in ("badRows", "deadLetterTopic"):
             if given.text(name) is not None:
                 raise OptionError(f"{name} has no meaning without valueFormat=json or keyFormat=json.")
@@ -81,11 +95,19 @@ def parse_typed_options(given: Options) -> TypedOptions:
 def _format(given: Options, which: str) -> Format:
     """The format of the key or of the value."""
     schema = given.text(f"{which}Schema")
-    name = given.choice(f"{which}Format", {name: name for name in ("json", "text", "raw")}, "raw")
+    formats = {name: name for name in ("json", *REGISTERED, "text", "raw")}
+    name = given.choice(f"{which}Format", formats, "raw")
+    if name in REGISTERED:
+        return parse_source(given, which, name, schema)
     if name == "json":
         if schema is None:
             raise OptionError(f"{which}Format=json needs {which}Schema, such as 'user STRING, likes INT'.")
         return json(schema)
     if schema is not None:
         raise OptionError(f"{which}Schema has no meaning without {which}Format=json.")
+    for option in ("Subject", "SchemaVersion", "SchemaId", "Message"):
+        if given.text(f"{which}{option}") is not None:
+            raise OptionError(
+                f"{which}{option} has no meaning without {which}Format=avro, protobuf or jsonschema."
+            )
     return text if name == "text" else raw

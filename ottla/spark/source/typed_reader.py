@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from ottla.client.cluster import TopicPartition
 from ottla.client.errors import ClientError
+from ottla.client.schema_registry import Schema
 from ottla.spark.formats.encrypted_columns import ColumnDecryptor, unfit, without_own_header
 from ottla.spark.formats.json_decoder import Decoded, JsonDecoder
+from ottla.spark.formats.registered.decoder import RegisteredDecoder, registered_decoder
 from ottla.spark.formats.value_format import Format
 from ottla.spark.source.dead_letters import DeadLetters
 from ottla.spark.source.source_options import SourceOptions
@@ -30,8 +32,8 @@ class TypedReader:
         self._bad_columns = typed.bad_columns
         self._with_headers = options.include_headers
         self._decoders = [
-            _decoder(typed.key, typed.key_type, typed),
-            _decoder(typed.value, typed.value_type, typed),
+            _decoder(typed.key, typed.key_type, typed.key_reader, typed, "key"),
+            _decoder(typed.value, typed.value_type, typed.value_reader, typed, "value"),
         ]
         self._decryptor: ColumnDecryptor | None = None
         if typed.decryption is not None:
@@ -41,7 +43,10 @@ class TypedReader:
             self._dead_letters = DeadLetters(options.settings, typed.dead_letter_topic, partition)
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        decoded = [_decode(self._decoders[_KEY], batch.column(_KEY)), self._decode_values(batch)]
+        decoded = [
+            _decode(self._decoders[_KEY], batch.column(_KEY), _headers(batch), "key"),
+            self._decode_values(batch),
+        ]
         reasons = {
             row: (_ERRORS[which], reason)
             for which in (_VALUE, _KEY)
@@ -69,9 +74,9 @@ class TypedReader:
     def _decode_values(self, batch: pa.RecordBatch) -> Decoded:
         values = batch.column(_VALUE)
         if self._decryptor is None:
-            return _decode(self._decoders[_VALUE], values)
+            return _decode(self._decoders[_VALUE], values, _headers(batch), "value")
         opened = self._decryptor.open(values, batch.column("headers"))
-        decoded = _decode(self._decoders[_VALUE], opened.values)
+        decoded = _decode(self._decoders[_VALUE], opened.values, _headers(batch), "value")
         return Decoded(decoded.column, unfit(decoded.reasons) | opened.reasons)
 
     def finish(self) -> None:
@@ -99,18 +104,34 @@ class TypedReader:
             letters.add(key, value, headers, record["offset"], timestamp, error, reason)
 
 
-def _decoder(kind: Format, data_type: Any, options: TypedOptions) -> JsonDecoder | pa.DataType:
+def _decoder(
+    kind: Format, data_type: Any, reader: Schema | None, options: TypedOptions, part: str
+) -> JsonDecoder | RegisteredDecoder | pa.DataType:
+    if kind.source is not None:
+        columns = None if kind.schema is None else data_type.json()
+        return registered_decoder(kind.name, kind.source, reader or Schema(""), columns, part)
     if kind.schema is not None:
         return JsonDecoder(data_type, options.time_zone)
     return pa.string() if kind.name == "text" else pa.binary()
 
 
-def _decode(decoder: JsonDecoder | pa.DataType, column: pa.BinaryArray) -> Decoded:
+def _decode(
+    decoder: JsonDecoder | RegisteredDecoder | pa.DataType,
+    column: pa.BinaryArray,
+    headers: pa.ListArray | None,
+    part: str,
+) -> Decoded:
+    if isinstance(decoder, RegisteredDecoder):
+        return decoder.decode(column, headers, part)
     if isinstance(decoder, JsonDecoder):
         return decoder.decode(column)
     # As CAST(value AS STRING): what is not UTF-8 is left as it is.
     buffers = column.buffers()
     return Decoded(pa.Array.from_buffers(decoder, len(column), buffers, offset=column.offset), {})
+
+
+def _headers(batch: pa.RecordBatch) -> pa.ListArray | None:
+    return batch.column("headers") if "headers" in batch.schema.names else None
 
 
 def _only(column: pa.BinaryArray, rows: dict[int, str]) -> pa.BinaryArray:

@@ -6,7 +6,9 @@ Topics and offsets by `ottla.client`, records by confluent-kafka.
 from __future__ import annotations
 
 import logging
+import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -49,6 +51,8 @@ class Brokers:
         self.bootstrap_servers = bootstrap_servers
         self.properties = dict(properties or {})
         self._producer: Any = None
+        self._idle: list[Cluster] = []
+        weakref.finalize(self, _close, self._idle)
 
     def read_options(self) -> dict[str, str]:
         """For `format("ottla")`. What a transaction wrote is read when it is committed."""
@@ -74,7 +78,28 @@ class Brokers:
 
     @contextmanager
     def _cluster(self) -> Iterator[Cluster]:
-        """For one statement: between two of them brokers hang up, and threads share nothing."""
+        """For one statement. Connections are kept for the next, and no two threads share them."""
+        try:
+            cluster = self._connected()
+            try:
+                yield cluster
+            except BaseException:
+                cluster.close()
+                raise
+            self._idle.append(cluster)
+        except Unreachable:
+            raise SqlError(f"Cannot reach a broker at {self.bootstrap_servers}: is it running?") from None
+        except ClientError as error:
+            raise SqlError(error.message) from None
+
+    def _connected(self) -> Cluster:
+        while self._idle:
+            cluster = self._idle.pop()
+            try:
+                cluster.metadata(())
+                return cluster
+            except ClientError:
+                cluster.close()  # brokers hang up, or are started again
         milliseconds = str(round(TIMEOUT * 1000))
         properties = {
             **self.properties,
@@ -82,13 +107,10 @@ class Brokers:
             "request.timeout.ms": milliseconds,
             "default.api.timeout.ms": milliseconds,
         }
-        try:
-            with closing(Cluster(Settings.from_properties(properties, client_id="ottla-sql"))) as cluster:
-                yield cluster
-        except Unreachable:
-            raise SqlError(f"Cannot reach a broker at {self.bootstrap_servers}: is it running?") from None
-        except ClientError as error:
-            raise SqlError(error.message) from None
+        return Cluster(Settings.from_properties(properties, client_id="ottla-sql"))
+
+    def close(self) -> None:
+        _close(self._idle)
 
     # Topics
 
@@ -102,6 +124,20 @@ class Brokers:
 
     def topic(self, name: str) -> TopicListing | None:
         return next((topic for topic in self.topics() if topic.name == name), None)
+
+    def existing(self, names: Iterable[str]) -> set[str]:
+        """Those of these topics that there are."""
+        with self._cluster() as cluster:
+            return set(cluster.topics(names))
+
+    def mark(self, topic: str) -> tuple[bytes, int] | None:
+        """Changes whenever the first partition of a topic does; None if there is no such topic."""
+        with self._cluster() as cluster:
+            found = cluster.topics([topic]).get(topic)
+            if found is None:
+                return None
+            first = TopicPartition(topic, 0)
+            return found.topic_id, list_offsets(cluster, {first: LATEST}, READ_COMMITTED)[first].offset
 
     def create_topic(self, name: str, shape: TopicShape, config: Mapping[str, str]) -> None:
         """Does nothing if it exists."""
@@ -173,8 +209,15 @@ class Brokers:
         if failures:
             raise SqlError(f"The record was not written to '{topic}': {failures[0].str()}.")
 
-    def read(self, topic: str, *, from_beginning: bool, follow: bool) -> Iterator[Received]:
-        """The records of a topic; unless `follow`, up to what is there now."""
+    def read(
+        self,
+        topic: str,
+        *,
+        from_beginning: bool,
+        follow: bool,
+        interrupted: threading.Event | None = None,
+    ) -> Iterator[Received]:
+        """The records of a topic; unless `follow`, up to what is there now. Another thread may interrupt it."""
         from confluent_kafka import Consumer
         from confluent_kafka import TopicPartition as Place
 
@@ -189,7 +232,7 @@ class Brokers:
                 return
             starts = {number: start if from_beginning else end for number, (start, end) in ranges.items()}
             consumer.assign([Place(topic, partition, offset) for partition, offset in starts.items()])
-            while follow or ends:
+            while (follow or ends) and not (interrupted is not None and interrupted.is_set()):
                 message = consumer.poll(0.1)
                 if message is None:
                     continue
@@ -210,3 +253,8 @@ class Brokers:
                 )
                 if message.offset() + 1 >= ends.get(message.partition(), message.offset() + 2):
                     ends.pop(message.partition(), None)
+
+
+def _close(clusters: list[Cluster]) -> None:
+    while clusters:
+        clusters.pop().close()

@@ -26,11 +26,16 @@ class Catalogue:
         self._brokers = brokers
         self._sources: dict[str, Source] = {}
         self._types: dict[str, SqlType] = {}
+        self._mark: tuple[bytes, int] | None = None  # of the topic, when it was read
 
     def refresh(self) -> None:
         found: dict[str, Source] = {}
         types: dict[str, SqlType] = {}
-        if self._brokers.topic(TOPIC) is not None:
+        mark = self._brokers.mark(TOPIC)
+        if mark is not None and mark == self._mark:
+            return
+        self._mark = mark
+        if mark is not None:
             for record in self._brokers.read(TOPIC, from_beginning=True, follow=False):
                 name = (record.key or b"").decode()
                 if name.startswith(_TYPE):

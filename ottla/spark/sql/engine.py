@@ -9,7 +9,8 @@ from __future__ import annotations
 import queue
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,23 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sink.batches import write_batch
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError, sentence
-from ottla.spark.sql.frames import TIME, batch_frame, latest_per_key, milliseconds_of, stream_frame
+from ottla.spark.sql.frames import TIME, batch_frame, found_frame, milliseconds_of, stream_frame
+from ottla.spark.sql.planning.aggregate_plan import KEEP, ROW_TIME
 from ottla.spark.sql.planning.join_plan import view
-from ottla.spark.sql.planning.plan import KEEP, ROW_TIME, WINDOW_END, WINDOW_START, Plan
+from ottla.spark.sql.planning.plan import WINDOW_END, WINDOW_START, Plan
 from ottla.spark.sql.planning.record_expressions import encode_key, encode_value
 from ottla.spark.sql.sources import Source
+from ottla.spark.sql.stateful.flows import source_flow
+from ottla.spark.sql.stateful.pipelines import pipeline_of
+from ottla.spark.sql.stateful.runner import Batch, over
+from ottla.spark.state import fixed_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
     from pyspark.sql.types import StructType
+
+    from ottla.spark.sql.pull.table_index import Found
 
 SETTINGS = {
     # Names are upper case unless quoted; then their case counts.
@@ -48,9 +56,17 @@ class Engine:
     def __init__(self, spark: SparkSession, brokers: Brokers) -> None:
         self.spark = spark
         self._brokers = brokers
+        # Settings and views belong to the session, and a server plans for many clients.
+        self._planning = threading.RLock()
+        #: How many records a micro-batch of the queries takes at most that are started from now on.
+        self.max_offsets: str = ""
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
+        with self._planning:
+            yield from self._set()
+
+    def _set(self) -> Iterator[None]:
         # Spark looks for data sources in the session that is active in this thread, whatever session a frame is of.
         self.spark._jvm.SparkSession.setActiveSession(self.spark._jsparkSession)
         before = {name: self.spark.conf.get(name, None) for name in SETTINGS}
@@ -74,7 +90,7 @@ class Engine:
 
     def _result(self, plan: Plan) -> DataFrame:
         """Without the hidden columns."""
-        return self._batch(self.spark, plan, {}).select(*map(quoted, plan.names))
+        return self._batch(self.spark, plan).select(*map(quoted, plan.names))
 
     def _over(self, spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
         for alias, frame in frames.items():
@@ -85,12 +101,16 @@ class Engine:
             for alias in frames:
                 spark.catalog.dropTempView(view(alias).strip("`"))
 
-    def _batch(self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame]) -> DataFrame:
+    def _batch(
+        self, spark: SparkSession, plan: Plan, given: Mapping[str, DataFrame] | None = None
+    ) -> DataFrame:
         """Over all that there is now, but for the frames that are given."""
         frames = {
-            alias: given.get(alias) or batch_frame(spark, source, self._brokers.read_options())
+            alias: (given or {}).get(alias) or batch_frame(spark, source, self._brokers.read_options())
             for alias, source in plan.sources.items()
         }
+        if plan.mode == "stateful":  # only for its columns
+            return over(pipeline_of(plan).shape(source_flow(plan.sources, frames)), plan.sql)
         return self._over(spark, plan, frames)
 
     def _stream(self, plan: Plan, starting: str, group: str | None) -> DataFrame:
@@ -111,13 +131,9 @@ class Engine:
         options = self._brokers.read_options()
         if group is not None:
             options["ottla.commit.group"] = group
+            if self.max_offsets:
+                options["maxOffsetsPerTrigger"] = self.max_offsets
         return options
-
-    def _triggers(self, plan: Plan, group: str | None) -> DataFrame:
-        """A row for each change of the tables of a plan."""
-        topics = ",".join(dict.fromkeys(source.topic for source in plan.sources.values()))
-        options = {**self._options(group), "subscribe": topics, "startingOffsets": "earliest"}
-        return self.spark.readStream.format("ottla").options(**options).load().select("offset")
 
     def _encoded(self, frame: DataFrame, target: Source) -> DataFrame:
         """Rows as records of the target's topic."""
@@ -141,14 +157,19 @@ class Engine:
 
     # Batches
 
-    def pull(self, plan: Plan) -> list[Row]:
+    def pull(self, plan: Plan, found: Sequence[Found] | None = None) -> list[Row]:
+        """Over all that there is, or over the records of its table that were found."""
         with self._settings():
-            rows = self._result(plan).collect()
+            given = {}
+            if found is not None:
+                [(alias, source)] = plan.sources.items()
+                given[alias] = found_frame(self.spark, source, found)
+            rows = self._batch(self.spark, plan, given).select(*map(quoted, plan.names)).collect()
         return [tuple(map(plain, row)) for row in rows]
 
     def explain(self, plan: Plan) -> str:
         with self._settings():
-            return str(self._batch(self.spark, plan, {})._jdf.queryExecution().simpleString())
+            return str(self._batch(self.spark, plan)._jdf.queryExecution().simpleString())
 
     # Queries that write
 
@@ -167,85 +188,89 @@ class Engine:
         options = {**self._brokers.write_options(), "topic": target.topic, "ottla.delivery": delivery}
 
         def write(rows: DataFrame, batch: int) -> None:
-            records = self._encoded(rows, target)
-            if plan.mode == "refresh":
-                records = self._differences(records, target)
-            write_batch(records, options, batch_id=batch, checkpoint=checkpoint)
+            write_batch(self._encoded(rows, target), options, batch_id=batch, checkpoint=checkpoint)
 
         with self._settings():
             if plan.mode in ("append", "changes"):
                 rows = self._encoded(self._stream(plan, starting, group), target)
                 writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
             else:
-                writer = self._each_batch(plan, starting, group, write)
+                writer = self._each_batch(plan, starting, group, checkpoint, write)
             return queries.start(writer, self.spark, query_id, checkpoint, None)
 
     def _each_batch(
-        self, plan: Plan, starting: str, group: str | None, use: Callable[[DataFrame, int], None]
+        self,
+        plan: Plan,
+        starting: str,
+        group: str | None,
+        checkpoint: str,
+        use: Callable[[DataFrame, int], None],
     ) -> DataStreamWriter:
         """A query that hands the rows of each micro-batch to `use`, in the session of the query."""
-        alias = plan.select.source.alias
-        if plan.mode == "lookup":
-            stream = self._source(plan.sources[alias], starting, group)
-        elif plan.mode == "refresh":
-            stream = self._triggers(plan, group)
-        else:
-            stream = self._stream(plan, starting, group)
+        if plan.mode == "stateful":
+            return self._stateful(plan, starting, group, checkpoint, use)
+        mode = "update" if plan.mode == "update" else "append"
+        return self._stream(plan, starting, group).writeStream.outputMode(mode).foreachBatch(use)
+
+    def _stateful(
+        self,
+        plan: Plan,
+        starting: str,
+        group: str | None,
+        checkpoint: str,
+        use: Callable[[DataFrame, int], None],
+    ) -> DataStreamWriter:
+        frames = {alias: self._source(source, starting, group) for alias, source in plan.sources.items()}
+        pipeline = pipeline_of(plan)
+        facts = self._brokers.topic(plan.sources[plan.select.source.alias].topic)
+        # As many as the topic has: then stream time is that of the same records as in Kafka Streams.
+        partitions = fixed_partitions(checkpoint, 1 if facts is None else facts.partitions)
 
         def each(batch: DataFrame, number: int) -> None:
-            if plan.mode in ("lookup", "refresh"):
-                given = {alias: batch} if plan.mode == "lookup" else {}
-                batch = self._batch(batch.sparkSession, plan, given)
-            use(batch, number)
+            if pipeline.reads_twice:
+                batch.persist()
+            try:
+                query_id = queries.query_id(batch.sparkSession)
+                assert query_id is not None
+                flow = pipeline.run(batch, Batch(checkpoint, query_id, number, partitions))
+                use(over(flow, plan.sql), number)
+            finally:
+                if pipeline.reads_twice:
+                    batch.unpersist()
 
-        mode = "update" if plan.mode == "update" else "append"
-        return stream.writeStream.outputMode(mode).foreachBatch(each)
-
-    def _differences(self, records: DataFrame, target: Source) -> DataFrame:
-        """What must be written so that the topic holds these rows: what is new or other, and tombstones."""
-        options = {**self._brokers.read_options(), "subscribe": target.topic}
-        raw = records.sparkSession.read.format("ottla").options(**options).load()
-        held = latest_per_key(raw).where("value IS NOT NULL")
-        held = held.selectExpr("key AS held_key", "value AS held_value")
-        joined = records.join(held, records["key"] == held["held_key"], "full_outer")
-        return joined.where("NOT (key <=> held_key AND value <=> held_value)").selectExpr(
-            "coalesce(key, held_key) AS key", "value", "coalesce(timestamp, current_timestamp()) AS timestamp"
-        )
+        return source_flow(plan.sources, frames).writeStream.foreachBatch(each)
 
     # Rows for a reader
 
-    def push(self, plan: Plan, starting: str) -> Iterator[Row]:
-        """The rows of a query as they come, until the reader has enough."""
+    def push(self, plan: Plan, starting: str, interrupted: threading.Event | None = None) -> Iterator[Row]:
+        """The rows of a query as they come, until the reader has enough or another thread interrupts it."""
         waiting: queue.Queue[Row] = queue.Queue()
         names = [*plan.names, ROW_TIME]
-        before: set[str] = set()
 
         def collect(rows: DataFrame, _batch: int) -> None:
             if KEEP in rows.columns:
                 rows = rows.where(KEEP)
-            found = sorted(rows.select(*map(quoted, names)).collect(), key=lambda row: row[-1] or 0)
-            if plan.mode == "refresh":
-                now = {repr(row[:-1]) for row in found}
-                found = [row for row in found if repr(row[:-1]) not in before]
-                before.clear()
-                before.update(now)
+            found = rows.select(*map(quoted, names)).collect()
+            found.sort(key=lambda row: row[-1] or 0)
             for row in found:
                 waiting.put(tuple(map(plain, row[:-1])))
 
         checkpoint = tempfile.mkdtemp(prefix="ottla-sql-")
         try:
             with self._settings():
-                writer = self._each_batch(plan, starting, None, collect)
+                writer = self._each_batch(plan, starting, None, checkpoint, collect)
                 query = writer.option("checkpointLocation", checkpoint).start()
             try:
-                yield from self._waited(query, waiting)
+                yield from self._waited(query, waiting, interrupted)
             finally:
                 query.stop()
         finally:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
-    def _waited(self, query: StreamingQuery, waiting: queue.Queue[Row]) -> Iterator[Row]:
-        while True:
+    def _waited(
+        self, query: StreamingQuery, waiting: queue.Queue[Row], interrupted: threading.Event | None
+    ) -> Iterator[Row]:
+        while interrupted is None or not interrupted.is_set():
             try:
                 yield waiting.get(timeout=0.2)
             except queue.Empty:

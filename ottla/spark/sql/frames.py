@@ -5,17 +5,19 @@ Records that cannot be read are skipped, as in ksqlDB.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.parsing.statements import ColumnDefinition
-from ottla.spark.sql.planning.json_expressions import picked, raw_schema, text
+from ottla.spark.sql.planning.json_expressions import MOMENTS, picked, raw_schema, text
 from ottla.spark.sql.planning.record_expressions import Decoding, decode_key, decode_value, window_bounds
 from ottla.spark.sql.sources import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from ottla.spark.sql.pull.table_index import Found
 
 #: Hidden columns of every frame: the time as Spark's type, and whether the record has no value.
 TIME = "__time"
@@ -34,6 +36,18 @@ def batch_frame(spark: SparkSession, source: Source, options: Mapping[str, str])
     if source.kind == "TABLE":
         raw = latest_per_key(_readable(raw, source)).where("value IS NOT NULL")
     return columns_of(raw, source)
+
+
+def found_frame(spark: SparkSession, source: Source, found: Sequence[Found]) -> DataFrame:
+    """These records of a table, as if they had been read from its topic."""
+    columns = "key BINARY, value BINARY, partition INT, offset BIGINT, milliseconds BIGINT"
+    rows = [(each.raw, each.value, each.partition, each.offset, each.timestamp_ms) for each in found]
+    raw = spark.createDataFrame(rows, columns)
+    value, others = "value", ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
+    if _is_typed(source):
+        value = f"from_json(CAST(value AS STRING), {text(raw_schema(source.values))}) AS value"
+        others.append("CAST(NULL AS BINARY) AS badValue")
+    return columns_of(raw.selectExpr("key", value, *others), source)
 
 
 def _is_typed(source: Source) -> bool:
@@ -100,7 +114,9 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
     order = [quoted(column.name) for column in source.columns]
     row_time = f"{_row_time(source)} AS ROWTIME"
     frame = frame.selectExpr(*order, *source.window_columns, row_time, "ROWPARTITION", "ROWOFFSET", DELETED)
-    return frame.where("ROWTIME >= 0").selectExpr("*", f"timestamp_millis(ROWTIME) AS {TIME}")
+    return frame.where(f"ROWTIME BETWEEN 0 AND {MOMENTS[1]}").selectExpr(
+        "*", f"timestamp_millis(ROWTIME) AS {TIME}"
+    )
 
 
 def _headers(column: ColumnDefinition) -> str:

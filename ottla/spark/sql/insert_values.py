@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -30,18 +30,24 @@ def records(statement: InsertValues, source: Source) -> list[Record]:
 
 def _record(statement: InsertValues, source: Source, row: Sequence[exp.Expr]) -> Record:
     position = statement.position
+    named = statement.columns or tuple(column.name for column in source.columns if not column.is_headers)
+    if len(named) != len(row):
+        raise SqlError(f"There are {len(named)} columns and {len(row)} values.", position)
+    return record_of(
+        source, {name: literal(tree, position) for name, tree in zip(named, row, strict=True)}, position
+    )
+
+
+def record_of(source: Source, values: Mapping[str, Any], position: Position) -> Record:
+    """A row as a record; columns that are not named are null."""
     if source.is_read_only:
         raise SqlError(f"{source.name} is read only, because CREATE SOURCE made it.", position)
     if source.window is not None:
         raise SqlError(f"{source.name} is windowed: rows cannot be inserted.", position)
-    named = statement.columns or tuple(column.name for column in source.columns if not column.is_headers)
-    if len(named) != len(row):
-        raise SqlError(f"There are {len(named)} columns and {len(row)} values.", position)
     columns = {column.name: column for column in source.columns}
     given: dict[str, Any] = {}
     timestamp: int | None = None
-    for name, tree in zip(named, row, strict=True):
-        value = literal(tree, position)
+    for name, value in values.items():
         if name == "ROWTIME":
             timestamp = _converted(value, SqlType("BIGINT"), name, position)
         elif name not in columns or columns[name].is_headers:

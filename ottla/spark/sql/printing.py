@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from datetime import UTC, datetime
 
 from ottla.spark.sql.brokers import Brokers, Received
@@ -12,10 +13,12 @@ from ottla.spark.sql.parsing.statements import Print
 from ottla.spark.sql.results import Result
 
 
-def printed(statement: Print, brokers: Brokers) -> Result:
+def printed(statement: Print, brokers: Brokers, interrupted: threading.Event | None = None) -> Result:
     if brokers.topic(statement.topic) is None:
         raise SqlError(f"Topic '{statement.topic}' does not exist.", statement.position)
-    found = brokers.read(statement.topic, from_beginning=statement.from_beginning, follow=True)
+    found = brokers.read(
+        statement.topic, from_beginning=statement.from_beginning, follow=True, interrupted=interrupted
+    )
     sampled = itertools.islice(found, 0, None, statement.interval)
     rows = (_shown(record) for record in itertools.islice(sampled, statement.limit))
     columns = ("ROWTIME", "PARTITION", "OFFSET", "KEY", "VALUE")

@@ -6,9 +6,11 @@ from difflib import get_close_matches
 
 from ottla.spark.sql.errors import Position, SqlError
 
-#: name → default, and what it may be (None is anything)
+#: name → default, and what it may be (None is a count)
 KNOWN: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "auto.offset.reset": ("latest", ("earliest", "latest")),
+    # So many records a micro-batch takes at most; without it, all that there are.
+    "ottla.max.offsets.per.trigger": ("", None),
     "processing.guarantee": ("exactly_once_v2", ("exactly_once_v2", "exactly_once", "at_least_once")),
 }
 _PREFIX = "ksql.streams."
@@ -26,6 +28,8 @@ class SessionProperties:
         allowed = KNOWN[name][1]
         if allowed is not None and value not in allowed:
             raise SqlError(f"{name} is {' or '.join(allowed)}, not '{value}'.", position)
+        if allowed is None and not (value.isascii() and value.isdigit() and int(value) > 0):
+            raise SqlError(f"{name} is a positive number, not '{value}'.", position)
         self._set[name] = value
 
     def unset(self, name: str, position: Position) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,12 @@ class Result:
     rows: Iterable[tuple[Any, ...]] = ()
     is_push: bool = False
     query: StreamingQuery | None = None
+    kinds: Callable[[], tuple[str, ...]] | None = None  # asks Spark, which takes a moment
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Of the columns of a SELECT, as ksqlDB writes them; empty for other statements."""
+        return () if self.kinds is None else self.kinds()
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.rows)

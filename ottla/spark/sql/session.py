@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import glob
 import hashlib
 import itertools
 import os
+import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -29,9 +31,11 @@ from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.pull.pull import PullQueries
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
 from ottla.spark.sql.sources import Source, TopicShape, from_statement, shape
+from ottla.spark.sql.sql_types import from_spark
 from ottla.spark.sql.user_functions import UserFunction, UserFunctions
 from ottla.spark.sql.user_functions.loading import load
 from ottla.spark.sql.user_functions.running import register
@@ -68,8 +72,28 @@ class SqlSession:
         self.properties = SessionProperties()
         self.variables: dict[str, str] = {}
         self._checkpoints = checkpoints
-        self._engine: Engine | None = None
-        self._inserts = itertools.count(1)
+        self._engine: list[Engine] = []  # of all conversations, once Spark was needed
+        self._starting_spark = threading.Lock()
+        self._interrupted = threading.Event()
+        #: Whether queries are only made ready, and begin when they are resumed.
+        self.starts_paused = False
+        #: For the ids of queries of INSERT INTO … SELECT.
+        self.insert_numbers: Iterator[int] = itertools.count(1)
+        self._pull = PullQueries(self.brokers, self._index_directory, lambda: self.engine)
+
+    def conversation(self, variables: Mapping[str, str] | None = None) -> SqlSession:
+        """Another one, for another thread: over the same catalogue, queries and Spark, with properties and variables
+        of its own.
+        """
+        other = copy.copy(self)
+        other.properties = SessionProperties()
+        other.variables = dict(variables or {})
+        other._interrupted = threading.Event()
+        return other
+
+    def interrupt(self) -> None:
+        """End what this conversation reads, from another thread: a push query, or PRINT."""
+        self._interrupted.set()
 
     def execute(self, script: str, *, resume: bool = False) -> list[Result]:
         """All statements, one after the other. A push query needs a LIMIT here; `results` gives rows as they come."""
@@ -88,9 +112,17 @@ class SqlSession:
         With `resume`, what was created by the same statement before is no error, and a query that does not run here
         goes on from its checkpoint: a script can be run again.
         """
-        for statement in statements(script, self.variables, self.catalogue.find_type):
-            with spark_errors_at(statement):
-                yield from self._execute(statement, resume)
+        for statement in self.parse(script):
+            yield from self.run(statement, resume=resume)
+
+    def parse(self, script: str) -> Iterator[s.Statement]:
+        """One after the other: run each before the next is asked for, because it may define variables."""
+        return statements(script, self.variables, self.catalogue.find_type)
+
+    def run(self, statement: s.Statement, *, resume: bool = False) -> Iterator[Result]:
+        """One statement; only RUN SCRIPT has several results."""
+        with spark_errors_at(statement):
+            yield from self._execute(statement, resume)
 
     def stop(self) -> None:
         """End all queries of this session. Spark goes on."""
@@ -100,23 +132,25 @@ class SqlSession:
     @property
     def uses_spark(self) -> bool:
         """Whether a statement has needed Spark so far."""
-        return self._engine is not None
+        return bool(self._engine)
 
     def close(self) -> None:
         """End all queries, and Spark, if this session has started it."""
         self.stop()
-        if self._owns_spark and self._engine is not None:
-            self._engine.spark.stop()
-            self._engine = None
+        self.brokers.close()
+        if self._owns_spark and self._engine:
+            self._engine.pop().spark.stop()
 
     # Spark
 
     @property
     def engine(self) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(self._session(), self.brokers)
-            register(self._engine.spark, self.functions.all())
-        return self._engine
+        with self._starting_spark:
+            if not self._engine:
+                engine = Engine(self._session(), self.brokers)
+                register(engine.spark, self.functions.all())
+                self._engine.append(engine)
+            return self._engine[0]
 
     def _session(self) -> SparkSession:
         if not hasattr(self._spark, "readStream"):
@@ -130,6 +164,10 @@ class SqlSession:
         base = self._checkpoints or configured or str(state_directory() / "sql")
         # The same names on another cluster are other queries.
         return f"{base.rstrip('/')}/{self.brokers.cluster_id()}/{name}"
+
+    def _index_directory(self) -> Path:
+        """Where tables are indexed for pull queries: beside the checkpoints, if they are on this machine."""
+        return (local_path(self._checkpoint("")) or state_directory() / "sql") / "index"
 
     def _forget_queries(self, source: Source) -> None:
         """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
@@ -180,7 +218,7 @@ class SqlSession:
             case s.Explain():
                 return self._explain(statement)
             case s.Print():
-                return printed(statement, self.brokers)
+                return printed(statement, self.brokers, self._interrupted)
             case s.Terminate():
                 return self._terminate(statement)
             case s.Drop():
@@ -224,7 +262,7 @@ class SqlSession:
 
     def _plan(self, select: s.Select, *, batch: bool = False, reader: bool = False) -> Plan:
         plan = plan_select(select, self.catalogue.find, batch=batch, reader=reader, functions=self.functions)
-        there = {topic.name for topic in self.brokers.topics()}
+        there = self.brokers.existing({source.topic for source in plan.sources.values()})
         for source in plan.sources.values():
             if source.topic not in there:
                 raise SqlError(
@@ -318,7 +356,7 @@ class SqlSession:
             raise SqlError(f"{target.name} is read only, because CREATE SOURCE made it.", statement.position)
         plan = self._plan(statement.select)
         check_target(plan, target, self.engine.schema(plan), statement.position)
-        query_id = f"INSERTQUERY_{next(self._inserts)}"
+        query_id = f"INSERTQUERY_{next(self.insert_numbers)}"
         digest = hashlib.sha256(" ".join(statement.text.split()).encode()).hexdigest()[:12]
         checkpoint = f"INSERT_{target.name}_{target.number}_{digest}"
         query = self._start(query_id, checkpoint, plan, target, statement)
@@ -326,21 +364,19 @@ class SqlSession:
 
     def _start(
         self, query_id: str, checkpoint: str, plan: Plan, target: Source, statement: s.Statement
-    ) -> StreamingQuery:
-        starting = self._starting()
+    ) -> StreamingQuery | None:
+        starting, place = self._starting(), self._checkpoint(checkpoint)
+        exactly_once = self.properties.get("processing.guarantee") != "at_least_once"
 
-        def start() -> StreamingQuery:
-            return self.engine.start(
-                plan,
-                target,
-                query_id,
-                self._checkpoint(checkpoint),
-                starting,
-                exactly_once=self.properties.get("processing.guarantee") != "at_least_once",
-            )
+        most = self.properties.get("ottla.max.offsets.per.trigger")
 
-        query = start()
-        self.queries.add(Running(query_id, query, target.name, statement.text, plan, start))
+        def begin() -> StreamingQuery:
+            self.engine.max_offsets = most
+            return self.engine.start(plan, target, query_id, place, starting, exactly_once=exactly_once)
+
+        query = None if self.starts_paused else begin()
+        running = Running(query_id, query, target.name, statement.text, plan, begin, is_paused=query is None)
+        self.queries.add(running)
         return query
 
     def _starting(self) -> str:
@@ -362,14 +398,17 @@ class SqlSession:
         plan = self._plan(select, batch=select.emit is None, reader=True)
         columns = tuple(plan.names)
         if select.emit is None:
-            return Result(statement, None, columns, self.engine.pull(plan))
-        self.engine.schema(plan)  # fails at once if the query cannot work
+            return Result(statement, None, columns, self._pull.rows(plan), kinds=lambda: self._types(plan))
+        types = self._types(plan)  # fails at once if the query cannot work
         rows = itertools.islice(self._pushed(plan, statement), select.limit)
-        return Result(statement, None, columns, rows, is_push=True)
+        return Result(statement, None, columns, rows, is_push=True, kinds=lambda: types)
+
+    def _types(self, plan: Plan) -> tuple[str, ...]:
+        return tuple(str(from_spark(each.dataType) or "STRING") for each in self.engine.schema(plan).fields)
 
     def _pushed(self, plan: Plan, statement: s.Statement) -> Iterator[tuple[Any, ...]]:
         with spark_errors_at(statement):
-            yield from self.engine.push(plan, self._starting())
+            yield from self.engine.push(plan, self._starting(), self._interrupted)
 
     def _explain(self, statement: s.Explain) -> Result:
         if statement.query_id is not None:
@@ -445,6 +484,7 @@ class SqlSession:
             self.queries.stop(each.query_id)
         self.catalogue.remove(source.name)
         self._forget_queries(source)
+        self._pull.forget(source)
         if statement.delete_topic:
             self.brokers.delete_topic(source.topic)
         also = f" and topic '{source.topic}'" if statement.delete_topic else ""
@@ -464,7 +504,7 @@ def run_script(
     """Execute a script and return the queries that it left running. If it is run again, they continue."""
     session = SqlSession(spark, bootstrap_servers=bootstrap_servers)
     session.execute(text, resume=True)
-    return [running.query for running in session.queries.all()]
+    return [running.query for running in session.queries.all() if running.query is not None]
 
 
 def state_directory() -> Path:

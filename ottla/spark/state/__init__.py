@@ -10,6 +10,6 @@ of another version. Nothing here knows Spark.
 
 from ottla.spark.state.keyed_state import KeyedState, open_state
 from ottla.spark.state.namespaces import Namespace, State
-from ottla.spark.state.places import StateError, StatePlace
+from ottla.spark.state.places import StateError, StatePlace, fixed_partitions
 
-__all__ = ["KeyedState", "Namespace", "State", "StateError", "StatePlace", "open_state"]
+__all__ = ["KeyedState", "Namespace", "State", "StateError", "StatePlace", "fixed_partitions", "open_state"]

@@ -40,19 +40,8 @@ class StatePlace:
 
     def files(self) -> tuple[Any, str]:
         """The file system of the checkpoint and the directory in it."""
-        from pyarrow import fs
-
-        parts = urlsplit(self.checkpoint)
-        if parts.scheme in ("", "file"):
-            found, base = (
-                fs.LocalFileSystem(),
-                os.path.abspath(parts.path if parts.scheme else self.checkpoint),
-            )
-        else:
-            # Hadoop's names of the same thing.
-            scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
-            found, base = fs.FileSystem.from_uri(parts._replace(scheme=scheme).geturl())
-        return found, f"{base.rstrip('/')}/{FOLDER}/{self.operator}/{self.partition}"
+        files, folder = state_folder(self.checkpoint)
+        return files, f"{folder}/{self.operator}/{self.partition}"
 
     def local_directory(self) -> Path:
         """Made if it is not there. A copy does not outlive the boot of the machine, because it is never synced."""
@@ -66,6 +55,37 @@ class StatePlace:
         directory = query / self.operator / str(self.partition)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return directory
+
+
+def state_folder(checkpoint: str) -> tuple[Any, str]:
+    """The file system of a checkpoint, and the directory for the state of all operators in it."""
+    from pyarrow import fs
+
+    parts = urlsplit(checkpoint)
+    if parts.scheme in ("", "file"):
+        found, base = fs.LocalFileSystem(), os.path.abspath(parts.path if parts.scheme else checkpoint)
+    else:
+        # Hadoop's names of the same thing.
+        scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
+        found, base = fs.FileSystem.from_uri(parts._replace(scheme=scheme).geturl())
+    return found, f"{base.rstrip('/')}/{FOLDER}"
+
+
+def fixed_partitions(checkpoint: str, wanted: int) -> int:
+    """How many partitions the operators of a query have: what was wanted when it was started first.
+
+    Keys are spread over them, so the number stays, whatever becomes of the topics.
+    """
+    files, folder = state_folder(checkpoint)
+    path = f"{folder}/partitions"
+    try:
+        with files.open_input_stream(path) as stream:
+            return int(stream.read())
+    except FileNotFoundError:
+        files.create_dir(folder, recursive=True)
+        with files.open_output_stream(path) as stream:
+            stream.write(str(wanted).encode())
+        return wanted
 
 
 def _root() -> Path:

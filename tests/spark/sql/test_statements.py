@@ -125,7 +125,11 @@ def test_print_shows_records_as_they_are(statements: Sql) -> None:
 
 
 def test_properties_and_variables(statements: Sql) -> None:
-    assert statements("SHOW PROPERTIES;") == [("auto.offset.reset", "latest", "latest")]
+    assert statements("SHOW PROPERTIES;") == [
+        ("auto.offset.reset", "latest", "latest"),
+        ("ottla.max.offsets.per.trigger", "", ""),
+        ("processing.guarantee", "exactly_once_v2", "exactly_once_v2"),
+    ]
     assert statements("SET 'auto.offset.reset' = 'earliest'; SHOW PROPERTIES;")[0][2] == "earliest"
     assert statements("UNSET 'auto.offset.reset'; SHOW PROPERTIES;")[0][2] == "latest"
     assert "auto.offset.reset is earliest or latest" in statements.refused("SET 'auto.offset.reset' = 'x';")

@@ -151,8 +151,9 @@ def run_cluster(
     *,
     announce: Callable[[LocalCluster], None] | None,
     protection: Protection | None = None,
+    finish: Callable[[], None] | None = None,
 ) -> None:
-    """Run it until Ctrl-C or SIGTERM."""
+    """Run it until Ctrl-C or SIGTERM. `finish` is called before the brokers stop."""
     host, _, port = listen.rpartition(":")
     cluster = LocalCluster(brokers, host, int(port), data, settings, options, protection)
     asked = False
@@ -173,6 +174,8 @@ def run_cluster(
                 click.echo(f"Broker {broker_id} has ended: see {cluster.log(broker_id)}.", err=True)
             time.sleep(_LOOK_SECONDS)
     finally:
+        if finish is not None:
+            finish()
         cluster.stop()
         for number, handler in before.items():
             signal.signal(number, handler)

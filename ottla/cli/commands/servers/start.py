@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from ottla.cli.commands.servers.beside import ServersBeside
 from ottla.cli.errors import JobError
 from ottla.cli.options import directory_option, file_option, pairs_option
 from ottla.cli.signals import ending_signals
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from ottla.broker.lifecycle.server import Server
     from ottla.cli.commands.servers.secure_start import SecureStart
 
+    Hook = Callable[[Server], None] | None
+
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
+DEFAULT_REGISTRY_LISTEN = "127.0.0.1:8081"
+DEFAULT_REST_LISTEN = "127.0.0.1:8082"
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -67,6 +72,21 @@ log_format_option = click.option(
 @file_option("--certificate", help="With --secure: your certificate and its chain, in PEM.")
 @file_option("--key", help="Its private key, in PEM. [default: in the same file]")
 @file_option("--ca", help="Certificates of the authority, in PEM, for the files of clients.")
+@click.option(
+    "--registry",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_REGISTRY_LISTEN,
+    help=f"Run a schema registry as well. [default: {DEFAULT_REGISTRY_LISTEN}]",
+)
+@click.option(
+    "--rest",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_REST_LISTEN,
+    help=f"Run a REST proxy as well. [default: {DEFAULT_REST_LISTEN}]",
+)
+@click.option("--all", "everything", is_flag=True, help="Both of them, where they listen by default.")
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
@@ -86,6 +106,9 @@ def start(
     certificate: Path | None,
     key: Path | None,
     ca: Path | None,
+    registry: str | None,
+    rest: str | None,
+    everything: bool,
     quiet: bool,
     log_level: str | None,
     log_format: str,
@@ -100,6 +123,7 @@ def start(
       ottla start --listen 0.0.0.0:9092 --data /var/lib/ottla
       ottla start --config server.properties --set log.retention.hours=24
       ottla start --brokers 3
+      ottla start --all
       ottla start --secure --listen 0.0.0.0:9093
     """
     from ottla.cli.commands.servers import secure_start
@@ -114,9 +138,11 @@ def start(
     else:
         unless = secure is False or (data is None and config_file is not None)
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
+    if everything:
+        registry, rest = registry or DEFAULT_REGISTRY_LISTEN, rest or DEFAULT_REST_LISTEN
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
-        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured)
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, registry, rest)
         return
     protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
     overrides = broker_settings(listen, data, settings, with_file=config_file is not None, protocol=protocol)
@@ -129,16 +155,23 @@ def start(
     if secured_by is not None:
         overrides = {**secure_start.read_settings(secured_by), **overrides}
 
+    beside = ServersBeside(registry, rest, secured)
+
     def announce(server: Server) -> None:
+        if not quiet:
+            _print_welcome(server, secured, beside.urls)
+
+    def prepare(server: Server) -> None:
         if secured is not None:
             secured.write_clients(list(server.listen_addresses))
-        if not quiet:
-            _print_welcome(server, secured)
+        beside.start(list(server.listen_addresses))
 
     serve(
         config_file,
         overrides,
         announce=announce,
+        prepare=prepare,
+        finish=beside.stop,
         log_level=log_level or "warning",
         log_format=log_format,
         initial_users=secured.users if secured else secure_start.read_users(initial_users),
@@ -160,21 +193,26 @@ def _start_cluster(
     quiet: bool,
     options: list[str],
     secured: SecureStart | None,
+    registry: str | None,
+    rest: str | None,
 ) -> None:
     from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
+
+    beside = ServersBeside(registry, rest, secured)
 
     def announce(cluster: LocalCluster) -> None:
         if secured is not None:
             secured.write_clients(cluster.addresses)
+        beside.start(cluster.addresses)
         if not quiet:
-            _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured)
+            _print_cluster_welcome(cluster.addresses, cluster.zookeeper, cluster.data, secured, beside.urls)
 
     if config_file is not None:
         options = [*options, "--config", str(config_file)]
     address = parse_listen(listen or DEFAULT_LISTEN)
     directory = (data or DEFAULT_DATA).absolute()
     if secured is None:
-        run_cluster(brokers, address, directory, settings, options, announce=announce)
+        run_cluster(brokers, address, directory, settings, options, announce=announce, finish=beside.stop)
     else:
         with secured.options_of_brokers() as more:
             run_cluster(
@@ -184,6 +222,7 @@ def _start_cluster(
                 {**secured.settings, **settings},
                 [*options, *more],
                 announce=announce,
+                finish=beside.stop,
                 protection=secured.protect_zookeeper(),
             )
     if not quiet:
@@ -195,6 +234,8 @@ def serve(
     overrides: dict[str, str],
     *,
     announce: Callable[[Server], None] | None,
+    prepare: Callable[[Server], None] | None = None,
+    finish: Callable[[], None] | None = None,
     log_level: str = "warning",
     log_format: str = "text",
     log_to: TextIO | None = None,
@@ -204,7 +245,8 @@ def serve(
     """Run a broker until Ctrl-C or SIGTERM; `announce` is called when it is ready. It logs to stderr, or `log_to`.
 
     `listen_elsewhere` is how the command that was typed takes another port. `initial_users` are stored before anybody
-    can log in, with their credentials by mechanism.
+    can log in, with their credentials by mechanism. `prepare` runs in a thread before `announce` and may use the
+    broker; `finish` runs in one before the broker stops.
     """
     import asyncio
 
@@ -214,7 +256,8 @@ def serve(
 
     server_log.configure(log_level, log_to or sys.stderr, log_format)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(config_file, overrides, announce, listen_elsewhere, initial_users or {}))
+        hooks = (prepare, announce, finish)
+        runner.run(_serve(config_file, overrides, hooks, listen_elsewhere, initial_users or {}))
 
 
 def broker_settings(
@@ -244,10 +287,16 @@ def parse_listen(text: str) -> str:
     return f"{host}:{port}"
 
 
+def http_listener(text: str, port: int) -> str:
+    """Where an HTTP server listens. A host alone has the port of its kind, not that of brokers."""
+    has_port = text.isdecimal() or text.rpartition(":")[2].isdecimal()
+    return f"http://{parse_listen(text if has_port else f'{text}:{port}')}"
+
+
 async def _serve(
     config_file: Path | None,
     overrides: dict[str, str],
-    announce: Callable[[Server], None] | None,
+    hooks: tuple[Hook, Hook, Callable[[], None] | None],
     listen_elsewhere: str,
     initial_users: Mapping[str, Mapping[str, str]],
 ) -> None:
@@ -276,13 +325,18 @@ async def _serve(
     except StartupError as error:
         raise JobError(f"{str(error).rstrip('.')}.") from None
     _spare_the_collector()
+    prepare, announce, finish = hooks
     try:
+        if prepare is not None:
+            await asyncio.to_thread(prepare, server)
         if announce is not None:
             announce(server)
         asked = asyncio.ensure_future(stopping.wait())
         failed = asyncio.ensure_future(server.failed())
         await asyncio.wait((asked, failed), return_when=asyncio.FIRST_COMPLETED)
     finally:
+        if finish is not None:
+            await asyncio.to_thread(finish)
         await server.stop()
     if failed.done():
         raise JobError(failed.result())
@@ -296,20 +350,22 @@ def _spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def _print_welcome(server: Server, secured: SecureStart | None) -> None:
+def _print_welcome(server: Server, secured: SecureStart | None, beside: Mapping[str, str]) -> None:
     addresses = list(server.listen_addresses)
     directories = [_relative(Path(directory)) for directory in server.data_dirs]
     _say_ready(addresses, secured)
     _line("Data", ", ".join(directories))
+    _print_beside(beside)
     _print_what_to_try(addresses, "Ctrl-C stops the broker.", secured)
 
 
 def _print_cluster_welcome(
-    addresses: list[str], zookeeper: str, data: Path, secured: SecureStart | None
+    addresses: list[str], zookeeper: str, data: Path, secured: SecureStart | None, beside: Mapping[str, str]
 ) -> None:
     _say_ready(addresses, secured)
     _line("ZooKeeper", zookeeper)
     _line("Data", _relative(data))
+    _print_beside(beside)
     _print_what_to_try(addresses, "Ctrl-C stops the cluster.", secured)
 
 
@@ -317,6 +373,11 @@ def _say_ready(addresses: list[str], secured: SecureStart | None) -> None:
     click.secho("Ottla is ready.", fg="green", bold=True)
     how = " (SASL_SSL)" if secured else ""
     _line("Listening", click.style(", ".join(addresses), fg="cyan") + how)
+
+
+def _print_beside(urls: Mapping[str, str]) -> None:
+    for name, url in urls.items():
+        _line(name, click.style(url, fg="cyan"))
 
 
 def _line(label: str, text: str) -> None:

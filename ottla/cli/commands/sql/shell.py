@@ -17,6 +17,7 @@ from prompt_toolkit.key_binding import KeyBindings
 from ottla.cli import output
 from ottla.cli.commands.sql.rows import print_result
 from ottla.spark.sql import SqlError
+from ottla.spark.sql.client import SqlClient
 from ottla.spark.sql.parsing.parser import is_complete
 from ottla.spark.sql.planning.functions import names
 from ottla.spark.sql.session import state_directory
@@ -49,18 +50,27 @@ Statements end with a semicolon and may take several lines. Tab completes, arrow
 class SqlCompleter(Completer):  # type: ignore[misc]
     """Keywords, functions, and the names of streams, tables and columns."""
 
-    def __init__(self, session: SqlSession) -> None:
+    def __init__(self, session: SqlSession | SqlClient) -> None:
         self._session = session
 
     def words(self) -> Iterator[tuple[str, str]]:
-        for source in self._session.catalogue.all():
+        yield from self._sources()
+        for keyword in KEYWORDS:
+            yield keyword, ""
+        for function in names():
+            yield function, "function"
+
+    def _sources(self) -> Iterator[tuple[str, str]]:
+        session = self._session
+        if isinstance(session, SqlClient):
+            yield from session.words()
+            return
+        for source in session.catalogue.all():
             yield source.name, source.kind.lower()
             for column in source.columns:
                 yield column.name, f"column of {source.name}"
-        for keyword in KEYWORDS:
-            yield keyword, ""
-        for function in (*names(), *(each.name for each in self._session.functions.all())):
-            yield function, "function"
+        for function in session.functions.all():
+            yield function.name, "function"
 
     def get_completions(self, document: Document, _event: CompleteEvent) -> Iterable[Any]:
         begun = document.get_word_before_cursor(WORD=False)
@@ -76,14 +86,19 @@ class SqlCompleter(Completer):  # type: ignore[misc]
 
 
 class Shell:
-    def __init__(self, session: SqlSession, as_json: bool) -> None:
+    def __init__(self, session: SqlSession | SqlClient, as_json: bool) -> None:
         self._session = session
         self._as_json = as_json
 
     def run(self) -> None:
-        output.note(f"SQL over {self._session.brokers.bootstrap_servers}. `help` helps, \\q leaves.")
+        session = self._session
+        place = session.url if isinstance(session, SqlClient) else session.brokers.bootstrap_servers
+        output.note(f"SQL over {place}. `help` helps, \\q leaves.")
         try:
-            self._session.catalogue.refresh()
+            if isinstance(session, SqlClient):
+                session.refresh()
+            else:
+                session.catalogue.refresh()
         except SqlError as error:
             output.fail(str(error))
         prompt = self._prompt()

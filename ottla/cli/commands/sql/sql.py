@@ -13,6 +13,7 @@ import click
 
 from ottla.cli import output
 from ottla.cli.client import Client
+from ottla.cli.commands.sql.server import server as server_command
 from ottla.cli.errors import JobError
 from ottla.cli.options import client_options, file_option
 from ottla.cli.signals import stop_requested
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ottla.spark.sql import SqlSession
+    from ottla.spark.sql.client import SqlClient
 
 _LOOK_EVERY = 0.3
 
 
-@click.command(short_help="Query topics with ksqlDB's SQL, on Spark.")
+@click.group(short_help="Query topics with ksqlDB's SQL, on Spark.", invoke_without_command=True)
 @click.option("--execute", "-e", "statements", metavar="STATEMENTS", help="Run these and exit.")
 @file_option(
     "--file",
@@ -46,8 +48,20 @@ _LOOK_EVERY = 0.3
     help="A file or module of Python with functions (@udf, @udaf, @udtf). May be given several times.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each row as a line of JSON.")
+@click.option(
+    "--server", metavar="URL", help="Connect to a SQL server, or to ksqlDB, instead of running Spark here."
+)
+@click.option(
+    "--user",
+    metavar="NAME:PASSWORD",
+    help="With --server: the login.",
+    envvar="OTTLA_SQL_USER",
+    show_envvar=True,
+)
 @client_options
+@click.pass_context
 def sql(
+    context: click.Context,
     client: Client,
     statements: str | None,
     file: Path | None,
@@ -55,6 +69,8 @@ def sql(
     checkpoints: str | None,
     functions: tuple[str, ...],
     as_json: bool,
+    server: str | None,
+    user: str | None,
 ) -> None:
     """Streams and tables over topics, in the statements of ksqlDB.
 
@@ -67,21 +83,20 @@ def sql(
       ottla sql -e "CREATE STREAM tweets (id BIGINT KEY, text STRING) WITH (kafka_topic='tweets');"
       ottla sql -e "SELECT * FROM tweets EMIT CHANGES LIMIT 3;" --json
       ottla sql -f trending.sql
+      ottla sql server
+      ottla sql --server http://localhost:8088
     """
+    if context.invoked_subcommand is not None:
+        return
     if statements is not None and file is not None:
         raise click.UsageError("Choose one of -e and -f.")
-    client.ensure_reachable()
-    _require_packages()
-    from ottla.spark.sql import SqlSession
-
-    with _sentences(None):
-        session = SqlSession(
-            lambda: _start_spark(master),
-            bootstrap_servers=client.bootstrap_servers,
-            checkpoints=checkpoints,
-            properties=client.properties,
-            functions=functions,
-        )
+    require_packages()
+    session: SqlSession | SqlClient
+    if server is not None:
+        session = _connect(server, user, client.timeout)
+    else:
+        client.ensure_reachable()
+        session = _open(client, master, checkpoints, functions)
     try:
         if statements is None and file is None and sys.stdin.isatty():
             from ottla.cli.commands.sql.shell import Shell
@@ -95,7 +110,31 @@ def sql(
         _end(session)
 
 
-def _require_packages() -> None:
+def _open(
+    client: Client, master: str | None, checkpoints: str | None, functions: tuple[str, ...]
+) -> SqlSession:
+    from ottla.spark.sql import SqlSession
+
+    with _sentences(None):
+        return SqlSession(
+            lambda: _start_spark(master),
+            bootstrap_servers=client.bootstrap_servers,
+            checkpoints=checkpoints,
+            properties=client.properties,
+            functions=functions,
+        )
+
+
+def _connect(url: str, user: str | None, timeout: float) -> SqlClient:
+    from ottla.spark.sql.client import SqlClient
+
+    with _sentences(None):
+        client = SqlClient(url, user=user, connect_timeout=timeout)
+        client.info()
+    return client
+
+
+def require_packages() -> None:
     from importlib.util import find_spec
 
     if any(find_spec(name) is None for name in ("pyspark", "sqlglot", "prompt_toolkit")):
@@ -123,8 +162,9 @@ def _sentences(file: Path | None) -> Iterator[None]:
         raise JobError(str(error) if file is None else f"{file}: {error}") from None
 
 
-def _run(session: SqlSession, script: str, as_json: bool, *, resume: bool) -> None:
+def _run(session: SqlSession | SqlClient, script: str, as_json: bool, *, resume: bool) -> None:
     from ottla.cli.commands.sql.rows import print_result
+    from ottla.spark.sql.client import SqlClient
 
     for result in session.results(script, resume=resume):
         try:
@@ -133,7 +173,8 @@ def _run(session: SqlSession, script: str, as_json: bool, *, resume: bool) -> No
             if not result.is_push:
                 raise
             return  # the usual end of following changes
-    if session.queries.all():
+    # Those of a server live with it.
+    if not isinstance(session, SqlClient) and session.queries.all():
         _wait(session)
 
 
@@ -148,7 +189,7 @@ def _wait(session: SqlSession) -> None:
                     raise JobError(
                         f"The query {each.query_id} has failed. {each.state.removeprefix('ERROR: ')}"
                     )
-            if not any(each.query.isActive for each in running):
+            if not any(each.is_active for each in running):
                 return
 
 
@@ -165,7 +206,7 @@ def _start_spark(master: str | None) -> SparkSession:
     if sys.stderr.isatty():
         output.note("Starting Spark …")
     try:
-        with _stderr_to(_log_file()):
+        with stderr_to(java_log()):
             spark = session("ottla sql", master)
     except NoJava as error:
         raise JobError(str(error)) from None
@@ -174,7 +215,7 @@ def _start_spark(master: str | None) -> SparkSession:
     return spark
 
 
-def _log_file() -> Path:
+def java_log() -> Path:
     from ottla.spark.sql.session import state_directory
 
     log = state_directory() / "sql" / "spark.log"
@@ -183,7 +224,7 @@ def _log_file() -> Path:
 
 
 @contextlib.contextmanager
-def _stderr_to(log: Path) -> Iterator[None]:
+def stderr_to(log: Path) -> Iterator[None]:
     """Java is started with its log in a file; what a user must know comes as an error of a statement."""
     import os
 
@@ -197,10 +238,13 @@ def _stderr_to(log: Path) -> Iterator[None]:
             os.close(kept)
 
 
-def _end(session: SqlSession) -> None:
+def _end(session: SqlSession | SqlClient) -> None:
     """Queries first, and Spark if it was started. What goes wrong at the end is of no use to anybody."""
     if not session.uses_spark:
         return
     # Threads of PySpark complain when their connections close.
-    with contextlib.suppress(Exception), _stderr_to(_log_file()):
+    with contextlib.suppress(Exception), stderr_to(java_log()):
         session.close()
+
+
+sql.add_command(server_command)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.definition_parser import (
     alter,
@@ -48,6 +48,13 @@ def statements(
         except SqlError as error:
             # After substitution the columns differ from the script's: point to the statement instead.
             raise SqlError(error.message, text.position(tokens[0].start)) from None
+
+
+def split(script: str) -> Iterator[tuple[Position, str]]:
+    """Each statement as it is written and where it begins, for whoever sends them on."""
+    text = Text(script)
+    for tokens in _split(text):
+        yield text.position(tokens[0].start), _written(text, tokens)
 
 
 def is_complete(script: str) -> bool:

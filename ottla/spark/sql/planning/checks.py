@@ -39,7 +39,7 @@ def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: 
             _not_nested(item.expression, scope)
             if select.group_by and any(_table_functions(item.expression, scope)):
                 raise SqlError(
-                    "Table functions cannot be used with GROUP BY; CREATE STREAM … AS SELECT them first.",
+                    "Table functions cannot be used with aggregations; CREATE STREAM … AS SELECT them first.",
                     scope.place(item.expression),
                 )
     if select.group_by:
@@ -88,7 +88,7 @@ def _not_nested(tree: exp.Expr, scope: Scope) -> None:
             inner = next(_aggregates(argument, scope), None)
             if inner is not None:
                 raise SqlError(
-                    f"Aggregates cannot be nested: {str(inner.this).upper()} is an argument of "
+                    f"Aggregate functions can not be nested: {str(inner.this).upper()} is an argument of "
                     f"{str(node.this).upper()}.",
                     scope.place(node),
                 )
@@ -125,7 +125,7 @@ def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bo
         loose = _not_grouped(item.expression, scope, set(groups))
         if loose is not None:
             raise SqlError(
-                f"{loose.sql().upper()} is neither in GROUP BY nor in an aggregate.", scope.place(loose)
+                f"{loose.sql().upper()} is not part of GROUP BY, and in no aggregate.", scope.place(loose)
             )
 
 

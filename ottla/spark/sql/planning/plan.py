@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sqlglot import exp
@@ -12,8 +12,30 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import DELETED, TIME
 from ottla.spark.sql.parsing.statements import ColumnDefinition, Select, SourceKind, Window
+from ottla.spark.sql.planning.aggregate_plan import (
+    DEFAULT_GRACE_MS,
+    KEEP,
+    RESULT_END,
+    RESULT_START,
+    ROW_TIME,
+    AggregationPlan,
+    GroupedScope,
+    aggregation_plan,
+    final_sql,
+)
+from ottla.spark.sql.planning.aggregate_plan import WINDOW_END as GROUP_END
+from ottla.spark.sql.planning.aggregate_plan import WINDOW_START as GROUP_START
 from ottla.spark.sql.planning.checks import check_select
-from ottla.spark.sql.planning.join_plan import check_joins, join_clause, join_keys, view
+from ottla.spark.sql.planning.join_plan import (
+    FLOW,
+    FLOW_DELETED,
+    FLOW_TIME,
+    Joins,
+    JoinStep,
+    join_clause,
+    plan_joins,
+    view,
+)
 from ottla.spark.sql.planning.projection import Output, Projection
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
 from ottla.spark.sql.sources import Source
@@ -21,19 +43,13 @@ from ottla.spark.sql.user_functions import UserFunctions
 
 #: - append: rows are made of rows, or come when nothing can change them any more
 #: - update: an aggregation, of which each change is a row
-#: - lookup: each micro-batch of a stream looks into tables as they are then
 #: - changes: a table of which each change makes one change
-#: - refresh: with each change of its tables the result is made anew, and the differences are the changes
+#: - stateful: joins and what else needs state of our own; the SQL is over the flow that it makes (`stateful/`)
 #: - batch: what there is now
-Mode = Literal["append", "update", "lookup", "changes", "refresh", "batch"]
+Mode = Literal["append", "update", "changes", "stateful", "batch"]
 
-#: Hidden columns of the result.
-ROW_TIME = "__rowtime"
-KEEP = "__keep"
-WINDOW_START = "__window_start"
-WINDOW_END = "__window_end"
-
-DEFAULT_GRACE_MS = 24 * 3_600_000
+#: Hidden columns of the result, with ROW_TIME and KEEP.
+WINDOW_START, WINDOW_END = RESULT_START, RESULT_END
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,8 @@ class Plan:
     windowed_like: Source | None  # a source whose windows the result has
     watermarks: dict[str, int]
     missing_key: str | None  # what the result would need to be written to a topic
+    joins: tuple[JoinStep, ...] = ()
+    aggregation: AggregationPlan | None = None  # of a stateful query; its SELECT is over the groups
 
     @property
     def names(self) -> list[str]:
@@ -90,15 +108,17 @@ class _Planner:
             has_aggregate(item.expression, functions) for item in select.items
         )
         self._scope = Scope(sources, select.position, functions=functions)
+        self._joins: Joins | None = None
 
     def plan(self) -> Plan:
         select, scope = self._select, self._scope
-        check_joins(select, self._sources)
+        joins = self._joins = plan_joins(select, self._sources, scope)
         self._check_clauses()
         mode = self._mode()
-        keys = join_keys(select, self._sources, scope)
-        if select.joins and select.joins[0].kind == "FULL" and keys is not None:
-            scope.replaced["ROWKEY"] = keys[0]
+        if joins is not None and joins.has_row_key and joins.value is not None:
+            scope.replaced["ROWKEY"] = joins.value
+        if mode == "stateful" and self._aggregates:
+            return self._grouped(joins)
         if select.window is not None:
             column = "session_window" if select.window.kind == "SESSION" else "window"
             scope.replaced["WINDOWSTART"] = f"unix_millis({column}.start)"
@@ -108,21 +128,72 @@ class _Planner:
         partitions = (
             [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
         )
-        key_sql = self._key(groups, partitions, keys)
+        key_sql = self._key(groups, partitions)
         check_select(select, scope, groups, batch=self._batch)
         outputs = Projection(select, self._sources, scope, self._reader).outputs(key_sql)
+        missing = self._missing(key_sql, outputs)
+        if joins is not None and joins.value is not None and not (groups or partitions):
+            # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
+            outputs = [replace(each, sql=joins.value) if each.is_key else each for each in outputs]
         return Plan(
             select,
             self._sources,
             mode,
             tuple(outputs),
             self._sql(mode, outputs, groups),
-            "TABLE" if mode in ("update", "changes", "refresh") or self._aggregates else "STREAM",
+            "TABLE" if self._left.kind == "TABLE" or self._aggregates else "STREAM",
             select.window,
             self._left if self._left.window is not None and not self._aggregates else None,
             self._watermarks(),
-            self._missing(key_sql, outputs),
+            missing,
+            () if joins is None else joins.steps,
         )
+
+    def _grouped(self, joins: Joins | None) -> Plan:
+        """GROUP BY with state of our own."""
+        select, rows = self._select, self._scope
+        groups = [rows.sql(each) for each in select.group_by]
+        grouped = GroupedScope.over(rows, groups)
+        if select.window is not None:
+            grouped.replaced |= {"WINDOWSTART": quoted(GROUP_START), "WINDOWEND": quoted(GROUP_END)}
+        self._scope = grouped
+        key_sql = [[grouped.group(number)] for number in range(len(groups))]
+        check_select(select, rows, groups, batch=self._batch)
+        outputs = Projection(select, self._sources, grouped, self._reader).outputs(key_sql)
+        having = None if select.having is None else grouped.sql(select.having)
+        where = None if select.where is None else rows.sql(select.where)
+        columns = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
+        missing = self._missing(key_sql, outputs)
+        return Plan(
+            select,
+            self._sources,
+            "stateful",
+            tuple(outputs),
+            final_sql(columns, having, windowed=select.window is not None, flow=FLOW),
+            "TABLE",
+            select.window,
+            None,
+            {},
+            None if missing is None else grouped.written(missing).replace("`", ""),
+            () if joins is None else joins.steps,
+            aggregation_plan(
+                grouped,
+                window=select.window,
+                final=select.emit == "FINAL",
+                every_change=having is not None,
+                where=where,
+                table_key=self._table_key(joins) if self._left.kind == "TABLE" else None,
+                flow=FLOW,
+            ),
+        )
+
+    def _table_key(self, joins: Joins | None) -> str:
+        """The key of the rows that are grouped, if they are those of a table."""
+        if joins is not None and joins.value is not None:
+            return joins.value
+        alias, source = self._select.source.alias, self._left
+        names = [*(column.name for column in source.keys), *source.window_columns]
+        return f"struct({', '.join(f'{quoted(alias)}.{quoted(name)}' for name in names)})"
 
     # Which way it runs
 
@@ -130,14 +201,27 @@ class _Planner:
         select = self._select
         if self._batch:
             return "batch"
-        if self._left.kind == "TABLE":
-            return "refresh" if select.joins or self._aggregates else "changes"
-        if any(self._sources[join.right.alias].kind == "TABLE" for join in select.joins):
-            return "lookup"
-        if not self._aggregates:
-            return "append"
-        final = select.emit == "FINAL" or (select.window is not None and select.window.kind == "SESSION")
-        return "append" if final else "update"
+        if select.joins:
+            return "stateful"
+        if self._aggregates:
+            return "stateful" if self._needs_own_state() else "update"
+        return "changes" if self._left.kind == "TABLE" else "append"
+
+    def _needs_own_state(self) -> bool:
+        """Of an aggregation: whether Spark has no way for it, or another one than ksqlDB."""
+        select, functions = self._select, self._scope.functions
+        return (
+            self._left.kind == "TABLE"
+            or select.emit == "FINAL"
+            or select.having is not None
+            or (select.window is not None and select.window.kind == "SESSION")
+            or any(
+                functions.is_aggregate(str(node.this).upper())
+                for item in select.items
+                if item.expression is not None
+                for node in item.expression.find_all(exp.Anonymous)
+            )
+        )
 
     def _check_clauses(self) -> None:
         select, position = self._select, self._select.position
@@ -160,28 +244,15 @@ class _Planner:
             raise SqlError("An aggregate over a stream of changes needs GROUP BY.", position)
         if select.emit == "FINAL" and select.window is None:
             raise SqlError("EMIT FINAL needs a WINDOW: only then is there an end.", position)
-        if self._aggregates and self._left.kind == "STREAM" and select.joins:
-            raise SqlError(
-                "GROUP BY over a JOIN of a stream is not supported; CREATE STREAM … AS SELECT the join first, "
-                "and GROUP BY over that.",
-                select.joins[0].position,
-            )
 
     def _watermarks(self) -> dict[str, int]:
         select = self._select
         if select.window is not None:
             grace = select.window.grace_ms
             if grace is None:
-                # A session is emitted when it is over; a day later would be of no use.
-                grace = 0 if select.window.kind == "SESSION" else DEFAULT_GRACE_MS
+                grace = max(DEFAULT_GRACE_MS - select.window.size_ms, 0)
             return {select.source.alias: grace}
-        marks: dict[str, int] = {}
-        for join in select.joins:
-            if join.before_ms is not None:
-                grace = DEFAULT_GRACE_MS if join.grace_ms is None else join.grace_ms
-                marks[select.source.alias] = max(grace, marks.get(select.source.alias, 0))
-                marks[join.right.alias] = grace
-        return marks
+        return {}
 
     def _order(self, groups: list[str]) -> str:
         """What is later: the offset, where a group is in one partition, else the time."""
@@ -194,14 +265,14 @@ class _Planner:
 
     # The key of the result
 
-    def _key(self, groups: list[str], partitions: list[str], joined: list[str] | None) -> list[list[str]]:
+    def _key(self, groups: list[str], partitions: list[str]) -> list[list[str]]:
         """For each column of the key, the expressions that are it."""
         if groups:
             return [[each] for each in groups]
         if self._select.partition_by:
             return [[each] for each in partitions]
-        if joined is not None:
-            return [joined]
+        if self._joins is not None:
+            return self._joins.key
         alias = self._select.source.alias
         return [[self._scope.column(alias, column.name)] for column in self._left.keys]
 
@@ -209,7 +280,8 @@ class _Planner:
         there = {output.sql for output in outputs if output.is_key}
         for choices in key_sql:
             if not there & set(choices):
-                return choices[0].replace("`", "")
+                named = "ROWKEY" if "ROWKEY" in self._scope.replaced else " or ".join(choices)
+                return named.replace("`", "")
         return None
 
     # The text
@@ -224,6 +296,8 @@ class _Planner:
             if source.kind == "STREAM" or self._left.kind == "TABLE"
         ]
         time = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+        if mode == "stateful":
+            time = FLOW_TIME
         rows.append(f"{f'max({time})' if self._aggregates else time} AS {ROW_TIME}")
         if select.window is not None:
             rows.append(f"{scope.replaced['WINDOWSTART']} AS {WINDOW_START}")
@@ -234,28 +308,28 @@ class _Planner:
         where = None if select.where is None else scope.sql(select.where)
         having = None if select.having is None else scope.sql(select.having)
         conditions = [f"({group}) IS NOT NULL" for group in groups]
-        if mode == "changes":
+        if mode == "changes" or (mode == "stateful" and self._left.kind == "TABLE"):
             kept = f"coalesce({where}, false)" if where is not None else "true"
-            rows.append(f"NOT {scope.column(alias, DELETED)} AND {kept} AS {KEEP}")
+            deleted = FLOW_DELETED if mode == "stateful" else scope.column(alias, DELETED)
+            rows.append(f"NOT {deleted} AND {kept} AS {KEEP}")
         elif where is not None:
             conditions.append(f"({where})")
-        if self._left.kind == "STREAM" and not select.joins:
+        if self._left.kind == "STREAM" and not select.joins and mode != "stateful":
             deleted = scope.column(alias, DELETED)
             if mode == "append" and not self._aggregates and where is None and not scope.exploded:
                 rows.append(f"NOT {deleted} AS {KEEP}")  # a record without a value stays one
             else:
                 conditions.append(f"NOT {deleted}")
-        if mode == "update":
-            rows.append(f"{'true' if having is None else f'coalesce({having}, false)'} AS {KEEP}")
-        text = f"SELECT {', '.join(rows)}\nFROM {view(alias)} AS {quoted(alias)}"
-        for join in select.joins:
+        text = f"SELECT {', '.join(rows)}\nFROM "
+        text += FLOW if mode == "stateful" else f"{view(alias)} AS {quoted(alias)}"
+        for join in select.joins if mode == "batch" else ():
             text += "\n" + join_clause(join, select.source.alias, scope)
         text += scope.exploding()
         if conditions:
             text += f"\nWHERE {' AND '.join(conditions)}"
         if groups:
             text += f"\nGROUP BY {', '.join([*groups, *self._window_sql()])}"
-        if having is not None and mode != "update":
+        if having is not None:
             text += f"\nHAVING {having}"
         if mode == "batch" and select.limit is not None:
             text += f"\nLIMIT {select.limit}"

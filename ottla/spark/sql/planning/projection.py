@@ -57,22 +57,25 @@ class Projection:
     def _with_keys(
         self, named: list[tuple[str, str, bool, Position]], key_sql: Sequence[Sequence[str]]
     ) -> list[Output]:
-        outputs: list[Output] = []
-        held: dict[int, Output] = {}
-        for name, sql, may_be_key, position in named:
-            chosen = next((i for i, choices in enumerate(key_sql) if sql in choices), None)
-            is_key = chosen is not None and may_be_key and chosen not in held
-            output = Output(name, sql, is_key, position)
-            if chosen is not None and is_key:
-                held[chosen] = output
-            elif chosen is not None and may_be_key and held[chosen].sql == sql and not self._reader:
-                raise SqlError(
-                    f"The key is in the SELECT twice, as {held[chosen].name} and as {name}: "
-                    "write AS_VALUE(…) around one that is to be a value.",
-                    position,
-                )
-            outputs.append(output)
-        return outputs
+        keys: set[str] = set()
+        for choices in key_sql:
+            there = [
+                (choices.index(sql), name, sql, position)
+                for name, sql, may_be_key, position in named
+                if may_be_key and sql in choices
+            ]
+            if not there:
+                continue
+            _, key, key_is, _ = min(there, key=lambda each: each[0])
+            keys.add(key)
+            for _, name, sql, position in there:
+                if name != key and sql == key_is and not self._reader:
+                    raise SqlError(
+                        f"The key is in the SELECT twice, as {key} and as {name}: "
+                        "write AS_VALUE(…) around one that is to be a value.",
+                        position,
+                    )
+        return [Output(name, sql, name in keys, position) for name, sql, _, position in named]
 
     def _new_keys(
         self, named: Sequence[tuple[str, str, bool, Position]], generated: Iterator[str]
@@ -101,6 +104,8 @@ class Projection:
         if item.source is not None and item.source not in self._sources:
             raise SqlError(f"There is no {item.source} after FROM.", item.position)
         columns = []
+        if item.source is None and "ROWKEY" in self._scope.replaced:
+            columns.append(("ROWKEY", self._scope.replaced["ROWKEY"]))
         for alias, source in self._sources.items():
             if item.source not in (None, alias):
                 continue

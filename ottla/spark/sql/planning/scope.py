@@ -177,6 +177,7 @@ class Scope:
             return self._built(name, given)
         if name in ("TRANSFORM", "FILTER", "REDUCE") and given:
             return self._invocation(node, name, given)
+        given = self.aggregate_arguments(name, given)
         arguments = []
         for i, argument in enumerate(given):
             if i == 0 and name in UNITS_FIRST:
@@ -265,6 +266,15 @@ class Scope:
         return exp.Var(
             this=f"CASE WHEN {' OR '.join(unsure)} THEN NULL ELSE {built} END" if unsure else built
         )
+
+    def aggregate_arguments(self, name: str, given: list[exp.Expr]) -> list[exp.Expr]:
+        """COUNT(*) counts rows; of other aggregates `*` and nothing stand for the time of the record, as in ksqlDB."""
+        if name not in AGGREGATES or (given and not isinstance(given[0], exp.Star)):
+            return given
+        if name == "COUNT":
+            return [exp.Literal.number(1)]
+        alias = exp.to_identifier(next(iter(self.sources)), quoted=True)
+        return [exp.Column(this=exp.to_identifier("ROWTIME", quoted=True), table=alias)]
 
     def _user_function(self, node: exp.Anonymous, function: UserFunction, given: list[Argument]) -> exp.Expr:
         types = [each.type for each in given]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def _folded(name: str, overload: Overload, arrow: pa.DataType, returns: SqlType)
         made = [each[0].as_py() for each in settings] if len(rows) else []
         results = []
         for group in rows.to_pylist():
-            accumulator = Accumulator(name, overload, made)
+            accumulator = UserAggregate(name, overload, made)
             state = accumulator.initial()
             for row in group or ():
                 types = wanted(overload, len(row) + len(made))
@@ -110,7 +111,7 @@ def _arrow_function(name: str, overload: Overload, arrow: pa.DataType) -> Batche
     return run
 
 
-class Accumulator:
+class UserAggregate:
     """An aggregate of Python. What fails leaves the state as it was."""
 
     def __init__(self, name: str, overload: Overload, settings: Sequence[Any]) -> None:
@@ -249,3 +250,45 @@ def to_arrow(name: str, values: list[Any], arrow: pa.DataType, kind: SqlType) ->
                 complain(name, error)
                 kept.append(None)
         return pa.array(kept, type=arrow)
+
+
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "BOOLEAN": (bool,),
+    "INTEGER": (int,),
+    "BIGINT": (int,),
+    "DOUBLE": (float, int),
+    "DECIMAL": (Decimal, int),
+    "STRING": (str,),
+    "BYTES": (bytes, bytearray),
+    "DATE": (datetime.date,),
+    "TIME": (datetime.time,),
+    "TIMESTAMP": (datetime.datetime,),
+    "ARRAY": (list, tuple),
+    "MAP": (dict,),
+    "STRUCT": (dict,),
+}
+
+
+def fits(name: str, value: Any, kind: SqlType) -> bool:
+    """Whether a result is of the type that was declared; it complains if not."""
+    if value is None:
+        return True
+    problem = _problem(value, kind)
+    if problem:
+        complain(name, TypeError(problem))
+    return not problem
+
+
+def _problem(value: Any, kind: SqlType) -> str:
+    expected: Any = _CLASSES[kind.name]
+    if not isinstance(value, expected) or (isinstance(value, bool) and kind.name != "BOOLEAN"):
+        return f"{value!r} is no {kind}"
+    bits = {"INTEGER": 31, "BIGINT": 63}.get(kind.name)
+    if bits is not None and not -(1 << bits) <= value < 1 << bits:
+        return f"{value} is too large for {kind}"
+    inner: list[tuple[Any, SqlType]] = []
+    if kind.element is not None:
+        inner = [(each, kind.element) for each in (value.values() if kind.name == "MAP" else value)]
+    elif kind.fields:
+        inner = [(value.get(each.name), each.type) for each in kind.fields]
+    return next((found for each, of in inner if each is not None and (found := _problem(each, of))), "")

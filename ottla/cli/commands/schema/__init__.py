@@ -1,0 +1,1 @@
+"""`ottla schema …`: what the schema registry holds."""

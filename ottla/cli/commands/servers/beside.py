@@ -1,0 +1,51 @@
+"""What `ottla start --registry --rest` runs in the process of the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.cli.commands.servers.secure_start import SecureStart
+    from ottla.http.background import InBackground
+
+
+class ServersBeside:
+    """Only those for which an address is given. Where brokers ask for a login, they log in as the admin."""
+
+    def __init__(self, registry: str | None, rest: str | None, secured: SecureStart | None) -> None:
+        self._registry = registry
+        self._rest = rest
+        self._secured = secured
+        self._running: list[InBackground] = []
+        #: Where each of them listens, by its name.
+        self.urls: dict[str, str] = {}
+
+    def start(self, brokers: Sequence[str]) -> None:
+        """Blocks until they answer; not in the thread of the broker, which they need."""
+        from ottla.cli.commands.servers import registry, rest
+
+        client = None if self._secured is None else self._secured.data.client
+        reachable = [_reachable(each) for each in brokers]
+        try:
+            if self._registry is not None:
+                self._add("Registry", registry.start_beside(self._registry, reachable, client))
+            if self._rest is not None:
+                schemas = self.urls.get("Registry")
+                self._add("REST", rest.start_beside(self._rest, reachable, client, schemas))
+        except BaseException:
+            self.stop()
+            raise
+
+    def _add(self, name: str, server: InBackground) -> None:
+        self._running.append(server)
+        self.urls[name] = ", ".join(server.urls)
+
+    def stop(self) -> None:
+        while self._running:
+            self._running.pop().stop()
+
+
+def _reachable(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    return f"localhost:{port}" if host in ("", "0.0.0.0", "[::]", "::") else address

@@ -1,0 +1,38 @@
+"""HTTP for our own servers: HTTP/1.1, HTTP/2 and WebSockets on asyncio, without a framework.
+
+    router = Router()
+
+    async def greet(request: Request) -> Response:
+        return json_response({"hello": request.params["name"]})
+
+    router.add("GET", "/greetings/{name}", greet)
+    server = HttpServer(router, "127.0.0.1", 8081)
+    await server.start()
+
+A handler is `async def`, or a plain `def` where it has nothing to wait for: that saves a task per request.
+"""
+
+from ottla.http.authentication import BasicAuthentication, read_password_file
+from ottla.http.errors import ClientDisconnected, HttpError
+from ottla.http.limits import Limits
+from ottla.http.messages import Request, Response, json_response
+from ottla.http.openapi import Parameter, RouteDoc
+from ottla.http.router import Router
+from ottla.http.server import HttpServer
+from ottla.http.websocket import WebSocket
+
+__all__ = [
+    "BasicAuthentication",
+    "ClientDisconnected",
+    "HttpError",
+    "HttpServer",
+    "Limits",
+    "Parameter",
+    "Request",
+    "Response",
+    "RouteDoc",
+    "Router",
+    "WebSocket",
+    "json_response",
+    "read_password_file",
+]

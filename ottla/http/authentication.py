@@ -1,0 +1,141 @@
+"""Names and passwords in the header Authorization, and the password files that Jetty's servers have.
+
+    alice: her password,admin,developer
+    bob: MD5:5f4dcc3b5aa765d61d8327deb882cf99
+
+Confluent's servers take such a file; each line is a user, a password and the roles.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ottla.http.errors import HttpError
+from ottla.http.messages import Request
+from ottla.security.principal import USER_TYPE, KafkaPrincipal
+
+Authenticate = Callable[[Request], KafkaPrincipal | Awaitable[KafkaPrincipal]]
+
+
+class BadPasswordFile(ValueError):
+    """What is wrong with it, in one sentence without a password."""
+
+
+@dataclass(frozen=True)
+class User:
+    credential: str = field(repr=False)
+    roles: frozenset[str] = frozenset()
+
+    def has(self, password: str) -> bool:
+        """Compared in constant time."""
+        if self.credential.startswith("MD5:"):
+            given = "MD5:" + hashlib.md5(password.encode(), usedforsecurity=False).hexdigest()
+            return hmac.compare_digest(given, self.credential)
+        return hmac.compare_digest(password.encode(), _plain(self.credential).encode())
+
+
+# Compared with where there is no such user, so that an answer takes as long.
+_NOBODY = User("MD5:")
+
+
+class BasicAuthentication:
+    """Asks for a user of a password file who has one of `roles`; `*` is every role, and none is needed then."""
+
+    def __init__(
+        self,
+        users: Mapping[str, User],
+        *,
+        realm: str = "ottla",
+        roles: Collection[str] = ("*",),
+        skip_paths: Collection[str] = (),
+    ) -> None:
+        self._users = users
+        self._challenge = {"WWW-Authenticate": f'Basic realm="{realm}"'}
+        self._roles = frozenset(roles)
+        self._skip = frozenset(skip_paths)
+
+    def __call__(self, request: Request) -> KafkaPrincipal:
+        """Raises HttpError 401 or 403."""
+        if request.path in self._skip:
+            return request.principal
+        name, password = self._credentials(request.headers.get("authorization"))
+        user = self._users.get(name, _NOBODY)
+        if not user.has(password) or user is _NOBODY:
+            raise self._unauthorized()
+        if "*" not in self._roles and not self._roles & user.roles:
+            raise HttpError(403, 40301, "You are forbidden from using this cluster.")
+        return KafkaPrincipal(USER_TYPE, name)
+
+    def _credentials(self, header: str | None) -> tuple[str, str]:
+        credentials = basic_credentials(header)
+        if credentials is None:
+            raise self._unauthorized()
+        return credentials
+
+    def _unauthorized(self) -> HttpError:
+        return HttpError(401, 40101, "Unauthorized", self._challenge)
+
+
+def basic_credentials(header: str | None) -> tuple[str, str] | None:
+    """Name and password of the header Authorization; None if it has none that can be read."""
+    scheme, _, encoded = (header or "").partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (name, password) if colon else None
+
+
+def read_password_file(path: str | Path) -> dict[str, User]:
+    """Raises BadPasswordFile."""
+    try:
+        text = Path(path).read_text("utf-8")
+    except OSError as error:
+        raise BadPasswordFile(f"Cannot read the password file {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise BadPasswordFile(f"The password file {path} is not UTF-8.") from None
+    users: dict[str, User] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith(("#", "!")):
+            continue
+        name, colon, rest = line.partition(":")
+        credential, *roles = (part.strip() for part in rest.split(","))
+        if not colon or not name.strip() or not credential:
+            raise BadPasswordFile(f"{path}, line {number} is not 'user: password,role'.")
+        if credential.startswith("CRYPT:"):
+            raise BadPasswordFile(
+                f"{path}, line {number}: CRYPT passwords are not supported; use MD5 or OBF."
+            )
+        if credential.startswith("OBF:"):
+            try:
+                _plain(credential)
+            except (ValueError, UnicodeDecodeError):
+                raise BadPasswordFile(f"{path}, line {number}: the OBF password cannot be read.") from None
+        users[name.strip()] = User(credential, frozenset(role for role in roles if role))
+    return users
+
+
+def _plain(credential: str) -> str:
+    """Jetty's obfuscation: each byte as the sum and the difference with its mirror, four digits of base 36."""
+    if not credential.startswith("OBF:"):
+        return credential
+    text = credential[len("OBF:") :]
+    found = bytearray()
+    while text:
+        if text.startswith("U"):
+            found.append(int(text[1:5], 36) >> 8)
+            text = text[5:]
+        else:
+            high, low = divmod(int(text[:4], 36), 256)
+            found.append((high + low - 254) // 2)
+            text = text[4:]
+    return found.decode()

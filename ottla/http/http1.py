@@ -1,0 +1,444 @@
+"""A connection of HTTP/1.1 or 1.0: parsed by llhttp, answered in order.
+
+Invariant: one request is answered at a time, and responses leave in the order of the requests. What the client sends
+ahead is parsed and waits in `_waiting`; while somebody waits there, or the body of the current request is not read, the
+socket is not read either.
+Owner: the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+
+import httptools
+
+from ottla.http.body import HIGH_WATER, Body
+from ottla.http.dispatch import log_failure
+from ottla.http.errors import ClientDisconnected, HttpError
+from ottla.http.http1_messages import (
+    Exchange,
+    head_without_upgrade,
+    headers_too_large,
+    origin_form,
+    refusal_of,
+    response_head,
+)
+from ottla.http.messages import Request, Response
+from ottla.http.shared import Client, Shared
+from ottla.http.upgrades import H2C, WEBSOCKET, wanted_upgrade
+
+_LINGER_SECONDS = 2.0
+_SKIPPED = 64 * 1024
+_NO_BODY = Body()
+
+
+class Http1Connection(asyncio.Protocol):
+    def __init__(self, shared: Shared, client: Client, transport: asyncio.Transport) -> None:
+        self._shared = shared
+        self._limits = shared.limits
+        self._client = client
+        self._transport = transport
+        self._parser = httptools.HttpRequestParser(self)
+        # Of the request that is being parsed.
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        self._header_bytes = 0
+        self._header_count = 0
+        self._in_headers = False
+        self._refusal: HttpError | None = None
+        self._parsed: Exchange | None = None
+        self._upgrade: tuple[str, Request] | None = None
+        self._again = b""
+        # Of those that are answered.
+        self._current: Exchange | None = None
+        self._waiting: deque[Exchange] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._streaming = False
+        self._reading = True
+        self._writable: asyncio.Future[None] | None = None
+        self._blocked_since: float | None = None
+        self._closing = False  # nothing more is answered
+        self._lost = False
+        self._deadline: float | None = shared.loop.time() + self._limits.header_seconds
+
+    # -- the transport's side --
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        began_before = self._in_headers
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._after_upgrade(data[upgrade.args[0] :])
+            return
+        except httptools.HttpParserError as error:
+            self._malformed(error)
+            return
+        if self._in_headers and began_before:
+            # llhttp keeps a header whose end has not come yet: its bytes are counted here.
+            self._header_bytes += len(data)
+            if self._header_bytes > self._limits.max_header_bytes:
+                self._refuse_rest(headers_too_large())
+
+    def eof_received(self) -> bool:
+        if self._streaming or self._current is None:
+            return False
+        # The client has said all and waits for the answer; then the connection ends.
+        self._current.keep_alive = False
+        self._fail_body()
+        return self._transport.can_write_eof()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost = self._closing = True
+        self._shared.connections.discard(self)
+        self._deadline = None
+        self._waiting.clear()
+        self._fail_body()
+        self.resume_writing()
+        if self._streaming and self._task is not None:
+            self._task.cancel()
+
+    def _fail_body(self) -> None:
+        for exchange in (self._current, self._parsed):
+            if exchange is not None:
+                exchange.request.content.fail(ClientDisconnected("The client has closed the connection."))
+
+    def pause_writing(self) -> None:
+        if self._writable is None:
+            self._writable = self._shared.loop.create_future()
+            self._blocked_since = self._shared.loop.time()
+
+    def resume_writing(self) -> None:
+        if self._writable is not None:
+            if not self._writable.done():
+                self._writable.set_result(None)
+            self._writable = self._blocked_since = None
+
+    # -- the server's side --
+
+    def check_deadlines(self, now: float) -> None:
+        if self._blocked_since is not None and now - self._blocked_since > self._limits.write_seconds:
+            self._transport.abort()
+        elif self._deadline is not None and now > self._deadline:
+            if self._in_headers and not self._closing:
+                self._refuse_rest(HttpError(408, 408, "The headers of the request did not arrive in time."))
+            else:
+                self._transport.abort() if self._closing else self._transport.close()
+        elif self._current is not None:
+            self._current.request.content.expire(now)
+
+    def stop(self) -> bool:
+        if self._current is not None and not self._lost:
+            self._current.keep_alive = False
+            return False
+        self._transport.close()
+        return True
+
+    def abort(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        self._transport.abort()
+
+    # -- the parser's side --
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = {}
+        self._header_bytes = self._header_count = 0
+        self._in_headers = True
+        self._refusal = None
+        if self._current is None:
+            self._deadline = self._shared.loop.time() + self._limits.header_seconds
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        if len(self._url) > self._limits.max_header_bytes:
+            self._refusal = HttpError(414, 414, "The target of the request is too long.")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_headers:
+            return  # a trailer: nobody asked for it
+        self._header_count += 1
+        self._header_bytes += len(name) + len(value) + 4
+        if (
+            self._header_bytes > self._limits.max_header_bytes
+            or self._header_count > self._limits.max_headers
+        ):
+            self._refusal = headers_too_large()
+            return
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1").strip()
+        if key in self._headers:
+            if key in ("host", "content-length", "transfer-encoding"):
+                self._refusal = HttpError(400, 400, f"The header {key} is there twice.")
+            text = f"{self._headers[key]}{'; ' if key == 'cookie' else ', '}{text}"
+        self._headers[key] = text
+
+    def on_headers_complete(self) -> None:
+        self._in_headers = False
+        self._header_bytes = 0
+        self._deadline = None
+        if self._closing:
+            return
+        headers = self._headers
+        version = self._parser.get_http_version()
+        length, chunked = headers.get("content-length"), "transfer-encoding" in headers
+        has_body = chunked or (length is not None and length != "0")
+        refusal = self._refusal or refusal_of(headers, version, chunked, length)
+        target = self._url.decode("latin-1")
+        if not target.startswith("/"):
+            target = origin_form(target)
+        body = (
+            Body(self, int(length) if length and not chunked and length.isdigit() else None)
+            if has_body
+            else _NO_BODY
+        )
+        client = self._client
+        request = Request(
+            self._parser.get_method().decode("latin-1"),
+            target,
+            headers,
+            body,
+            http_version=version,
+            peer=client.peer,
+            principal=client.principal,
+            tls_name=client.tls_name,
+            max_body=self._shared.max_body,
+            body_seconds=self._limits.body_seconds,
+        )
+        exchange = Exchange(
+            request,
+            self._parser.should_keep_alive() and refusal is None,
+            has_body and version == "1.1" and headers.get("expect", "").lower() == "100-continue",
+        )
+        exchange.refusal = refusal
+        self._parsed = exchange if has_body else None
+        if refusal is None and "upgrade" in headers and self._parser.should_upgrade():
+            if has_body:
+                # llhttp reads no body after such a header. We do not upgrade then: it is parsed again without.
+                self._again = head_without_upgrade(request)
+                self._parsed = None
+                return
+            kind = wanted_upgrade(request)
+            if kind is not None and self._current is None and not (kind == H2C and client.tls_name):
+                self._upgrade = kind, request
+                return
+        if self._current is None:
+            self._answer(exchange)
+        else:
+            self._waiting.append(exchange)
+            self._pause_reading()
+
+    def on_body(self, data: bytes) -> None:
+        if self._parsed is None:
+            return
+        body = self._parsed.request.content
+        self._parsed.continue_expected = False
+        body.feed(data)
+        if body.buffered > HIGH_WATER:
+            self._pause_reading()
+
+    def on_message_complete(self) -> None:
+        if self._parsed is not None:
+            self._parsed.request.content.end()
+            self._parsed = None
+
+    # -- the body's side --
+
+    def body_wanted(self) -> None:
+        exchange = self._current
+        if exchange is not None and exchange.continue_expected:
+            exchange.continue_expected = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def body_read(self, count: int, buffered: int) -> None:
+        if not self._waiting:
+            self._resume_reading()
+
+    # -- answers --
+
+    def _answer(self, exchange: Exchange) -> None:
+        self._current = exchange
+        if exchange.refusal is not None:
+            self._finish(exchange, self._shared.dispatcher.error(exchange.refusal, exchange.request))
+            return
+        result = self._shared.dispatcher.respond(exchange.request)
+        if isinstance(result, Response) and isinstance(result.body, bytes) and exchange.request.content.ended:
+            self._finish(exchange, result)
+            return
+        self._task = self._shared.loop.create_task(self._answer_later(exchange, result))
+        self._shared.keep(self._task)
+
+    async def _answer_later(
+        self, exchange: Exchange, result: Response | Coroutine[Any, Any, Response]
+    ) -> None:
+        try:
+            response = result if isinstance(result, Response) else await result
+            if isinstance(response.body, bytes):
+                await self._skip_small_body(exchange)
+                self._finish(exchange, response)
+            else:
+                await self._stream(exchange, response, response.body)
+        except (ClientDisconnected, asyncio.CancelledError):
+            self._transport.abort()
+        except Exception as error:
+            # The response has begun: all that is left to tell the client is that it does not end well.
+            log_failure(exchange.request, error)
+            self._transport.abort()
+
+    async def _skip_small_body(self, exchange: Exchange) -> None:
+        """An answer without a look at the body, a 404 for example: the connection can go on if little is to come."""
+        content = exchange.request.content
+        if content.ended or exchange.continue_expected or content.length is None or content.length > _SKIPPED:
+            return
+        content.deadline = self._shared.loop.time() + self._limits.body_seconds
+        try:
+            while await content.chunk():
+                pass
+        except HttpError:
+            exchange.keep_alive = False
+
+    def _finish(self, exchange: Exchange, response: Response) -> None:
+        """A response whose body is at hand."""
+        body = response.body
+        assert isinstance(body, bytes)
+        head = self._head_of(exchange, response, len(body))
+        if not self._lost:
+            if body and exchange.request.method != "HEAD" and response.has_body:
+                self._transport.write(head + body)
+            else:
+                self._transport.write(head)
+        if response.on_close is not None:
+            response.on_close()
+        self._next(exchange)
+
+    async def _stream(self, exchange: Exchange, response: Response, parts: AsyncIterator[bytes]) -> None:
+        chunked = exchange.request.http_version == "1.1"
+        if not chunked:
+            exchange.keep_alive = False
+        self._streaming = True
+        try:
+            if self._lost:
+                return
+            self._transport.write(self._head_of(exchange, response, None))
+            if exchange.request.method != "HEAD":
+                async for part in parts:
+                    if not part:
+                        continue
+                    self._transport.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+                    if self._writable is not None:
+                        await asyncio.shield(self._writable)
+                    if self._lost:
+                        return
+                if chunked:
+                    self._transport.write(b"0\r\n\r\n")
+        finally:
+            self._streaming = False
+            close = getattr(parts, "aclose", None)
+            if close is not None:
+                await close()
+            if response.on_close is not None:
+                response.on_close()
+        self._next(exchange)
+
+    def _head_of(self, exchange: Exchange, response: Response, length: int | None) -> bytes:
+        if not exchange.request.content.ended or self._shared.stopping:
+            exchange.keep_alive = False
+        return response_head(exchange, response, length, self._shared.date)
+
+    def _next(self, exchange: Exchange) -> None:
+        self._task = None
+        self._current = None
+        if self._lost:
+            return
+        if not exchange.keep_alive:
+            self._close(unread=not exchange.request.content.ended or exchange.refusal is not None)
+            return
+        if self._writable is not None and self._waiting:
+            # A client that sends and does not read: its next request waits until it has read this answer.
+            self._writable.add_done_callback(lambda _: self._answer_waiting())
+            return
+        if self._waiting:
+            # Not from here: many requests at once would be as deep a recursion.
+            self._shared.loop.call_soon(self._answer_waiting)
+            return
+        limits = self._limits
+        seconds = limits.header_seconds if self._in_headers else limits.keep_alive_seconds
+        self._deadline = self._shared.loop.time() + seconds
+        self._resume_reading()
+
+    def _answer_waiting(self) -> None:
+        if self._current is None and self._waiting and not self._lost:
+            self._answer(self._waiting.popleft())
+
+    # -- the end --
+
+    def _malformed(self, error: Exception) -> None:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        self._refuse_rest(HttpError(400, 400, f"The request is not HTTP: {reason}."))
+
+    def _refuse_rest(self, refusal: HttpError) -> None:
+        """Nothing after this can be understood: answered behind what was asked before, then the connection ends."""
+        if self._parsed is not None:  # in the middle of a body
+            self._parsed.request.content.fail(refusal)
+            self._parsed.keep_alive = False
+            self._pause_reading()
+            return
+        refused = Exchange(Request("", "", {}, _NO_BODY, peer=self._client.peer), False, False)
+        refused.refusal = refusal
+        self._in_headers = False
+        if self._current is None:
+            self._answer(refused)
+        else:
+            self._waiting.append(refused)
+            self._pause_reading()
+
+    def _close(self, *, unread: bool) -> None:
+        self._closing = True
+        self._waiting.clear()
+        if not unread or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        # To close a socket with unread bytes resets it, and the client might lose the answer: so it gets a moment.
+        self._transport.write_eof()
+        self._deadline = self._shared.loop.time() + _LINGER_SECONDS
+        self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self._reading and not self._lost:
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._reading and not self._lost:
+            self._reading = True
+            self._transport.resume_reading()
+
+    # -- other protocols --
+
+    def _after_upgrade(self, rest: bytes) -> None:
+        if self._upgrade is None:
+            # An upgrade that we do not offer: the request was answered as any other, and the next one follows.
+            self._parser = httptools.HttpRequestParser(self)
+            rest, self._again = self._again + rest, b""
+            if rest:
+                self.data_received(rest)
+            return
+        kind, request = self._upgrade
+        self._shared.connections.discard(self)
+        if kind == WEBSOCKET:
+            from ottla.http.websocket import upgrade_to_websocket
+
+            upgraded: Any = upgrade_to_websocket(self._shared, self._client, self._transport, request)
+        else:
+            from ottla.http.http2 import upgrade_to_http2
+
+            upgraded = upgrade_to_http2(self._shared, self._client, self._transport, request)
+        self._transport.set_protocol(upgraded)
+        self._shared.connections.add(upgraded)
+        if rest:
+            upgraded.data_received(rest)

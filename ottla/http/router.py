@@ -1,0 +1,211 @@
+"""Which handler answers: a tree of the parts of paths. What no handler answers is refused here, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.http import content_types, openapi
+from ottla.http.errors import HttpError
+from ottla.http.messages import JSON, Request, Response, json_response, percent_decoded
+from ottla.http.openapi import RouteDoc
+
+if TYPE_CHECKING:
+    from ottla.http.websocket import WebSocket
+
+Handler = Callable[[Request], Response | Awaitable[Response]]
+WebSocketHandler = Callable[["WebSocket"], Awaitable[None]]
+ErrorRenderer = Callable[[HttpError, Request | None], Response]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    method: str
+    pattern: str
+    handler: Handler
+    doc: RouteDoc | None
+    consumes: tuple[str, ...]
+    produces: tuple[str, ...]
+    names: tuple[str, ...]  # of the parameters, in the order of the path
+
+
+class _Node:
+    __slots__ = ("methods", "param", "parts", "websocket")
+
+    def __init__(self) -> None:
+        self.parts: dict[str, _Node] = {}
+        self.param: _Node | None = None
+        self.methods: dict[str, Route] = {}
+        self.websocket: tuple[WebSocketHandler, tuple[str, ...]] | None = None
+
+
+def render_error(error: HttpError, request: Request | None) -> Response:
+    return json_response(
+        {"error_code": error.error_code, "message": error.message}, error.status, headers=error.headers
+    )
+
+
+class Router:
+    """`consumes` and `produces` are of all routes that do not name their own; empty is: not looked at."""
+
+    def __init__(
+        self,
+        error: ErrorRenderer = render_error,
+        *,
+        consumes: Sequence[str] = (),
+        produces: Sequence[str] = (JSON,),
+    ) -> None:
+        self.render_error = error
+        self._consumes = tuple(consumes)
+        self._produces = tuple(produces)
+        self._root = _Node()
+        self._routes: list[Route] = []
+        # Paths without parameters are most of all requests to most servers.
+        self._static: dict[str, _Node] = {}
+
+    @property
+    def routes(self) -> Sequence[Route]:
+        return self._routes
+
+    def add(
+        self,
+        method: str,
+        pattern: str,
+        handler: Handler,
+        *,
+        doc: RouteDoc | None = None,
+        consumes: Sequence[str] | None = None,
+        produces: Sequence[str] | None = None,
+    ) -> None:
+        """`/subjects/{subject}/versions`: what is in braces matches one part of a path, with encoded slashes in it."""
+        node, names = self._node(pattern)
+        if method in node.methods:
+            raise ValueError(f"{method} {pattern} has a handler already.")
+        route = Route(
+            method,
+            pattern,
+            handler,
+            doc,
+            self._consumes if consumes is None else tuple(consumes),
+            (self._produces if produces is None else tuple(produces)) or (JSON,),
+            names,
+        )
+        node.methods[method] = route
+        self._routes.append(route)
+
+    def websocket(self, pattern: str, handler: WebSocketHandler) -> None:
+        node, names = self._node(pattern)
+        node.websocket = (handler, names)
+
+    def openapi(
+        self, title: str, version: str = "1", schemas: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return openapi.document(title, version, self._routes, schemas)
+
+    def _node(self, pattern: str) -> tuple[_Node, tuple[str, ...]]:
+        if not pattern.startswith("/"):
+            raise ValueError(f"The path {pattern} does not begin with a slash.")
+        node = self._root
+        names: list[str] = []
+        parts = pattern.strip("/").split("/") if pattern != "/" else []
+        for part in parts:
+            if part.startswith("{") and part.endswith("}"):
+                names.append(part[1:-1])
+                node.param = node.param or _Node()
+                node = node.param
+            else:
+                node = node.parts.setdefault(part, _Node())
+        if not names:
+            self._static[pattern] = node
+        return node, tuple(names)
+
+    # -- requests --
+
+    def match(self, request: Request) -> Route:
+        """Sets the parameters of the request. Raises HttpError 404, 405, 406 or 415."""
+        node, values = self._find(request.path)
+        method = request.method
+        route = node.methods.get(method)
+        if route is None:
+            if method == "HEAD" and "GET" in node.methods:
+                route = node.methods["GET"]
+            else:
+                raise self._not_allowed(node)
+        if values:
+            request.params = dict(zip(route.names, values, strict=True))
+        headers = request.headers
+        if route.consumes and "content-type" in headers and not request.content.empty:
+            self._check_content_type(request, route)
+        accept = headers.get("accept")
+        if accept is None or accept == "*/*":
+            request.produces = route.produces[0]
+        else:
+            produces = content_types.best(accept, route.produces)
+            if produces is None:
+                raise HttpError(406, 406, f"HTTP 406 Not Acceptable: there is {', '.join(route.produces)}.")
+            request.produces = produces
+        return route
+
+    def match_websocket(self, request: Request) -> WebSocketHandler | None:
+        """None where the path has none. Raises HttpError 404."""
+        node, values = self._find(request.path)
+        if node.websocket is None:
+            return None
+        handler, names = node.websocket
+        request.params = dict(zip(names, values, strict=True))
+        return handler
+
+    def allowed(self, request: Request) -> str:
+        """The methods of a path, for OPTIONS. Raises HttpError 404."""
+        return self._allow(self._find(request.path)[0])
+
+    def _find(self, path: str) -> tuple[_Node, Sequence[str]]:
+        node = self._static.get(path)
+        if node is not None:
+            return node, ()
+        if not path.startswith("/"):
+            raise _not_found()
+        parts = path[1:].split("/")
+        if parts[-1] == "":  # a slash at the end changes nothing
+            parts.pop()
+        found = self._descend(self._root, parts, 0, [])
+        if found is None:
+            raise _not_found()
+        return found
+
+    def _descend(
+        self, node: _Node, parts: list[str], position: int, values: list[str]
+    ) -> tuple[_Node, list[str]] | None:
+        """A part that is spelled out goes before a parameter; where it leads nowhere, the parameter is tried."""
+        if position == len(parts):
+            return (node, values) if node.methods or node.websocket else None
+        part = parts[position]
+        child = node.parts.get(part)
+        if child is None and "%" in part:
+            child = node.parts.get(percent_decoded(part))
+        if child is not None:
+            found = self._descend(child, parts, position + 1, values)
+            if found is not None:
+                return found
+        if node.param is None or part == "":
+            return None
+        return self._descend(node.param, parts, position + 1, [*values, percent_decoded(part)])
+
+    def _check_content_type(self, request: Request, route: Route) -> None:
+        given = request.content_type
+        if not any(given == each.partition(";")[0].strip() for each in route.consumes):
+            raise HttpError(415, 415, f"HTTP 415 Unsupported Media Type: {given or 'none'}.")
+
+    def _not_allowed(self, node: _Node) -> HttpError:
+        return HttpError(405, 405, "HTTP 405 Method Not Allowed", {"Allow": self._allow(node)})
+
+    def _allow(self, node: _Node) -> str:
+        methods = set(node.methods) | {"OPTIONS"}
+        if "GET" in methods:
+            methods.add("HEAD")
+        return ", ".join(sorted(methods))
+
+
+def _not_found() -> HttpError:
+    return HttpError(404, 404, "HTTP 404 Not Found")

@@ -1,0 +1,1 @@
+"""Confluent's REST API: one module per resource, all routes in `routes`."""

@@ -1,0 +1,68 @@
+"""What every resource has: the node, and the way to the leader for requests that write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ottla.http import Request, Response
+from ottla.registry.election.forwarding import FORWARDED, READ_UNTIL, Forwarder, LeaderUnreachable
+from ottla.registry.errors import forwarding_failed, unknown_leader
+from ottla.registry.model.records import Write
+from ottla.registry.model.state import State
+from ottla.registry.node import Node, NotLeader
+
+T = TypeVar("T")
+
+
+class Resource:
+    def __init__(self, node: Node, forwarder: Forwarder) -> None:
+        self.node = node
+        self._forwarder = forwarder
+
+    @property
+    def state(self) -> State:
+        return self.node.state
+
+    async def write(
+        self,
+        request: Request,
+        decide: Callable[[State], tuple[T, Sequence[Write]]],
+        respond: Callable[[T], Response],
+        body: bytes = b"",
+    ) -> Response:
+        """Carried out here if this node leads, else by the leader; while a new one is elected, it waits.
+
+        `body` is that of the request, which can be read only once.
+        """
+        deadline = asyncio.get_running_loop().time() + self.node.settings.timeout
+        while True:
+            leader = await self.node.find_leader()
+            try:
+                if leader == self.node.identity:
+                    response = respond(await self.node.execute(decide))
+                    if FORWARDED in request.headers:
+                        response.headers = {READ_UNTIL: str(self.node.store.next_offset - 1)}
+                    return response
+                if FORWARDED in request.headers:
+                    raise unknown_leader()  # we are not the one whom the other node takes for the leader
+                return await self._read_too(await self._forwarder.send(leader, request, body))
+            except NotLeader:
+                pass
+            except LeaderUnreachable as error:
+                if error.was_sent or asyncio.get_running_loop().time() > deadline:
+                    raise forwarding_failed(
+                        f"Error while forwarding the request to the leader: {error}"
+                    ) from None
+            if asyncio.get_running_loop().time() > deadline:
+                raise unknown_leader()
+            await asyncio.sleep(self.node.settings.client.retry_backoff)
+
+    async def _read_too(self, response: Response) -> Response:
+        """The answer of the leader, when what it tells of can be read here as well."""
+        offset = (response.headers or {}).get(READ_UNTIL, "")
+        if offset.isdecimal():
+            await self.node.store.read_until(int(offset))
+        response.headers = None
+        return response

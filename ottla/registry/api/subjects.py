@@ -1,0 +1,260 @@
+"""`/subjects`"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ottla.http import Request, Response
+from ottla.registry import errors
+from ottla.registry.api.requests import (
+    answer,
+    context_of_path,
+    flag,
+    is_extended,
+    page,
+    read_given,
+    read_object,
+    subject_of,
+    version_of,
+)
+from ottla.registry.api.resource import Resource
+from ottla.registry.model import deletion, registration
+from ottla.registry.model.answers import registered_json, version_json
+from ottla.registry.model.contracts import merge_metadata, read_metadata, read_rule_set
+from ottla.registry.model.parsing import parse, parse_version
+from ottla.registry.model.records import SchemaVersion, Write
+from ottla.registry.model.registration import Given
+from ottla.registry.model.state import State
+from ottla.registry.model.subjects import ANY_CONTEXT, context_prefix, parse_subject
+
+#: Larger schemas are parsed in a thread first, so that others are answered meanwhile.
+_LARGE = 64 * 1024
+
+
+class Subjects(Resource):
+    def list_subjects(self, request: Request) -> Response:
+        prefix = request.query.get("subjectPrefix", ANY_CONTEXT)
+        if "context" in request.params:
+            prefix = context_prefix(context_of_path(request)) + parse_subject(prefix).name.removeprefix(
+                ANY_CONTEXT
+            )
+        names = self.state.subject_names(
+            deleted=flag(request, "deleted"), deleted_only=flag(request, "deletedOnly")
+        )
+        return answer(request, page(request, [each for each in names if has_prefix(each, prefix)]))
+
+    def list_versions(self, request: Request) -> Response:
+        subject = subject_of(request, self.state)
+        deleted, only = flag(request, "deleted"), flag(request, "deletedOnly")
+        versions = [
+            each.version
+            for each in self.state.versions(subject, deleted=deleted or only)
+            if each.deleted or not only
+        ]
+        if not versions:
+            raise errors.subject_not_found(subject)
+        return answer(request, page(request, versions))
+
+    def get_version(self, request: Request) -> Response:
+        version = self._find(request)
+        return answer(request, self._json(request, version))
+
+    def get_schema(self, request: Request) -> Response:
+        version = self._find(request)
+        text = self._text(request, version)
+        return Response(200, (version.schema if text is None else text).encode(), request.produces)
+
+    def referenced_by(self, request: Request) -> Response:
+        version = self._find(request)
+        ids = {each.id for each in self.state.referring_to(version.subject, version.version)}
+        return answer(request, page(request, sorted(ids)))
+
+    def get_by_metadata(self, request: Request) -> Response:
+        """The latest version whose metadata has these properties: `?key=owner&value=ann`, repeated."""
+        subject = subject_of(request, self.state)
+        given = request.query_values()
+        keys = [value for name, value in given if name == "key"]
+        wanted = dict(zip(keys, (value for name, value in given if name == "value"), strict=False))
+        every = list(self.state.versions(subject, deleted=flag(request, "deleted")))
+        if not every:
+            raise errors.subject_not_found(subject)
+        found = [
+            each for each in every if wanted.items() <= (each.metadata or {}).get("properties", {}).items()
+        ]
+        if not found:
+            raise errors.schema_not_found()
+        return answer(request, self._json(request, found[-1]))
+
+    def _find(self, request: Request) -> SchemaVersion:
+        subject, wanted = subject_of(request, self.state), version_of(request)
+        deleted = flag(request, "deleted")
+        found = self.state.version(subject, wanted, deleted=deleted)
+        if found is None:
+            if next(self.state.versions(subject, deleted=deleted), None) is None:
+                raise errors.subject_not_found(subject)
+            raise errors.version_not_found("latest" if wanted == -1 else wanted)
+        return found
+
+    def _text(self, request: Request, version: SchemaVersion) -> str | None:
+        wanted = request.query.get("format", "").strip()
+        return parse_version(self.state, version).formatted(wanted) if wanted else None
+
+    def _json(self, request: Request, version: SchemaVersion) -> object:
+        return version_json(version, self._text(request, version), extended=is_extended(request))
+
+    # Looking up and registering
+
+    async def look_up(self, request: Request) -> Response:
+        body = await request.body()
+        fields = read_object(body)
+        given = read_given(fields)
+        subject = subject_of(request, self.state)
+        await self._parse_large(subject, given)
+        found = registration.lookup(
+            self.state,
+            subject,
+            given,
+            self.node.defaults,
+            normalize=flag(request, "normalize"),
+            deleted=flag(request, "deleted"),
+        )
+        return answer(request, self._json(request, found))
+
+    async def register(self, request: Request) -> Response:
+        body = await request.body()
+        fields = read_object(body)
+        given = read_given(fields)
+        subject = subject_of(request, self.state)
+        await self._parse_large(subject, given)
+        normalize = flag(request, "normalize")
+
+        # What is there already needs no leader: producers ask this whenever they start.
+        known = self._known(subject, given)
+        if known is not None and not normalize:
+            return answer(request, registered_json(known, extended=is_extended(request)))
+
+        def decide(state: State) -> tuple[SchemaVersion, Sequence[Write]]:
+            made = registration.register(state, subject, given, self.node.defaults, normalize=normalize)
+            return made.version, made.writes
+
+        return await self.write(request, decide, lambda made: self._registered(request, made, given), body)
+
+    def _known(self, subject: str, given: Given) -> SchemaVersion | None:
+        """The same text in the latest version, word for word."""
+        latest = self.state.latest(subject)
+        is_same = (
+            latest is not None
+            and given.id < 0
+            and latest.schema == given.schema
+            and latest.schema_type == given.schema_type
+            and latest.references == given.references
+            and given.metadata in (None, latest.metadata)
+            and given.rule_set in (None, latest.rule_set)
+            and not self.state.configs
+            and not self.state.modes
+            and self.node.defaults.mode == "READWRITE"
+        )
+        return latest if is_same else None
+
+    async def _parse_large(self, subject: str, given: Given) -> None:
+        if len(given.schema) > _LARGE:
+            await asyncio.to_thread(
+                parse, self.state, subject, given.schema_type, given.schema, given.references
+            )
+
+    def _registered(self, request: Request, made: SchemaVersion, given: Given | None) -> Response:
+        stored = self.state.version(made.subject, made.version) or made
+        is_as_given = given is not None and (given.metadata, given.rule_set) == (
+            stored.metadata,
+            stored.rule_set,
+        )
+        return answer(
+            request,
+            registered_json(stored, extended=is_extended(request), with_content=not is_as_given),
+        )
+
+    async def tag(self, request: Request) -> Response:
+        """A new version with other tags, metadata or rules than this one."""
+        body = await request.body()
+        fields = read_object(body)
+        subject, wanted = subject_of(request, self.state), version_of(request)
+        metadata, rules = read_metadata(fields.get("metadata")), read_rule_set(fields.get("ruleSet"))
+        added, removed = _tags(fields.get("tagsToAdd")), _tags(fields.get("tagsToRemove"))
+
+        def decide(state: State) -> tuple[SchemaVersion, Sequence[Write]]:
+            base = state.version(subject, wanted)
+            if base is None:
+                raise errors.version_not_found("latest" if wanted == -1 else wanted)
+            tags = {
+                path: set(each)
+                for path, each in ((metadata or base.metadata or {}).get("tags") or {}).items()
+            }
+            for path, each in added.items():
+                tags[path] = tags.get(path, set()) | each
+            for path, each in removed.items():
+                tags[path] = tags.get(path, set()) - each
+            kept = dict(merge_metadata(base.metadata, metadata) or {})
+            kept["tags"] = {path: sorted(each) for path, each in tags.items() if each}
+            given = Given(
+                base.schema,
+                base.schema_type,
+                base.references,
+                read_metadata(kept),
+                base.rule_set if rules is None else rules,
+            )
+            made = registration.register(state, subject, given, self.node.defaults)
+            return made.version, made.writes
+
+        return await self.write(request, decide, lambda made: self._registered(request, made, None), body)
+
+    # Deleting
+
+    async def delete_version(self, request: Request) -> Response:
+        subject, wanted = subject_of(request, self.state, resolve=False), version_of(request)
+        permanent = flag(request, "permanent")
+        return await self.write(
+            request,
+            lambda state: deletion.delete_version(
+                state, subject, wanted, self.node.defaults, permanent=permanent
+            ),
+            lambda version: answer(request, version),
+        )
+
+    async def delete_subject(self, request: Request) -> Response:
+        subject = subject_of(request, self.state, resolve=False)
+        permanent = flag(request, "permanent")
+        return await self.write(
+            request,
+            lambda state: deletion.delete_subject(state, subject, self.node.defaults, permanent=permanent),
+            lambda versions: answer(request, versions),
+        )
+
+
+def has_prefix(subject: str, prefix: str) -> bool:
+    """`:*:` is every context; a prefix without a context is one in the default context."""
+    if prefix.startswith(ANY_CONTEXT):
+        return parse_subject(subject).name.startswith(prefix.removeprefix(ANY_CONTEXT))
+    wanted, held = parse_subject(prefix), parse_subject(subject)
+    return held.context == wanted.context and held.name.startswith(wanted.name)
+
+
+def _tags(value: object) -> dict[str, set[str]]:
+    if value is None:
+        return {}
+    if not isinstance(value, list):
+        raise errors.bad_request("tagsToAdd and tagsToRemove must be arrays.")
+    found: dict[str, set[str]] = {}
+    for each in value:
+        try:
+            path, tags = each["schemaEntity"]["entityPath"], each["tags"]
+        except (KeyError, TypeError):
+            raise errors.bad_request("A tag needs a schemaEntity with an entityPath, and tags.") from None
+        if (
+            not isinstance(path, str)
+            or not isinstance(tags, list)
+            or not all(isinstance(t, str) for t in tags)
+        ):
+            raise errors.bad_request("The entityPath of a tag must be a string, and its tags strings.")
+        found.setdefault(path, set()).update(tags)
+    return found

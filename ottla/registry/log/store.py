@@ -1,0 +1,165 @@
+"""The state as the log has it so far, and writes that are answered only after they were read back.
+
+Invariant: the state is changed by what the reader delivers, and by nothing else. Owner: the event loop; the reader and
+the producer have threads of their own, which touch nothing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import count
+from typing import TypeVar
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, Unreachable
+from ottla.client.settings import Settings
+from ottla.registry.errors import schema_too_large, store_failed, timed_out
+from ottla.registry.log.producer import Fenced, LogProducer, TooLarge
+from ottla.registry.log.reader import Batch, LogReader
+from ottla.registry.log.topic import ensure_topic
+from ottla.registry.model.records import Write
+from ottla.registry.model.state import State
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Store:
+    def __init__(
+        self,
+        settings: Settings,
+        topic: str,
+        *,
+        group: str,
+        replication_factor: int = 3,
+        timeout: float = 10.0,
+    ) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._group = group
+        self._replication_factor = replication_factor
+        self.timeout = timeout
+        self.state = State()
+        self.cluster_id = ""
+        self.next_offset = 0
+        self.is_caught_up = False
+        #: Called when the log begins anew and the state with it.
+        self.on_restart: Callable[[], None] | None = None
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = count()
+        self._caught_up = asyncio.Event()
+        self._writer = ThreadPoolExecutor(1, "registry-writer")
+        self._reader: LogReader | None = None
+        self._producer: LogProducer | None = None
+
+    async def start(self, seconds: float) -> None:
+        """Returns when all that was in the log has been read. Raises UnusableTopic, ClientError, TimeoutError."""
+        loop = asyncio.get_running_loop()
+        await self._in_thread(partial(self._prepare, seconds))
+        self._producer = LogProducer(self._settings, self._topic, f"{self._group}-{self._topic}")
+
+        def deliver(batch: Batch) -> None:
+            loop.call_soon_threadsafe(self._read, batch)
+
+        self._reader = LogReader(self._settings, self._topic, deliver)
+        self._reader.start()
+        async with asyncio.timeout(seconds):
+            await self._caught_up.wait()
+
+    def _prepare(self, seconds: float) -> None:
+        """Brokers that are started at the same time may come later."""
+        cluster = Cluster(self._settings)
+        deadline = time.monotonic() + seconds
+        has_warned = False
+        try:
+            while True:
+                try:
+                    ensure_topic(cluster, self._topic, self._replication_factor)
+                    self.cluster_id = cluster.metadata(()).cluster_id or ""
+                    return
+                except Unreachable as error:
+                    if time.monotonic() + self._settings.retry_backoff > deadline:
+                        raise
+                    if not has_warned:
+                        _log.warning("%s Trying again for %g s.", error.message, seconds)
+                    has_warned = True
+                time.sleep(self._settings.retry_backoff)
+        finally:
+            cluster.close()
+
+    async def stop(self) -> None:
+        if self._reader is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._reader.stop)
+        if self._producer is not None:
+            await self._in_thread(self._producer.close)
+        self._writer.shutdown(wait=True)
+        for _, _, future in self._waiting:
+            future.cancel()
+
+    # Reading
+
+    def _read(self, batch: Batch) -> None:
+        if batch.restart:
+            on_change = self.state.on_change
+            self.state = State()
+            self.state.on_change = on_change
+            self.is_caught_up = False
+            if self.on_restart is not None:
+                self.on_restart()
+        for record in batch.records:
+            self.state.apply(record.key, record.value, record.offset, record.timestamp)
+        self.next_offset = batch.next_offset
+        if not batch.restart and batch.next_offset >= batch.high_watermark:
+            self.is_caught_up = True
+            self._caught_up.set()
+        while self._waiting and self._waiting[0][0] < self.next_offset:
+            future = heapq.heappop(self._waiting)[2]
+            if not future.done():
+                future.set_result(None)
+
+    async def read_until(self, offset: int) -> None:
+        """The record at this offset has become part of the state. Raises RegistryError 50002."""
+        if offset < self.next_offset:
+            return
+        future = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (offset, next(self._numbers), future))
+        try:
+            async with asyncio.timeout(self.timeout):
+                await future
+        except TimeoutError:
+            raise timed_out() from None
+
+    # Writing
+
+    async def take_over(self) -> int:
+        """Fence the leader before us and read all that it has written. The offset of the NOOP that does it."""
+        assert self._producer is not None
+        offset = await self._in_thread(partial(self._producer.take_over, self.timeout))
+        await self.read_until(offset)
+        return offset
+
+    async def write(self, writes: Sequence[Write]) -> None:
+        """Returns when they are in the log and in the state. Raises Fenced, and RegistryError for all else."""
+        assert self._producer is not None
+        try:
+            offset = await self._in_thread(partial(self._producer.append, list(writes), self.timeout))
+        except TooLarge:
+            raise schema_too_large() from None
+        except Fenced:
+            raise
+        except ClientError as error:
+            _log.error("Cannot write to %s: %s", self._topic, error)
+            if error.is_retriable:
+                raise timed_out(f"Register operation timed out: {error.message}") from None
+            raise store_failed(f"Error while writing to the backend Kafka store: {error.message}") from None
+        await self.read_until(offset)
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call)

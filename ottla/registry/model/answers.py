@@ -1,0 +1,61 @@
+"""What is answered of a schema: only the fields that Confluent documents, since older Java clients refuse others.
+
+Clients that say that they cope with more get the newer ones too (`extended`).
+"""
+
+from __future__ import annotations
+
+from ottla.registry.model.contracts import Json
+from ottla.registry.model.records import SchemaVersion
+
+
+def version_json(version: SchemaVersion, text: str | None = None, *, extended: bool = False) -> Json:
+    """A version of a subject; with `text` in another format than that in which it is stored."""
+    answer: Json = {"subject": version.subject, "version": version.version, "id": version.id}
+    if extended:
+        answer["guid"] = version.guid
+    answer |= _content(version, text, extended=extended)
+    if extended:
+        answer |= _when(version)
+    return answer
+
+
+def schema_json(
+    version: SchemaVersion, text: str | None = None, *, extended: bool = False, max_id: int | None = None
+) -> Json:
+    """A schema by its id."""
+    answer = _content(version, text, extended=extended)
+    if extended:
+        answer |= {"guid": version.guid, **_when(version)}
+    if max_id is not None:
+        answer["maxId"] = max_id
+    return answer
+
+
+def registered_json(version: SchemaVersion, *, extended: bool = False, with_content: bool = False) -> Json:
+    """`with_content` where it is not what the client has sent. Else it keeps its own, in the format that it likes."""
+    if not extended:
+        return {"id": version.id}
+    answer: Json = {"id": version.id, "version": version.version, "guid": version.guid}
+    if with_content:
+        answer |= _content(version, None, extended=True)
+    return answer | _when(version)
+
+
+def _content(version: SchemaVersion, text: str | None, *, extended: bool) -> Json:
+    content: Json = {}
+    if extended or version.schema_type != "AVRO":
+        content["schemaType"] = version.schema_type
+    if version.references:
+        content["references"] = [each.to_json() for each in version.references]
+    if version.metadata is not None:
+        content["metadata"] = version.metadata
+    if version.rule_set is not None:
+        content["ruleSet"] = version.rule_set
+    content["schema"] = version.schema if text is None else text
+    return content
+
+
+def _when(version: SchemaVersion) -> Json:
+    when: Json = {} if version.timestamp < 0 else {"ts": version.timestamp}
+    return when | {"deleted": version.deleted}

@@ -1,0 +1,219 @@
+"""Metadata and rule sets: the shape in which they are kept, how they are merged, and what is hashed of them."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ottla.registry.errors import bad_request, invalid_rule_set
+
+Json = dict[str, Any]
+
+_KINDS = ("TRANSFORM", "CONDITION")
+_MIGRATION_MODES = ("UPGRADE", "DOWNGRADE", "UPDOWN")
+_DOMAIN_MODES = ("WRITE", "READ", "WRITEREAD")
+#: The lists of a rule set, in the order in which they are stored and hashed.
+_LISTS = ("migrationRules", "domainRules", "encodingRules")
+_RULE_TEXTS = ("name", "doc", "kind", "mode", "type", "expr", "onSuccess", "onFailure")
+
+
+class Reference(NamedTuple):
+    name: str
+    subject: str
+    version: int
+
+    def to_json(self) -> Json:
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+    def __str__(self) -> str:
+        return f"{{name='{self.name}', subject='{self.subject}', version={self.version}}}"
+
+
+# Metadata
+
+
+def read_metadata(value: object) -> Json | None:
+    """Sorted, as it is stored; an error if it is not metadata."""
+    if value is None:
+        return None
+    given = _object(value, "metadata")
+    metadata: Json = {}
+    tags = _object(given.get("tags") or {}, "metadata.tags")
+    if tags:
+        metadata["tags"] = {path: _texts(tags[path], "metadata.tags") for path in sorted(tags)}
+    properties = _object(given.get("properties") or {}, "metadata.properties")
+    if properties:
+        metadata["properties"] = {name: _scalar(properties[name]) for name in sorted(properties)}
+    sensitive = _texts(given.get("sensitive") or [], "metadata.sensitive")
+    if sensitive:
+        metadata["sensitive"] = sensitive
+    return metadata
+
+
+def merge_metadata(older: Json | None, newer: Json | None) -> Json | None:
+    """What `newer` has wins, key by key."""
+    if older is None or newer is None:
+        return newer if older is None else older
+    return read_metadata(
+        {
+            "tags": {**older.get("tags", {}), **newer.get("tags", {})},
+            "properties": {**older.get("properties", {}), **newer.get("properties", {})},
+            "sensitive": [*older.get("sensitive", ()), *newer.get("sensitive", ())],
+        }
+    )
+
+
+# Rule sets
+
+
+def read_rule_set(value: object) -> Json | None:
+    if value is None:
+        return None
+    given = _object(value, "ruleSet")
+    return {name: [_rule(each) for each in _list(given[name], name)] for name in _LISTS if given.get(name)}
+
+
+def _rule(value: object) -> Json:
+    given = _object(value, "rule")
+    texts = {name: given.get(name) for name in _RULE_TEXTS}
+    for name, text in texts.items():
+        if text is not None and not isinstance(text, str):
+            raise bad_request(f"{name} of a rule must be a string.")
+    params = _object(given.get("params") or {}, "params")
+    rule = {
+        "name": texts["name"],
+        "doc": texts["doc"],
+        "kind": texts["kind"] or "TRANSFORM",
+        "mode": texts["mode"] or "WRITEREAD",
+        "type": texts["type"],
+        "tags": _texts(given.get("tags") or [], "tags") or None,
+        "params": {name: _scalar(params[name]) for name in sorted(params)} or None,
+        "expr": texts["expr"],
+        "onSuccess": texts["onSuccess"],
+        "onFailure": texts["onFailure"],
+        "disabled": given.get("disabled") is True,
+    }
+    return {name: each for name, each in rule.items() if each is not None}
+
+
+def check_rule_set(rules: Json | None) -> None:
+    for name, modes, of_what in (
+        ("migrationRules", _MIGRATION_MODES, "Migration rules can only be UPGRADE, DOWNGRADE, UPDOWN"),
+        ("domainRules", _DOMAIN_MODES, "Domain rules can only be WRITE, READ, WRITEREAD"),
+        ("encodingRules", _DOMAIN_MODES, "Encoding rules can only be WRITE, READ, WRITEREAD"),
+    ):
+        names = set()
+        for rule in (rules or {}).get(name, ()):
+            _check_rule_name(rule.get("name"))
+            if rule["name"] in names:
+                raise invalid_rule_set(f"Found rule with duplicate name '{rule['name']}'")
+            names.add(rule["name"])
+            if "type" not in rule:
+                raise invalid_rule_set("Missing rule type")
+            if rule["kind"] not in _KINDS:
+                raise invalid_rule_set(f"Unknown rule kind '{rule['kind']}'")
+            if rule["mode"] not in modes:
+                raise invalid_rule_set(of_what)
+
+
+def _check_rule_name(name: str | None) -> None:
+    if name is None:
+        raise invalid_rule_set("Missing rule name")
+    if not name:
+        raise invalid_rule_set("Empty rule name")
+    if not (name[0].isalpha() or name[0] == "_"):
+        raise invalid_rule_set(f"Illegal initial character in rule name: {name}")
+    if not all(each.isalnum() or each == "_" for each in name[1:]):
+        raise invalid_rule_set(f"Illegal character in rule name: {name}")
+
+
+def merge_rule_sets(older: Json | None, newer: Json | None) -> Json | None:
+    """A rule in `newer` replaces the one of the same name."""
+    if older is None or newer is None:
+        return newer if older is None else older
+    merged = {}
+    for name in _LISTS:
+        replaced = {rule.get("name") for rule in newer.get(name, ())}
+        rules = [rule for rule in older.get(name, ()) if rule.get("name") not in replaced]
+        rules += newer.get(name, ())
+        if rules:
+            merged[name] = rules
+    return merged
+
+
+# Hashes
+
+
+def content_md5(
+    schema: str, references: Iterable[Reference], metadata: Json | None, rules: Json | None
+) -> bytes:
+    """What makes two schemas the same: they get the same id in a context."""
+    parts: list[bytes] = [schema.encode()]
+    for reference in references:
+        parts += [reference.name.encode(), reference.subject.encode(), bytes([reference.version & 0xFF])]
+    if metadata is not None:
+        parts += [b"\x01", *_metadata_parts(metadata)]
+    if rules is not None:
+        parts.append(b"\x01")
+        for name in _LISTS:
+            for rule in rules.get(name, ()):
+                parts += _rule_parts(rule)
+    return hashlib.md5(b"".join(parts), usedforsecurity=False).digest()
+
+
+def guid_of(md5: bytes) -> str:
+    return str(uuid.UUID(bytes=md5))
+
+
+def _metadata_parts(metadata: Json) -> list[bytes]:
+    texts: list[str] = []
+    for path, tags in metadata.get("tags", {}).items():
+        texts += [path, *tags]
+    for name, value in metadata.get("properties", {}).items():
+        texts += [name, value]
+    texts += metadata.get("sensitive", ())
+    return [text.encode() for text in texts]
+
+
+def _rule_parts(rule: Json) -> list[bytes]:
+    texts: list[str] = [rule[name] for name in ("name", "doc", "kind", "mode", "type") if name in rule]
+    texts += rule.get("tags", ())
+    for name, value in rule.get("params", {}).items():
+        texts += [name, value]
+    texts += [rule[name] for name in ("expr", "onSuccess", "onFailure") if name in rule]
+    parts = [text.encode() for text in texts]
+    return [*parts, b"\x01"] if rule.get("disabled") else parts
+
+
+# Reading JSON
+
+
+def _object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise bad_request(f"{what} must be an object.")
+    return value
+
+
+def _list(value: object, what: str) -> Sequence[Any]:
+    if not isinstance(value, list):
+        raise bad_request(f"{what} must be an array.")
+    return value
+
+
+def _texts(value: object, what: str) -> list[str]:
+    """A set of strings, sorted."""
+    texts = _list(value, what)
+    if not all(isinstance(each, str) for each in texts):
+        raise bad_request(f"{what} must be an array of strings.")
+    return sorted(set(texts))
+
+
+def _scalar(value: object) -> str:
+    """Jackson reads numbers and booleans as strings where a string is wanted."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise bad_request("Values of properties and params must be strings.")

@@ -1,0 +1,215 @@
+"""Registering a schema under a subject, and looking one up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ottla.registry import errors
+from ottla.registry.model import compatibility
+from ottla.registry.model.contracts import (
+    Json,
+    Reference,
+    check_rule_set,
+    content_md5,
+    merge_metadata,
+    merge_rule_sets,
+)
+from ottla.registry.model.parsing import parse
+from ottla.registry.model.records import CONTEXT, TENANT, Key, SchemaVersion, Write
+from ottla.registry.model.scopes import READ_ONLY, Defaults, effective_config, effective_mode
+from ottla.registry.model.state import State
+from ottla.registry.model.subjects import DEFAULT_CONTEXT, context_of, in_context
+from ottla.registry.schemas import ParsedSchema
+
+
+@dataclass(frozen=True)
+class Given:
+    """A schema as a client sends it. Without an id, or without a version, the registry gives one."""
+
+    schema: str
+    schema_type: str = "AVRO"
+    references: tuple[Reference, ...] = ()
+    metadata: Json | None = None
+    rule_set: Json | None = None
+    id: int = -1
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class Registration:
+    """What the answer is, and what has to be written first; nothing if it was there already."""
+
+    version: SchemaVersion
+    writes: tuple[Write, ...] = ()
+
+
+def register(
+    state: State, subject: str, given: Given, defaults: Defaults, *, normalize: bool = False
+) -> Registration:
+    mode = effective_mode(state, subject, defaults)
+    _check_mode(subject, mode, given)
+    config = effective_config(state, subject, defaults)
+    normalize = normalize or config.get("normalize") is True
+    check_rule_set(given.rule_set)
+    given = _pinned(state, subject, given)
+    parsed = parse(state, subject, given.schema_type, given.schema, given.references)
+    text = parsed.normalized if normalize else parsed.canonical
+    references = tuple(sorted(set(given.references))) if normalize else given.references
+    given = replace(given, schema=text, references=references)
+    merged = given if mode == "IMPORT" else _with_contracts(state, subject, given, config)
+
+    existing = _same_in(state.versions(subject, deleted=True), merged)
+    if existing is not None and not existing.deleted and _is_that(existing, given):
+        return Registration(existing)
+    if given.id < 0:
+        existing = existing or lookup_version(state, subject, given)
+        if existing is not None and not existing.deleted:
+            return Registration(existing)
+    if mode != "IMPORT":
+        versions = compatibility.comparable(config, merged.metadata, list(state.versions(subject)))
+        messages = compatibility.check(state, config, parsed, versions)
+        if messages:
+            raise errors.incompatible(subject, messages)
+    return _new_version(state, subject, merged)
+
+
+def _check_mode(subject: str, mode: str, given: Given) -> None:
+    if mode in READ_ONLY:
+        raise errors.not_permitted(f"Subject {subject} is in read-only mode")
+    if given.id >= 0 and mode != "IMPORT":
+        raise errors.not_permitted(f"Subject {subject} is not in import mode")
+    if given.id < 0 and mode == "IMPORT":
+        raise errors.not_permitted(f"Subject {subject} is in import mode")
+
+
+def _pinned(state: State, subject: str, given: Given) -> Given:
+    """A reference to the latest version (-1) is stored as the version that it is now."""
+    if all(each.version != -1 for each in given.references):
+        return given
+    pinned = []
+    for reference in given.references:
+        if reference.version == -1:
+            latest = state.latest(in_context(context_of(subject), reference.subject))
+            reference = reference if latest is None else reference._replace(version=latest.version)
+        pinned.append(reference)
+    return replace(given, references=tuple(pinned))
+
+
+def _with_contracts(state: State, subject: str, given: Given, config: Json) -> Given:
+    """Metadata and rules: what is omitted is taken from the latest version, between defaults and overrides."""
+    latest = state.latest(subject)
+    metadata = given.metadata if given.metadata is not None or latest is None else latest.metadata
+    rules = given.rule_set if given.rule_set is not None or latest is None else latest.rule_set
+    metadata = merge_metadata(config.get("defaultMetadata"), metadata)
+    rules = merge_rule_sets(config.get("defaultRuleSet"), rules)
+    return replace(
+        given,
+        metadata=merge_metadata(metadata, config.get("overrideMetadata")),
+        rule_set=merge_rule_sets(rules, config.get("overrideRuleSet")),
+    )
+
+
+def _is_that(existing: SchemaVersion, given: Given) -> bool:
+    """An import that names an id and a version means just these."""
+    return given.id in (-1, existing.id) and given.version in (0, existing.version)
+
+
+def _new_version(state: State, subject: str, given: Given) -> Registration:
+    context = context_of(subject)
+    md5 = content_md5(given.schema, given.references, given.metadata, given.rule_set)
+    known = state.id_of(context, md5)
+    highest = state.latest(subject, deleted=True)
+    number = given.version or (1 if highest is None else highest.version + 1)
+    if given.id >= 0:
+        _check_import(state, subject, given, md5, number)
+    schema_id = given.id if given.id >= 0 else (state.next_id(context) if known is None else known)
+    version = SchemaVersion(
+        subject,
+        number,
+        schema_id,
+        given.schema,
+        given.schema_type,
+        given.references,
+        given.metadata,
+        given.rule_set,
+    )
+    writes = []
+    if context != DEFAULT_CONTEXT and context not in state.named_contexts:
+        writes.append(Write(Key(CONTEXT, context=context), {"tenant": TENANT, "context": context}))
+    writes.append(version.write())
+    # It takes the place of the same schema that was soft-deleted.
+    writes += [
+        Write(each.key, None)
+        for each in state.versions(subject, deleted=True)
+        if each.deleted
+        and each.md5 == md5
+        and each.version != number
+        and not state.referring_to(subject, each.version)
+    ]
+    return Registration(version, tuple(writes))
+
+
+def _check_import(state: State, subject: str, given: Given, md5: bytes, number: int) -> None:
+    held = state.places_of(context_of(subject), given.id)
+    if held and all(each.md5 != md5 for each in held.values()):
+        raise errors.not_permitted(f"Overwrite new schema with id {given.id} is not permitted.")
+    there = state.version(subject, number)
+    if there is not None and there.md5 == md5 and there.id != given.id:
+        raise errors.id_does_not_match(there.id, given.id)
+
+
+def _same_in(versions: Iterable[SchemaVersion], given: Given) -> SchemaVersion | None:
+    """The newest with this content; one that is not deleted comes first."""
+    md5 = content_md5(given.schema, given.references, given.metadata, given.rule_set)
+    same = [each for each in versions if each.md5 == md5]
+    return max(same, key=lambda each: (not each.deleted, each.version), default=None)
+
+
+# Looking up
+
+
+def lookup(
+    state: State,
+    subject: str,
+    given: Given,
+    defaults: Defaults,
+    *,
+    normalize: bool = False,
+    deleted: bool = False,
+) -> SchemaVersion:
+    if next(state.versions(subject, deleted=deleted), None) is None:
+        raise errors.subject_not_found(subject)
+    config = effective_config(state, subject, defaults)
+    given = _pinned(state, subject, given)
+    parsed = parse(state, subject, given.schema_type, given.schema, given.references)
+    found = None
+    for text in _spellings(parsed, given, normalize or config.get("normalize") is True):
+        found = lookup_version(state, subject, replace(given, schema=text), deleted=deleted)
+        if found is not None:
+            return found
+    raise errors.schema_not_found()
+
+
+def _spellings(parsed: ParsedSchema, given: Given, normalize: bool) -> list[str]:
+    """Confluent's registry may have stored what it was sent: an equal text is found as well."""
+    if normalize:
+        return [parsed.normalized, parsed.canonical]
+    return list(dict.fromkeys([parsed.canonical, given.schema]))
+
+
+def lookup_version(
+    state: State, subject: str, given: Given, *, deleted: bool = False
+) -> SchemaVersion | None:
+    """The same content; without metadata and rules in the request, those of a version do not matter."""
+    found = _same_in(state.versions(subject, deleted=deleted), given)
+    if found is not None or given.metadata is not None or given.rule_set is not None:
+        return found
+    same = [
+        each
+        for each in state.versions(subject, deleted=deleted)
+        if each.schema == given.schema
+        and each.references == given.references
+        and each.schema_type == given.schema_type
+    ]
+    return max(same, key=lambda each: (not each.deleted, each.version), default=None)

@@ -1,0 +1,119 @@
+"""Whether every instance of one JSON Schema is an instance of another: Confluent's rules.
+
+A schema is a conjunction of its keywords. Each thing that the reader demands must follow from what the writer says with
+the same keyword; anything that is not understood must be the same in both. So an answer "compatible" can be relied on,
+but for two things that Confluent allows: a required property that was added with a default, and alternatives of a
+`oneOf` that overlap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.registry.schemas.json_schema import arrays, combinations, objects, scalars
+from ottla.registry.schemas.json_schema.document import Document
+from ottla.registry.schemas.json_schema.messages import LENIENT, incompatibility
+from ottla.registry.schemas.json_schema.views import View, Views
+from ottla.registry.schemas.parsed import Incompatibility
+from ottla.registry.schemas.recursion import Steps, run
+
+# Schemas made to keep a registry busy compare everything with everything.
+_MAX_COMPARISONS = 100_000
+
+Result = list[Incompatibility]
+
+
+class _TooComplex(Exception):
+    pass
+
+
+def check_documents(reader: Document, writer: Document, policy: str) -> Result:
+    comparison = Comparison(policy)
+    first = comparison.compare((reader.root, reader), (writer.root, writer), "#")
+    try:
+        return list(dict.fromkeys(run(first)))
+    except _TooComplex:
+        return [incompatibility("TOO_COMPLEX", "#/")]
+
+
+class Comparison:
+    def __init__(self, policy: str) -> None:
+        self._lenient = policy.upper() == "LENIENT"
+        self._views = Views()
+        # None while a pair is being compared.
+        self._pairs: dict[tuple[int, int], Result | None] = {}
+        self._readable: list[tuple[int, int]] = []
+        self._kept: list[View] = []
+        self._left = _MAX_COMPARISONS
+
+    def view(self, schema: tuple[Any, Document]) -> View:
+        return self._views.of(*schema)
+
+    def found(self, type_: str, path: str) -> Result:
+        if self._lenient and type_ in LENIENT:
+            return []
+        return [incompatibility(type_, path if path != "#" else "#/")]
+
+    def found_always(self, type_: str, path: str) -> Result:
+        """Whatever the policy."""
+        return [incompatibility(type_, path)]
+
+    def compare(self, reader: tuple[Any, Document], writer: tuple[Any, Document], path: str) -> Steps[Result]:
+        return (yield self.compare_views(self.view(reader), self.view(writer), path))  # type: ignore[no-any-return]
+
+    def compare_views(self, reader: View, writer: View, path: str) -> Steps[Result]:
+        if reader is writer or reader.accepts_all or writer.accepts_nothing:
+            return []
+        if reader.accepts_nothing:
+            return self.found("TYPE_CHANGED", path)
+        pair = (id(reader), id(writer))
+        if pair in self._pairs:
+            return self._pairs[pair] or []
+        self._left -= 1
+        if self._left < 0:
+            raise _TooComplex
+        # Their identities are the keys: they must outlive the comparison.
+        self._kept += (reader, writer)
+        self._pairs[pair] = None
+        before = len(self._readable)
+        result: Result = yield self._compare(reader, writer, path)
+        self._pairs[pair] = result
+        if result:
+            # Pairs below were found readable on the assumption that this one is.
+            for below in self._readable[before:]:
+                del self._pairs[below]
+            del self._readable[before:]
+        else:
+            self._readable.append(pair)
+        return result
+
+    def _compare(self, reader: View, writer: View, path: str) -> Steps[Result]:
+        if reader.only_combiner or writer.only_combiner:
+            result: Result | None = yield combinations.compare_only(self, reader, writer, path)
+            if result is not None:
+                return result
+        result = []
+        if reader.has_base:
+            base: Result = yield self._base(reader, writer, path)
+            if base and (yield combinations.follows_from_part(self, reader.base, writer, path)):
+                base = []
+            result += base
+        result += yield combinations.compare_mixed(self, reader, writer, path)
+        return result
+
+    def _base(self, reader: View, writer: View, path: str) -> Steps[Result]:
+        result = scalars.compare_types(self, reader, writer, path)
+        if result:
+            return result
+        result += scalars.compare_values(self, reader, writer, path)
+        if "string" in writer.types:
+            result += scalars.compare_strings(self, reader, writer, path)
+        if writer.types & {"number", "integer"}:
+            result += scalars.compare_numbers(self, reader, writer, path)
+        if "object" in writer.types:
+            result += yield objects.compare_objects(self, reader, writer, path)
+        if "array" in writer.types:
+            result += yield arrays.compare_arrays(self, reader, writer, path)
+        result += yield combinations.compare_not(self, reader, writer, path)
+        result += yield combinations.compare_conditions(self, reader, writer, path)
+        return result

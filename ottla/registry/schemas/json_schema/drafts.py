@@ -1,0 +1,54 @@
+"""Which draft a schema is written in, and where its keywords have schemas inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# What a schema without `$schema`, or with one that nobody knows, is taken for.
+DEFAULT_DRAFT = 7
+
+_DRAFTS = {
+    "json-schema.org/draft-04/schema": 4,
+    "json-schema.org/draft-06/schema": 6,
+    "json-schema.org/draft-07/schema": 7,
+    "json-schema.org/draft/2019-09/schema": 2019,
+    "json-schema.org/draft/2020-12/schema": 2020,
+}
+META_SCHEMAS = {
+    4: "http://json-schema.org/draft-04/schema#",
+    6: "http://json-schema.org/draft-06/schema#",
+    7: "http://json-schema.org/draft-07/schema#",
+    2019: "https://json-schema.org/draft/2019-09/schema",
+    2020: "https://json-schema.org/draft/2020-12/schema",
+}
+
+_ONE = (
+    "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
+    "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+)  # fmt: skip
+_SEVERAL = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
+_BY_NAME = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+
+
+def draft_of(schema: Any) -> int:
+    uri = schema.get("$schema") if isinstance(schema, dict) else None
+    if not isinstance(uri, str):
+        return DEFAULT_DRAFT
+    return _DRAFTS.get(uri.rstrip("#").partition("://")[2], DEFAULT_DRAFT)
+
+
+def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The schemas directly inside `schema`, with their pointers relative to it."""
+    for keyword in _ONE:
+        if isinstance(schema.get(keyword), dict | bool):
+            yield f"/{keyword}", schema[keyword]
+    for keyword in _SEVERAL:
+        if isinstance(schema.get(keyword), list):
+            for index, item in enumerate(schema[keyword]):
+                yield f"/{keyword}/{index}", item
+    for keyword in _BY_NAME:
+        if isinstance(schema.get(keyword), dict):
+            for name, item in schema[keyword].items():
+                if isinstance(item, dict | bool):
+                    yield f"/{keyword}/{name}", item

@@ -1,0 +1,80 @@
+"""A JSON Schema of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import jsonschema_rs
+
+from ottla.registry.schemas.json_schema.document import Document
+from ottla.registry.schemas.json_schema.drafts import META_SCHEMAS, subschemas
+from ottla.registry.schemas.json_text import dump, load
+from ottla.registry.schemas.parsed import Incompatibility, InvalidSchema, ParsedSchema
+
+
+class JsonSchema(ParsedSchema):
+    schema_type = "JSON"
+
+    def __init__(self, raw: Any, document: Document, references: Mapping[str, ParsedSchema]) -> None:
+        self.raw = raw
+        self.document = document
+        self.references = references
+
+    @cached_property
+    def canonical(self) -> str:
+        return dump(self.raw)
+
+    @cached_property
+    def normalized(self) -> str:
+        return dump(self.raw, sort_keys=True)
+
+    def check(self, writer: JsonSchema, policy: str = "STRICT") -> list[Incompatibility]:
+        from ottla.registry.schemas.json_schema.compatibility import check_documents
+
+        return check_documents(self.document, writer.document, policy)
+
+
+def parse_json_schema(text: str, references: Mapping[str, ParsedSchema]) -> JsonSchema:
+    raw = load(text)
+    if not isinstance(raw, dict | bool):
+        raise InvalidSchema(f"a JSON Schema is an object or a boolean, not {text[:100]}")
+    documents: dict[str, Document] = {}
+    for name, reference in references.items():
+        if not isinstance(reference, JsonSchema):
+            raise InvalidSchema(f"the reference {name} is of type {reference.schema_type}, not JSON")
+        documents[name] = reference.document
+    document = Document(raw, documents)
+    _check_meta_schema(raw, document.draft)
+    _check_patterns(raw)
+    return JsonSchema(raw, document, references)
+
+
+def _check_meta_schema(raw: Any, draft: int) -> None:
+    # With a `$schema` of its own the validator would look for that one, on the network if need be.
+    known = {**raw, "$schema": META_SCHEMAS[draft]} if isinstance(raw, dict) else raw
+    try:
+        jsonschema_rs.meta.validate(known)
+    except jsonschema_rs.ValidationError as error:
+        where = "/".join(map(str, error.instance_path))
+        raise InvalidSchema(f"at #/{where}: {error.message}") from None
+    except ValueError as error:
+        raise InvalidSchema(str(error)) from None
+
+
+def _check_patterns(raw: Any) -> None:
+    stack = [("#", raw)]
+    while stack:
+        path, schema = stack.pop()
+        if not isinstance(schema, dict):
+            continue
+        patterns = [schema["pattern"]] if isinstance(schema.get("pattern"), str) else []
+        if isinstance(schema.get("patternProperties"), dict):
+            patterns.extend(schema["patternProperties"])
+        for pattern in patterns:
+            try:
+                jsonschema_rs.Draft7Validator({"pattern": pattern})
+            except (ValueError, jsonschema_rs.ValidationError):
+                raise InvalidSchema(f'at {path}: "{pattern[:100]}" is not a regular expression') from None
+        stack.extend((path + below, child) for below, child in subschemas(schema))

@@ -1,0 +1,172 @@
+"""Schemas as the comparison sees them: references followed, the spellings of the drafts made one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ottla.registry.schemas.json_schema.document import Document
+
+TYPES = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
+COMBINERS = ("allOf", "anyOf", "oneOf")
+_IN_PLACE = (*COMBINERS, "$ref", "$dynamicRef", "$recursiveRef", "if", "dependentSchemas", "not")
+# Keywords that no instance can violate.
+_ANNOTATIONS = frozenset((
+    "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment", "$defs", "definitions",
+    "$vocabulary", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format",
+    "contentEncoding", "contentMediaType", "contentSchema",
+))  # fmt: skip
+_ASSERTIONS = frozenset((
+    "type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength",
+    "minLength", "pattern", "items", "prefixItems", "additionalItems", "unevaluatedItems", "maxItems", "minItems",
+    "uniqueItems", "contains", "minContains", "maxContains", "maxProperties", "minProperties", "required",
+    "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "dependencies",
+    "dependentRequired", "dependentSchemas", "propertyNames",
+))  # fmt: skip
+
+
+@dataclass(eq=False)
+class View:
+    """One schema. `keywords` is what it says itself, `all_of` what its references say beside that."""
+
+    keywords: dict[str, Any] | bool
+    document: Document
+    referred: list[tuple[Any, Document]] = field(default_factory=list)
+
+    @property
+    def words(self) -> dict[str, Any]:
+        return self.keywords if isinstance(self.keywords, dict) else {}
+
+    @cached_property
+    def accepts_all(self) -> bool:
+        if isinstance(self.keywords, bool):
+            return self.keywords
+        if self.referred:
+            return False
+        return not any(name in self.words for name in (*_ASSERTIONS, *COMBINERS, "not", "if"))
+
+    @cached_property
+    def accepts_nothing(self) -> bool:
+        return self.keywords is False or self.words.get("not") in (True, {})
+
+    @cached_property
+    def has_base(self) -> bool:
+        """Whether it says anything that is not a combination of other schemas."""
+        return any(name in self.words for name in _ASSERTIONS) or "not" in self.words or "if" in self.words
+
+    @cached_property
+    def evaluates_elsewhere(self) -> bool:
+        return bool(self.referred) or any(name in self.words for name in _IN_PLACE)
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        given = self.words.get("type")
+        if isinstance(given, str):
+            found = frozenset((given,))
+        elif isinstance(given, list):
+            found = frozenset(given)
+        elif self.values is not None:
+            found = frozenset(_type_of(value) for value in self.values)
+        else:
+            found = TYPES
+        return found | {"integer"} if "number" in found else found
+
+    @cached_property
+    def values(self) -> list[Any] | None:
+        """The only values there are: those of `enum` or `const`."""
+        if "const" in self.words:
+            return [self.words["const"]]
+        enum = self.words.get("enum")
+        return enum if isinstance(enum, list) else None
+
+    def combined(self, keyword: str) -> list[tuple[Any, Document]]:
+        subschemas = [(schema, self.document) for schema in self.words.get(keyword) or ()]
+        return [*self.referred, *subschemas] if keyword == "allOf" else subschemas
+
+    @cached_property
+    def combiners(self) -> list[str]:
+        return [keyword for keyword in COMBINERS if self.combined(keyword)]
+
+    @cached_property
+    def only_combiner(self) -> str | None:
+        """The one combination that the schema consists of, if it does."""
+        return self.combiners[0] if len(self.combiners) == 1 and not self.has_base else None
+
+    def bound(self, keyword: str) -> Any:
+        """A limit. In draft 4 `exclusiveMaximum` was a boolean beside `maximum`."""
+        value = self.words.get(keyword)
+        if keyword in ("maximum", "minimum"):
+            exclusive = self.words.get("exclusive" + keyword.capitalize())
+            return None if exclusive is True else value
+        if keyword in ("exclusiveMaximum", "exclusiveMinimum") and isinstance(value, bool):
+            return self.words.get(keyword.removeprefix("exclusive").lower()) if value else None
+        return value
+
+    @cached_property
+    def base(self) -> View:
+        """The same without combinations."""
+        kept = {name: value for name, value in self.words.items() if name not in COMBINERS and name != "$ref"}
+        return View(kept, self.document)
+
+    def dependencies(self) -> Iterator[tuple[str, Any]]:
+        for keyword in ("dependencies", "dependentRequired", "dependentSchemas"):
+            given = self.words.get(keyword)
+            if isinstance(given, dict):
+                yield from given.items()
+
+
+class Views:
+    """The views of two documents, each made once, so that they can be told apart by identity."""
+
+    def __init__(self) -> None:
+        self._views: dict[tuple[int, int], View] = {}
+        self._true: dict[bool, View] = {}
+
+    def of(self, schema: Any, document: Document) -> View:
+        passed: set[int] = set()
+        while isinstance(schema, dict):
+            found = document.target(schema)
+            if found is None:
+                break
+            if id(schema) in passed:
+                # A reference that leads to itself says nothing.
+                schema = True
+                break
+            passed.add(id(schema))
+            if document.draft > 7 and any(
+                name not in _ANNOTATIONS and not name.startswith("$") for name in schema
+            ):
+                key = (id(schema), id(document))
+                if key not in self._views:
+                    self._views[key] = View(schema, document, [found])
+                return self._views[key]
+            schema, document = found
+        key = (id(schema), id(document)) if isinstance(schema, dict) else (int(schema is not False), 0)
+        if key not in self._views:
+            self._views[key] = View(schema if isinstance(schema, dict | bool) else True, document)
+        return self._views[key]
+
+
+def frozen(value: Any) -> Any:
+    """Hashable, and equal where JSON Schema calls values equal: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, dict):
+        return ("object", frozenset((key, frozen(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return ("array", tuple(frozen(item) for item in value))
+    return value
+
+
+def _type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"

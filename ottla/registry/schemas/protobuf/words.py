@@ -1,0 +1,128 @@
+"""The stream of words that the parser of .proto files reads."""
+
+from __future__ import annotations
+
+from ottla.registry.schemas.parsed import InvalidSchema
+from ottla.registry.schemas.protobuf.lexer import Token, error_at, tokens, unquoted
+
+
+class Words:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._tokens = tokens(source)
+        self._index = 0
+
+    def at_end(self) -> bool:
+        return self._tokens[self._index].kind == "end"
+
+    def kind(self) -> str:
+        return self._tokens[self._index].kind
+
+    def at(self, text: str) -> bool:
+        token = self._tokens[self._index]
+        return token.text == text and token.kind != "text"
+
+    def after(self, *expected: str) -> bool:
+        """Whether the words after the next one are these: kinds of words, or signs and names themselves."""
+        for offset, wanted in enumerate(expected, 1):
+            if self._index + offset >= len(self._tokens):
+                return False
+            token = self._tokens[self._index + offset]
+            if wanted not in (token.kind, token.text):
+                return False
+        return True
+
+    def take(self, text: str) -> bool:
+        if self.at(text):
+            self._index += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.take(text):
+            raise self.error(f'expected "{text}", not {self.shown()}')
+
+    def next(self) -> Token:
+        token = self._tokens[self._index]
+        if token.kind != "end":
+            self._index += 1
+        return token
+
+    def shown(self) -> str:
+        token = self._tokens[self._index]
+        return "the end of the file" if token.kind == "end" else f'"{token.text[:60]}"'
+
+    def error(self, message: str) -> InvalidSchema:
+        return error_at(self._source, self._tokens[self._index].position, message)
+
+    def name(self) -> str:
+        if self.kind() != "name":
+            raise self.error(f"expected a name, not {self.shown()}")
+        return self.next().text
+
+    def full_name(self) -> str:
+        parts = [self.name()]
+        while self.take("."):
+            parts.append(self.name())
+        return ".".join(parts)
+
+    def type_name(self) -> str:
+        dot = "." if self.take(".") else ""
+        return dot + self.full_name()
+
+    def string(self) -> bytes:
+        """A string; literals beside each other are one."""
+        if self.kind() != "text":
+            raise self.error(f"expected a string, not {self.shown()}")
+        parts = []
+        while self.kind() == "text":
+            parts.append(unquoted(self.next().text))
+        return b"".join(parts)
+
+    def integer(self, lowest: int, highest: int, what: str) -> int:
+        negative = self.take("-")
+        if self.kind() != "int":
+            raise self.error(f"{what} is an integer, not {self.shown()}")
+        if len(self._tokens[self._index].text) > 30:
+            raise self.error(f"{what} is between {lowest} and {highest}")
+        value = number(self._tokens[self._index].text)
+        value = -value if negative else value
+        if not lowest <= value <= highest:
+            raise self.error(f"{what} is between {lowest} and {highest}, not {value}")
+        self.next()
+        return value
+
+    def floating(self) -> str:
+        sign = "-" if self.take("-") else ""
+        if self.kind() == "name" and (self.at("inf") or self.at("nan")):
+            return sign + self.next().text
+        if self.kind() not in ("int", "float"):
+            raise self.error(f"expected a number, not {self.shown()}")
+        token = self.next()
+        value = float(number(token.text)) if token.kind == "int" else float(token.text)
+        text = repr(value)
+        return sign + (text.removesuffix(".0") if "e" not in text else text)
+
+    def number_range(self, highest: int, *, lowest: int = 1) -> tuple[int, int]:
+        first = self.integer(lowest, highest, "a number of a range")
+        last = first
+        if self.take("to"):
+            last = highest if self.take("max") else self.integer(lowest, highest, "a number of a range")
+        if last < first:
+            raise self.error(f"the range {first} to {last} is empty")
+        return first, last
+
+    def reserved_names(self) -> list[str]:
+        names = []
+        while True:
+            names.append(self.string().decode("utf-8", "replace") if self.kind() == "text" else self.name())
+            if not self.take(","):
+                return names
+
+
+def number(text: str) -> int:
+    if text[:2] in ("0x", "0X"):
+        return int(text, 16)
+    if len(text) > 1 and text[0] == "0" and all(digit in "01234567" for digit in text):
+        return int(text, 8)
+    return int(text)

@@ -1,0 +1,136 @@
+"""Who may do what with which subject: the operations of Confluent's security plugin, and the ACLs that allow them.
+
+The ACLs are in a file (`confluent.schema.registry.acl.file`), a line each, with the options of Confluent's
+`sr-acl-cli`:
+
+    --principal ann --subject orders-value --operation SUBJECT_READ:SUBJECT_WRITE
+    --principal * --operation GLOBAL_SUBJECTS_READ
+"""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ottla.http import HttpError, Request
+from ottla.registry.model.subjects import context_name, in_context, parse_subject
+
+
+class Operation(enum.Enum):
+    SUBJECT_READ = enum.auto()
+    SUBJECT_WRITE = enum.auto()
+    SUBJECT_DELETE = enum.auto()
+    SUBJECT_COMPATIBILITY_READ = enum.auto()
+    SUBJECT_COMPATIBILITY_WRITE = enum.auto()
+    GLOBAL_SUBJECTS_READ = enum.auto()
+    GLOBAL_COMPATIBILITY_READ = enum.auto()
+    GLOBAL_COMPATIBILITY_WRITE = enum.auto()
+    GLOBAL_READ = enum.auto()
+    GLOBAL_WRITE = enum.auto()
+    #: Cannot be allowed by itself: whoever may read one of the subjects that have the schema may read it.
+    SCHEMA_READ = enum.auto()
+
+
+class BadAcls(ValueError):
+    """One sentence that names the file and the line."""
+
+
+@dataclass(frozen=True)
+class SubjectAcl:
+    principal: str  # `*` is everybody
+    subject: str  # `*` in it matches anything; empty for operations on the whole registry
+    operations: frozenset[Operation]
+
+
+SubjectsOfSchema = Callable[[Request], Collection[str]]
+
+
+class Rights:
+    """Without ACLs everybody may do everything."""
+
+    def __init__(
+        self,
+        acls: Iterable[SubjectAcl] | None = None,
+        super_users: Collection[str] = (),
+        subjects_of_schema: SubjectsOfSchema = lambda _request: (),
+        resolve_alias: Callable[[str], str] = str,
+    ) -> None:
+        self.are_limited = acls is not None
+        self._acls = list(acls or ())
+        self._super_users = frozenset(super_users)
+        self._subjects_of_schema = subjects_of_schema
+        self._resolve_alias = resolve_alias
+
+    def check(self, request: Request, operation: Operation) -> None:
+        """Raises HttpError 403."""
+        name = request.principal.name
+        if name in self._super_users:
+            return
+        if operation is Operation.SCHEMA_READ:
+            allowed = any(
+                self._is_allowed(name, Operation.SUBJECT_READ, subject)
+                for subject in self._subjects_of_schema(request)
+            )
+        else:
+            allowed = all(self._is_allowed(name, operation, subject) for subject in self._subjects(request))
+        if not allowed:
+            raise HttpError(403, 40301, f"User is denied operation {operation.name} on this Subject")
+
+    def _subjects(self, request: Request) -> set[str]:
+        """The subject that is named, and the one that it is an alias of; "" for the whole registry."""
+        subject = request.params.get("subject", "")
+        if not subject:
+            return {""}
+        if "context" in request.params:
+            subject = in_context(context_name(request.params["context"]), subject)
+        subject = str(parse_subject(subject))
+        return {subject, self._resolve_alias(subject)}
+
+    def _is_allowed(self, principal: str, operation: Operation, subject: str) -> bool:
+        return any(
+            acl.principal in ("*", principal)
+            and operation in acl.operations
+            and (not subject or fnmatchcase(subject, acl.subject))
+            for acl in self._acls
+        )
+
+
+def read_acls(path: Path) -> list[SubjectAcl]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise BadAcls(f"The ACLs in {path} cannot be read: {reason}.") from None
+    acls = []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                acls.append(_parse(line))
+            except ValueError as error:
+                raise BadAcls(f"{path}, line {number}: {error}.") from None
+    return acls
+
+
+def _parse(line: str) -> SubjectAcl:
+    words = shlex.split(line)
+    options: dict[str, str] = {}
+    for name, value in zip(words[::2], words[1::2], strict=False):
+        options[name.lstrip("-")] = value
+    if len(words) % 2 or not options.keys() <= {"principal", "subject", "operation", "topic", "p", "s", "o"}:
+        raise ValueError("write --principal NAME --subject SUBJECT --operation OPERATION:OPERATION")
+    principal = options.get("principal", options.get("p", ""))
+    names = options.get("operation", options.get("o", "")).replace(",", ":").upper()
+    if not principal or not names:
+        raise ValueError("it needs a --principal and an --operation")
+    if names == "*":
+        operations = frozenset(Operation)
+    else:
+        unknown = [name for name in names.split(":") if name not in Operation.__members__]
+        if unknown or "SCHEMA_READ" in names.split(":"):
+            raise ValueError(f"there is no operation {(unknown or ['SCHEMA_READ'])[0]} to allow")
+        operations = frozenset(Operation[name] for name in names.split(":"))
+    return SubjectAcl(principal, options.get("subject", options.get("s", "")), operations)

@@ -1,0 +1,91 @@
+"""Keys and values between JSON and bytes: base64, JSON itself, and text."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any, Literal
+
+from ottla.rest.errors import BAD_CONVERSION, bad_request, unprocessable
+
+Format = Literal["binary", "json", "string", "avro", "jsonschema", "protobuf"]
+
+V2_JSON = "application/vnd.kafka.v2+json"
+#: By the content types of v2.
+FORMATS: dict[str, Format] = {
+    "application/vnd.kafka.binary.v2+json": "binary",
+    "application/vnd.kafka.json.v2+json": "json",
+    "application/vnd.kafka.avro.v2+json": "avro",
+    "application/vnd.kafka.jsonschema.v2+json": "jsonschema",
+    "application/vnd.kafka.protobuf.v2+json": "protobuf",
+}
+#: By the names of v3.
+TYPES: dict[str, Format] = {
+    "BINARY": "binary",
+    "JSON": "json",
+    "STRING": "string",
+    "AVRO": "avro",
+    "JSONSCHEMA": "jsonschema",
+    "PROTOBUF": "protobuf",
+}
+
+
+def encode(data: Any, kind: Format) -> bytes | None:
+    """Bytes of what a request has. Raises HttpError 422."""
+    if kind == "binary":
+        if data is None:
+            return None
+        if not isinstance(data, str):
+            raise unprocessable("Binary data must be text in base64.", BAD_CONVERSION)
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            raise unprocessable(f"{shown(data)} is not base64.", BAD_CONVERSION) from None
+    if kind == "string":
+        if data is not None and not isinstance(data, str):
+            raise unprocessable("The data of type STRING must be a text.", BAD_CONVERSION)
+        return None if data is None else data.encode("utf-8", "surrogatepass")
+    if data is None:
+        return None
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def decode(data: bytes | None, kind: Format) -> Any:
+    """What an answer has of bytes. Raises HttpError where they are not of that format."""
+    if data is None:
+        return None
+    if kind == "binary":
+        return base64.b64encode(data).decode()
+    try:
+        if kind == "string":
+            return data.decode()
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise unprocessable(f"{shown(data)} is not {kind}.", BAD_CONVERSION) from None
+
+
+def shown(data: str | bytes) -> str:
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    return repr(text if len(text) <= 40 else text[:40] + "…")
+
+
+def best_effort(data: bytes | None) -> Any:
+    """For streams of records whose format nobody named: JSON, else text, else base64."""
+    if data is None:
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def v3_type(name: Any, which: str) -> Format:
+    found = TYPES.get(str(name).upper())
+    if found is None:
+        raise bad_request(f"The type of the {which} must be one of {', '.join(TYPES)}, not {name}.")
+    return found

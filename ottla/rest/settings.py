@@ -1,0 +1,104 @@
+"""kafka-rest.properties, under Confluent's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from ottla.client.settings import Settings
+
+DEFAULT_PORT = 8082
+
+#: Clients of all kinds take these; a more special name has the last word.
+_CLIENT_PREFIX = "client."
+_AUTHENTICATION = ("NONE", "BASIC", "PROPAGATE")
+
+
+class BadSettings(ValueError):
+    """Which setting is wrong and why, in one sentence."""
+
+
+@dataclass(frozen=True)
+class RestSettings:
+    """`properties` are for the connections to the cluster, under Kafka's names."""
+
+    properties: Mapping[str, str]
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    #: NONE; BASIC checks users of a password file; PROPAGATE logs in to the cluster as the user who asks.
+    authentication: str = "NONE"
+    password_file: str | None = None
+    schema_registry_url: str | None = None
+    consumer_instance_timeout: float = 300.0
+    consumer_request_timeout: float = 1.0
+    consumer_request_max_bytes: int = 64 * 1024 * 1024
+    max_consumers: int = 2000
+    max_body: int = 32 * 1024 * 1024
+    #: The ssl.* settings of a listener with https.
+    tls: Mapping[str, str] | None = None
+
+    @property
+    def cluster(self) -> Settings:
+        return Settings.from_properties(self.properties, client_id="ottla-rest")
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> RestSettings:
+        host, port, is_secure = _listener(given.get("listeners", f"http://0.0.0.0:{DEFAULT_PORT}"))
+        properties = {
+            name.removeprefix(_CLIENT_PREFIX): value
+            for name, value in given.items()
+            if name.startswith(_CLIENT_PREFIX)
+        }
+        properties["bootstrap.servers"] = _servers(given)
+        authentication = given.get("authentication.method", "NONE").strip().upper() or "NONE"
+        if authentication not in _AUTHENTICATION:
+            raise BadSettings(
+                f"authentication.method must be one of {', '.join(_AUTHENTICATION)}, not {authentication}."
+            )
+        if authentication == "BASIC" and not given.get("ottla.password.file"):
+            raise BadSettings("authentication.method=BASIC needs ottla.password.file.")
+        return cls(
+            properties,
+            host,
+            port,
+            authentication,
+            given.get("ottla.password.file"),
+            given.get("schema.registry.url"),
+            _milliseconds(given, "consumer.instance.timeout.ms", 300_000),
+            _milliseconds(given, "consumer.request.timeout.ms", 1_000),
+            _number(given, "consumer.request.max.bytes", 64 * 1024 * 1024),
+            tls={name: value for name, value in given.items() if name.startswith("ssl.")}
+            if is_secure
+            else None,
+        )
+
+
+def _servers(given: Mapping[str, str]) -> str:
+    # Confluent's file has the protocol in front: PLAINTEXT://host:9092.
+    servers = given.get("bootstrap.servers", "").strip()
+    if not servers:
+        raise BadSettings("bootstrap.servers is missing: say where the cluster is.")
+    return ",".join(each.strip().rpartition("//")[2] for each in servers.split(",") if each.strip())
+
+
+def _listener(text: str) -> tuple[str, int, bool]:
+    parts = urlsplit(text.split(",")[0].strip())
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme not in ("http", "https") or port is None:
+        raise BadSettings(f"listeners must be like http://0.0.0.0:{DEFAULT_PORT}, not {text}.")
+    return parts.hostname or "0.0.0.0", port, parts.scheme == "https"
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name, str(default)).strip()
+    if not text.isdigit():
+        raise BadSettings(f"{name} must be a number, not {text}.")
+    return int(text)
+
+
+def _milliseconds(given: Mapping[str, str], name: str, default: int) -> float:
+    return _number(given, name, default) / 1000

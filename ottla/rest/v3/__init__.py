@@ -1,0 +1,1 @@
+"""The routes of v3: resources with links to each other, as Confluent's API has them."""

@@ -1,0 +1,266 @@
+"""Clusters, brokers, their configurations, and ACLs."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from ottla.client.admin.acls import create_acls, delete_acls, describe_acls
+from ottla.client.admin.configs import ConfigEntry, Resource, alter_configs, describe_configs
+from ottla.client.cluster import Cluster, Node
+from ottla.http import HttpError, Request, Response, RouteDoc, Router, json_response
+from ottla.rest import bodies
+from ottla.rest.errors import bad_request
+from ottla.rest.v3.api import Api, Asked
+from ottla.rest.v3.resources import Links
+from ottla.security.acls import (
+    Acl,
+    AclFilter,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
+
+T = TypeVar("T", bound=IntEnum)
+
+
+class Clusters:
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def add_to(self, router: Router) -> None:
+        router.add("GET", "/v3/clusters", self.clusters, doc=RouteDoc("The one cluster behind this proxy"))
+        add = self._api.add
+        add(router, "GET", "", self.cluster, "The cluster")
+        add(router, "GET", "/brokers", self.brokers, "All brokers")
+        add(router, "GET", "/brokers/{broker}", self.broker, "One broker")
+        for path, resource, summary in (
+            ("/brokers/{broker}/configs", self._broker_resource, "of a broker"),
+            ("/broker-configs", self._default_resource, "of all brokers"),
+        ):
+            configs = Configs(
+                self._api, resource, "KafkaBrokerConfig" if "{" in path else "KafkaClusterConfig"
+            )
+            configs.add_to(router, path, summary)
+        add(router, "GET", "/acls", self.acls, "ACLs that match")
+        add(router, "POST", "/acls", self.create_acl, "Add an ACL")
+        add(router, "POST", "/acls:batch", self.create_acls, "Add several ACLs")
+        add(router, "DELETE", "/acls", self.delete_acls, "Remove the ACLs that match")
+
+    async def clusters(self, request: Request) -> Response:
+        asked = await self._api.asked(request)
+        data = [await self._cluster(asked)]
+        self_ = f"{asked.links.base}/v3/clusters"
+        return json_response(
+            {"kind": "KafkaClusterList", "metadata": {"self": self_, "next": None}, "data": data}
+        )
+
+    async def cluster(self, asked: Asked) -> Response:
+        return json_response(await self._cluster(asked))
+
+    async def _cluster(self, asked: Asked) -> dict[str, Any]:
+        metadata = await self._api.admin(asked, Cluster.metadata, [])
+        links = asked.links
+        return links.resource(
+            "KafkaCluster",
+            (),
+            "",
+            controller=links.related("brokers", metadata.controller_id),
+            acls=links.related("acls"),
+            brokers=links.related("brokers"),
+            broker_configs=links.related("broker-configs"),
+            consumer_groups=links.related("consumer-groups"),
+            topics=links.related("topics"),
+            partition_reassignments=links.related("topics", "-", "partitions", "-", "reassignment"),
+        )
+
+    async def brokers(self, asked: Asked) -> Response:
+        nodes = await self._api.admin(asked, Cluster.nodes)
+        data = [_broker(asked.links, node) for _, node in sorted(nodes.items())]
+        return asked.links.listed("KafkaBrokerList", ("brokers",), data)
+
+    async def broker(self, asked: Asked) -> Response:
+        nodes = await self._api.admin(asked, Cluster.nodes)
+        node = nodes.get(bodies.path_number(asked.request, "broker"))
+        if node is None:
+            raise HttpError(404, 404, f"Broker {asked.param('broker')} cannot be found.")
+        return json_response(_broker(asked.links, node))
+
+    def _broker_resource(self, asked: Asked) -> tuple[Resource, tuple[object, ...], dict[str, Any]]:
+        broker = bodies.path_number(asked.request, "broker")
+        return Resource("broker", str(broker)), ("brokers", broker, "configs"), {"broker_id": broker}
+
+    def _default_resource(self, asked: Asked) -> tuple[Resource, tuple[object, ...], dict[str, Any]]:
+        return Resource("broker", ""), ("broker-configs",), {"config_type": "BROKER"}
+
+    # ACLs
+
+    async def acls(self, asked: Asked) -> Response:
+        found = await self._api.admin(asked, describe_acls, _filter(asked.request))
+        return asked.links.listed("KafkaAclList", ("acls",), [_acl(asked.links, acl) for acl in found])
+
+    async def create_acl(self, asked: Asked) -> Response:
+        await self._api.admin(asked, create_acls, [_parsed_acl(await bodies.json_object(asked.request))])
+        return Response(201, content_type=None)
+
+    async def create_acls(self, asked: Asked) -> Response:
+        given = bodies.items(await bodies.json_object(asked.request), "data")
+        await self._api.admin(asked, create_acls, [_parsed_acl(each) for each in given])
+        return Response(201, content_type=None)
+
+    async def delete_acls(self, asked: Asked) -> Response:
+        wanted = _filter(asked.request)
+        if wanted == AclFilter():
+            raise bad_request("Say which ACLs: resource_type, pattern_type and operation at least.")
+        found = await self._api.admin(asked, delete_acls, [wanted])
+        return json_response({"data": [_acl(asked.links, acl) for acl in sorted(found)]})
+
+
+class Configs:
+    """The settings of one kind of resource, which topics and brokers have in common."""
+
+    def __init__(self, api: Api, resource: Any, kind: str) -> None:
+        self._api = api
+        self._resource = resource
+        self._kind = kind
+
+    def add_to(self, router: Router, path: str, of_what: str) -> None:
+        add = self._api.add
+        add(router, "GET", path, self.all, f"The settings {of_what}")
+        add(router, "POST", f"{path}:alter", self.alter, f"Change settings {of_what}")
+        add(router, "GET", f"{path}/{{name}}", self.one, f"One setting {of_what}")
+        add(router, "PUT", f"{path}/{{name}}", self.update, f"Change a setting {of_what}")
+        add(
+            router, "DELETE", f"{path}/{{name}}", self.reset, f"Bring a setting {of_what} back to its default"
+        )
+
+    async def all(self, asked: Asked) -> Response:
+        resource, path, fields = self._resource(asked)
+        entries = await self._api.admin(asked, describe_configs, resource)
+        data = [self._described(asked.links, path, fields, entry) for entry in entries]
+        return asked.links.listed(f"{self._kind}List", path, data)
+
+    async def one(self, asked: Asked) -> Response:
+        resource, path, fields = self._resource(asked)
+        for entry in await self._api.admin(asked, describe_configs, resource):
+            if entry.name == asked.param("name"):
+                return json_response(self._described(asked.links, path, fields, entry))
+        raise HttpError(404, 404, f"Config {asked.param('name')} cannot be found.")
+
+    async def update(self, asked: Asked) -> Response:
+        resource, _, _ = self._resource(asked)
+        value = bodies.text(await bodies.json_object(asked.request), "value")
+        await self._api.admin(asked, alter_configs, resource, set_={asked.param("name"): value})
+        return Response(204, content_type=None)
+
+    async def reset(self, asked: Asked) -> Response:
+        resource, _, _ = self._resource(asked)
+        await self._api.admin(asked, alter_configs, resource, delete=[asked.param("name")])
+        return Response(204, content_type=None)
+
+    async def alter(self, asked: Asked) -> Response:
+        resource, _, _ = self._resource(asked)
+        given = bodies.items(await bodies.json_object(asked.request), "data")
+        deleted = [
+            bodies.text(each, "name") for each in given if str(each.get("operation")).upper() == "DELETE"
+        ]
+        values = {
+            bodies.text(each, "name"): bodies.text(each, "value")
+            for each in given
+            if each.get("name") not in deleted
+        }
+        await self._api.admin(asked, alter_configs, resource, set_=values, delete=deleted)
+        return Response(204, content_type=None)
+
+    def _described(
+        self, links: Links, path: tuple[object, ...], fields: dict[str, Any], entry: ConfigEntry
+    ) -> dict[str, Any]:
+        owner = "".join(
+            f"/{key.removesuffix('_name').removesuffix('_id')}={value}" for key, value in fields.items()
+        )
+        return links.resource(
+            self._kind,
+            (*path, entry.name),
+            f"{owner}/config={entry.name}",
+            **fields,
+            name=entry.name,
+            value=entry.value,
+            is_default=entry.is_default,
+            is_read_only=entry.read_only,
+            is_sensitive=entry.sensitive,
+            source=entry.source,
+            synonyms=[
+                {"name": each.name, "value": each.value, "source": each.source} for each in entry.synonyms
+            ],
+        )
+
+
+def _broker(links: Links, node: Node) -> dict[str, Any]:
+    return links.resource(
+        "KafkaBroker",
+        ("brokers", node.id),
+        f"/broker={node.id}",
+        broker_id=node.id,
+        host=node.host,
+        port=node.port,
+        rack=node.rack,
+        configs=links.related("brokers", node.id, "configs"),
+        partition_replicas=links.related("brokers", node.id, "partition-replicas"),
+    )
+
+
+def _acl(links: Links, acl: Acl) -> dict[str, Any]:
+    pattern, entry = acl
+    fields = {
+        "resource_type": pattern.resource_type.name,
+        "resource_name": pattern.name,
+        "pattern_type": pattern.pattern_type.name,
+        "principal": entry.principal,
+        "host": entry.host,
+        "operation": entry.operation.name,
+        "permission": entry.permission.name,
+    }
+    query = "&".join(f"{name}={value}" for name, value in fields.items())
+    found = links.resource("KafkaAcl", ("acls",), f"/acl={'/'.join(map(str, fields.values()))}", **fields)
+    found["metadata"]["self"] += f"?{query}"
+    return found
+
+
+def _named(kind: type[T], text: str, what: str) -> T:
+    try:
+        return kind[text.upper()]
+    except KeyError:
+        names = ", ".join(each.name for each in kind if each.name != "UNKNOWN")
+        raise bad_request(f"{what} must be one of {names}, not {text}.") from None
+
+
+def _filter(request: Request) -> AclFilter:
+    given = request.query
+    return AclFilter(
+        _named(ResourceType, given.get("resource_type", "ANY"), "resource_type"),
+        given.get("resource_name"),
+        _named(PatternType, given.get("pattern_type", "ANY"), "pattern_type"),
+        given.get("principal"),
+        given.get("host"),
+        _named(Operation, given.get("operation", "ANY"), "operation"),
+        _named(Permission, given.get("permission", "ANY"), "permission"),
+    )
+
+
+def _parsed_acl(given: dict[str, Any]) -> Acl:
+    return Acl(
+        ResourcePattern(
+            _named(ResourceType, bodies.text(given, "resource_type"), "resource_type"),
+            bodies.text(given, "resource_name"),
+            _named(PatternType, bodies.text(given, "pattern_type"), "pattern_type"),
+        ),
+        Entry(
+            bodies.text(given, "principal"),
+            bodies.text(given, "host"),
+            _named(Operation, bodies.text(given, "operation"), "operation"),
+            _named(Permission, bodies.text(given, "permission"), "permission"),
+        ),
+    )

@@ -1,0 +1,175 @@
+"""Writing with v3: a stream of JSON objects in, a stream of results out, as long as the client likes.
+
+Objects that have arrived together are written together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from ottla.http import HttpError, Request, Response, Router
+from ottla.rest import bodies, formats
+from ottla.rest.embedded import Embedded
+from ottla.rest.errors import bad_request
+from ottla.rest.formats import v3_type
+from ottla.rest.produce import NewRecord, Producing, Written
+from ottla.rest.v3.api import Api, Asked
+
+_MOST_TOGETHER = 5000
+
+
+class Records:
+    def __init__(self, api: Api, producing: Producing, embedded: Embedded) -> None:
+        self._api = api
+        self._producing = producing
+        self._embedded = embedded
+
+    def add_to(self, router: Router) -> None:
+        self._api.add(
+            router, "POST", "/topics/{topic}/records", self.produce, "Write records, one or a stream of them"
+        )
+
+    async def produce(self, asked: Asked) -> Response:
+        return Response(200, self._results(asked), "application/json")
+
+    async def _results(self, asked: Asked) -> AsyncIterator[bytes]:
+        async for given in _objects(asked.request):
+            results = await self._write(asked, given)
+            yield b"".join(json.dumps(each, separators=(",", ":")).encode() + b"\r\n" for each in results)
+
+    async def _write(self, asked: Asked, given: list[Any]) -> list[dict[str, Any]]:
+        topic = asked.param("topic")
+        results: list[dict[str, Any] | None] = []
+        records: list[NewRecord] = []
+        described: list[dict[str, Any]] = []
+        for each in given:
+            try:
+                if isinstance(each, HttpError):
+                    raise each
+                record, sizes = await self._record(topic, each)
+                records.append(record)
+                described.append(sizes)
+                results.append(None)
+            except HttpError as error:
+                results.append(_failure(error))
+        try:
+            written: list[Written | HttpError] = []
+            if records:
+                written = await self._producing.write(asked.identity, topic, records)
+        except HttpError as error:
+            written = [error] * len(records)
+        answers = iter(zip(written, described, strict=True))
+        return [each or _result(asked, *next(answers)) for each in results]
+
+    async def _record(self, topic: str, given: Any) -> tuple[NewRecord, dict[str, Any]]:
+        if not isinstance(given, dict):
+            raise bad_request("A record must be a JSON object.")
+        parts: dict[str, bytes | None] = {}
+        sizes: dict[str, Any] = {}
+        for which in ("key", "value"):
+            part = given.get(which)
+            if part is None:
+                parts[which] = None
+                continue
+            if not isinstance(part, dict):
+                raise bad_request(f"The {which} must be an object with type and data.")
+            kind = None if "type" not in part else v3_type(part["type"], which)
+            parts[which], sizes[which] = await self._embedded.encode_inline(kind, topic, which, part)
+        headers = tuple(
+            (bodies.text(each, "name"), formats.encode(each.get("value"), "binary"))
+            for each in (bodies.items(given, "headers") if given.get("headers") else ())
+        )
+        partition = bodies.number(given, "partition_id", None)
+        if partition is not None and partition < 0:
+            raise bad_request(f"partition_id must not be negative, and is {partition}.")
+        return NewRecord(parts["key"], parts["value"], partition, _timestamp(given), headers), sizes
+
+
+def _timestamp(given: dict[str, Any]) -> int | None:
+    text = given.get("timestamp")
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
+    except ValueError:
+        raise bad_request(f"timestamp must be like 2026-01-31T12:00:00Z, not {text}.") from None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return int(found.timestamp() * 1000)
+
+
+def _result(asked: Asked, written: Written | HttpError, sizes: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(written, HttpError):
+        return _failure(written)
+    return {
+        "error_code": 200,
+        "cluster_id": asked.links.cluster_id,
+        "topic_name": asked.param("topic"),
+        "partition_id": written.partition,
+        "offset": written.offset,
+        "timestamp": _shown(written.timestamp),
+        **sizes,
+    }
+
+
+def _shown(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _failure(error: HttpError) -> dict[str, Any]:
+    return {"error_code": error.error_code, "message": error.message}
+
+
+async def _objects(request: Request) -> AsyncIterator[list[Any]]:
+    """JSON objects one after another, those together that arrived together. The last may be an HttpError."""
+    decoder = json.JSONDecoder()
+    left = b""
+    async for chunk in request.chunks():
+        left += chunk
+        if len(left) > request.max_body:
+            yield [HttpError(413, 413, f"A record is larger than {request.max_body} bytes.")]
+            return
+        found, left, failure = _decoded(decoder, left)
+        for start in range(0, len(found), _MOST_TOGETHER):
+            yield found[start : start + _MOST_TOGETHER]
+        if failure is not None:
+            yield [failure]
+            return
+    if left.strip(b" \t\r\n,"):
+        yield [bad_request("The last record is cut off, or is not JSON.")]
+
+
+def _decoded(decoder: json.JSONDecoder, data: bytes) -> tuple[list[Any], bytes, HttpError | None]:
+    """All objects that are complete, and the bytes that are left."""
+    end = data.rfind(b"}") + 1
+    if not end:
+        return [], data, None
+    try:
+        text = data[:end].decode()
+    except UnicodeDecodeError:
+        return [], b"", bad_request("The records are not UTF-8.")
+    found: list[Any] = []
+    position = 0
+    while position < len(text):
+        while position < len(text) and text[position] in " \t\r\n,":
+            position += 1
+        if position == len(text):
+            break
+        if text[position] != "{":
+            return (
+                found,
+                b"",
+                bad_request(f"A record must begin with a brace, not {formats.shown(text[position])}."),
+            )
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except RecursionError:
+            return found, b"", bad_request("A record is nested too deeply.")
+        except ValueError:
+            break  # not complete yet
+        found.append(value)
+    return found, text[position:].encode() + data[end:], None

@@ -1,0 +1,1 @@
+"""Avro: schemas, their resolution, and columns of values."""

@@ -1,0 +1,1 @@
+"""Formats whose schemas a registry keeps: Avro, Protobuf and JSON Schema, in Confluent's framing."""

@@ -1,0 +1,130 @@
+"""Which schema each record was written with: an id before its bytes, or a GUID there or in a header."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.spark.kernels import input_columns
+
+#: The headers of keys and values.
+HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+
+_ID, _GUID = 0, 1
+_ID_BYTES, _GUID_BYTES = 5, 17
+
+
+class SchemaName(NamedTuple):
+    """How a record names its schema: by id or by GUID; `rest` is what a header has after it."""
+
+    id: int = -1
+    guid: str = ""
+    rest: bytes = b""
+
+    def __str__(self) -> str:
+        return self.guid or str(self.id)
+
+
+class Framed(NamedTuple):
+    """By row: which of `names` it has (-1 for none, as of a null), and how many bytes before its own it has."""
+
+    which: Any
+    skipped: Any
+    names: list[SchemaName]
+    reasons: dict[int, str]
+
+
+def unframe(values: pa.BinaryArray, headers: pa.ListArray | None, part: str) -> Framed:
+    """`part` is key or value."""
+    rows = len(values)
+    texts = input_columns.strings(values)
+    starts = texts.ends[:-1].astype(np.int64)
+    sizes = texts.ends[1:].astype(np.int64) - starts
+    which = np.full(rows, -1, np.int64)
+    skipped = np.zeros(rows, np.int64)
+    names: list[SchemaName] = []
+    reasons: dict[int, str] = {}
+    open_rows = np.ones(rows, np.bool_)
+    if len(texts.nulls):
+        open_rows &= ~texts.nulls
+    if headers is not None and len(headers.flatten()):
+        _from_headers(headers, HEADERS[part], which, names, reasons, open_rows)
+    data = texts.data
+    magic = np.full(rows, -1, np.int64)
+    some = open_rows & (sizes > 0)
+    magic[some] = data[starts[some]]
+
+    with_id = open_rows & (magic == _ID) & (sizes >= _ID_BYTES)
+    [places] = np.nonzero(with_id)
+    if len(places):
+        ids = np.zeros(len(places), np.int64)
+        for byte in range(1, _ID_BYTES):
+            ids = ids << 8 | data[starts[places] + byte]
+        distinct, codes = np.unique(ids, return_inverse=True)
+        which[places] = codes + len(names)
+        names += [SchemaName(int(each)) for each in distinct]
+        skipped[places] = _ID_BYTES
+
+    with_guid = open_rows & (magic == _GUID) & (sizes >= _GUID_BYTES)
+    found: dict[str, int] = {}
+    for row in np.nonzero(with_guid)[0]:
+        start = int(starts[row])
+        guid = str(uuid.UUID(bytes=data[start + 1 : start + _GUID_BYTES].tobytes()))
+        if guid not in found:
+            found[guid] = len(names)
+            names.append(SchemaName(guid=guid))
+        which[row] = found[guid]
+        skipped[row] = _GUID_BYTES
+
+    for row in np.nonzero(open_rows & ~with_id & ~with_guid)[0]:
+        reasons[int(row)] = (
+            "it does not begin with the id of a schema"
+            if sizes[row]
+            else "it is empty, and has no id of a schema"
+        )
+    return Framed(which, skipped, names, reasons)
+
+
+def _from_headers(
+    headers: pa.ListArray,
+    header: str,
+    which: Any,
+    names: list[SchemaName],
+    reasons: dict[int, str],
+    open_rows: Any,
+) -> None:
+    pairs = headers.flatten()
+    with_header = pc.indices_nonzero(pc.equal(pairs.field(0), header))
+    if not len(with_header):
+        return
+    rows = pc.list_parent_indices(headers).take(with_header).to_pylist()
+    # Nearly all rows have the same one.
+    values = pairs.field(1).take(with_header).dictionary_encode()
+    known: list[int] = []
+    for value in values.dictionary.to_pylist():
+        name = _name(value)
+        known.append(-1 if name is None else len(names))
+        if name is not None:
+            names.append(name)
+    for row, code in zip(rows, values.indices.to_pylist(), strict=True):
+        if not open_rows[row] and which[row] < 0:
+            continue  # a null
+        open_rows[row] = False
+        which[row] = -1 if code is None else known[code]
+        if which[row] < 0:
+            reasons[row] = f"its header {header} has no id of a schema"
+        else:
+            reasons.pop(row, None)
+
+
+def _name(header: bytes) -> SchemaName | None:
+    if header[:1] == bytes([_GUID]) and len(header) >= _GUID_BYTES:
+        guid = str(uuid.UUID(bytes=header[1:_GUID_BYTES]))
+        return SchemaName(guid=guid, rest=header[_GUID_BYTES:])
+    if header[:1] == bytes([_ID]) and len(header) >= _ID_BYTES:
+        return SchemaName(int.from_bytes(header[1:_ID_BYTES], "big"), rest=header[_ID_BYTES:])
+    return None

@@ -1,0 +1,137 @@
+"""The server: one Spark session, the queries that live with it, and its listeners."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ottla.http import HttpServer
+from ottla.http.authentication import Authenticate
+from ottla.spark.sql.server.commands import Commands
+from ottla.spark.sql.server.push_queries import PushQueries
+from ottla.spark.sql.server.query_log import QueryLog
+from ottla.spark.sql.server.routes import Api
+from ottla.spark.sql.server.supervisor import Supervisor
+from ottla.spark.sql.session import SqlSession, state_directory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("ottla.sql")
+
+_THREADS = 64
+_MAX_BODY = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Listener:
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = field(default=None, repr=False)
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.tls is None else "https"
+
+
+class SqlServer:
+    """`spark` makes the session when it is first needed: by a statement, or by queries that come back."""
+
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        *,
+        bootstrap_servers: str,
+        listeners: Sequence[Listener] = (Listener("127.0.0.1", 8088),),
+        service_id: str = "default_",
+        checkpoints: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        functions: Sequence[str] = (),
+        authenticate: Authenticate | None = None,
+        eager: bool = False,
+    ) -> None:
+        # Not beside the checkpoints of shells: a query lives in one place.
+        place = checkpoints or str(state_directory() / "sql-server" / service_id)
+        self.session = SqlSession(
+            spark,
+            bootstrap_servers=bootstrap_servers,
+            checkpoints=place,
+            properties=properties,
+            functions=functions,
+        )
+        self._pushes = PushQueries()
+        self._log = QueryLog(self.session.brokers, service_id)
+        self.commands = Commands(self.session, self._log, self._pushes)
+        self._supervisor = Supervisor(self.commands)
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sql")
+        self._api = Api(self.commands, self._pushes, self._pool, service_id, self._address)
+        self._router = self._api.router()
+        self._servers = [
+            HttpServer(
+                self._router,
+                each.host,
+                each.port,
+                tls=each.tls,
+                authenticate=authenticate,
+                max_body=_MAX_BODY,
+            )
+            for each in listeners
+        ]
+        self._listeners = listeners
+        self._eager = eager
+        self._recovery: threading.Thread | None = None
+        self.ended = asyncio.Event()
+
+    async def start(self) -> None:
+        """Returns when it listens; queries come back in the background. Raises OSError, SqlError."""
+        loop = asyncio.get_running_loop()
+        self._api.on_terminate(self.ended.set)
+        await loop.run_in_executor(self._pool, self.session.catalogue.refresh)
+        for server in self._servers:
+            await server.start()
+        self._recovery = threading.Thread(target=self._recover, name="sql-recovery", daemon=True)
+        self._recovery.start()
+
+    def _recover(self) -> None:
+        try:
+            self.commands.recover()
+            if self._eager:
+                _ = self.session.engine
+        except Exception as error:
+            logger.error("The queries of this server cannot be started: %s", error)
+            self.commands.is_ready = True
+        self._supervisor.start()
+
+    @property
+    def urls(self) -> list[str]:
+        return [
+            f"{each.scheme}://{server.host}:{server.port}"
+            for each, server in zip(self._listeners, self._servers, strict=True)
+        ]
+
+    def _address(self) -> str:
+        return f"{self._servers[0].host}:{self._servers[0].port}"
+
+    async def stop(self) -> None:
+        """Queries end where they are, and come back with the next start."""
+        loop = asyncio.get_running_loop()
+        self.commands.accepts = False
+        for each in self._pushes.all():
+            each.interrupt()
+        for server in self._servers:
+            await server.stop(2.0)
+        await loop.run_in_executor(None, self._end)
+
+    def _end(self) -> None:
+        if self._recovery is not None:
+            self._recovery.join(60)
+        self._supervisor.stop()
+        self._pushes.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self.session.close()

@@ -1,0 +1,144 @@
+"""The settings of a server, under the names that they have in ksql-server.properties."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ottla.http.authentication import BadPasswordFile, BasicAuthentication, read_password_file
+from ottla.security.tls.contexts import CLIENT_AUTH, server_context
+from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
+from ottla.security.tls.stores import read_key_store, read_trust_store
+from ottla.spark.sql.server.server import Listener
+
+DEFAULT_LISTENERS = "http://127.0.0.1:8088"
+DEFAULT_SERVICE_ID = "default_"
+_PREFIX = "ksql.streams."
+_OWN = (
+    "listeners", "bootstrap.servers", "ksql.service.id", "ksql.streams.state.dir", "authentication.method",
+    "authentication.realm", "authentication.roles", "authentication.skip.paths", "authentication.users.file",
+    "ssl.client.authentication", "ssl.client.auth",
+)  # fmt: skip
+
+
+class BadSettings(ValueError):
+    """What is wrong, in one sentence that names the setting."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    listeners: list[Listener]
+    service_id: str
+    bootstrap_servers: str | None
+    checkpoints: str | None
+    authenticate: BasicAuthentication | None
+    client: dict[str, str] = field(repr=False)  # properties of the Kafka clients
+    ignored: list[str]
+
+
+def read_settings(given: Mapping[str, str]) -> ServerSettings:
+    """Raises BadSettings."""
+    tls_given = {name: value for name, value in given.items() if name.startswith("ssl.")}
+    client = {
+        name.removeprefix(_PREFIX): value
+        for name, value in given.items()
+        if name not in _OWN and name not in tls_given and (name.startswith((_PREFIX, "sasl.", "security.")))
+    }
+    known = {*_OWN, *tls_given}
+    ignored = [
+        name
+        for name in given
+        if name not in known and name.removeprefix(_PREFIX) not in client and not name.startswith("ottla.")
+    ]
+    return ServerSettings(
+        _listeners(given.get("listeners", DEFAULT_LISTENERS), tls_given),
+        given.get("ksql.service.id", DEFAULT_SERVICE_ID),
+        given.get("bootstrap.servers"),
+        given.get("ksql.streams.state.dir"),
+        _authentication(given),
+        client,
+        ignored,
+    )
+
+
+def _listeners(text: str, tls_given: Mapping[str, str]) -> list[Listener]:
+    found = []
+    context: ssl.SSLContext | None = None
+    for each in text.split(","):
+        url = urlsplit(each.strip())
+        try:
+            host, port = url.hostname, url.port
+        except ValueError:
+            host = port = None
+        if url.scheme not in ("http", "https") or not host or port is None or url.path.strip("/"):
+            raise BadSettings(
+                f"listeners has '{each.strip()}', which is not http://HOST:PORT or https://HOST:PORT."
+            )
+        if url.scheme == "https" and context is None:
+            context = _tls(tls_given)
+        found.append(Listener(host, port, context if url.scheme == "https" else None))
+    return found
+
+
+def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
+    def named(name: str) -> Given | None:
+        return Given(name, given[name]) if given.get(name) else None
+
+    settings = StoreSettings(
+        keystore_location=named("ssl.keystore.location"),
+        keystore_password=named("ssl.keystore.password"),
+        keystore_key=named("ssl.keystore.key"),
+        keystore_certificate_chain=named("ssl.keystore.certificate.chain"),
+        key_password=named("ssl.key.password"),
+        truststore_location=named("ssl.truststore.location"),
+        truststore_password=named("ssl.truststore.password"),
+        truststore_certificates=named("ssl.truststore.certificates"),
+    )
+    asked = given.get("ssl.client.authentication", "NONE").lower()
+    if given.get("ssl.client.auth", "").lower() == "true":
+        asked = "required"
+    if asked not in CLIENT_AUTH:
+        raise BadSettings("ssl.client.authentication is NONE, REQUESTED or REQUIRED.")
+    versions = Versions(
+        _words(given.get("ssl.enabled.protocols", "")), _words(given.get("ssl.cipher.suites", ""))
+    )
+    try:
+        key_store = read_key_store(settings)
+        if key_store is None:
+            raise BadSettings("listeners has https, but ssl.keystore.location is not set.")
+        trusted = read_trust_store(settings)
+        if asked != "none" and trusted is None:
+            raise BadSettings("ssl.client.authentication needs ssl.truststore.location.")
+        return server_context(key_store, trusted, asked, versions)
+    except TlsError as error:
+        raise BadSettings(str(error)) from None
+
+
+def _authentication(given: Mapping[str, str]) -> BasicAuthentication | None:
+    method = given.get("authentication.method", "NONE").upper()
+    if method == "NONE":
+        return None
+    if method != "BASIC":
+        raise BadSettings(f"authentication.method is NONE or BASIC, not {method}.")
+    file = given.get("authentication.users.file")
+    if file is None:
+        raise BadSettings(
+            "authentication.method=BASIC needs authentication.users.file, with lines of 'user: password,role'."
+        )
+    try:
+        users = read_password_file(Path(file))
+    except BadPasswordFile as error:
+        raise BadSettings(str(error)) from None
+    return BasicAuthentication(
+        users,
+        realm=given.get("authentication.realm", "ksql"),
+        roles=_words(given.get("authentication.roles", "*")),
+        skip_paths=_words(given.get("authentication.skip.paths", "")),
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

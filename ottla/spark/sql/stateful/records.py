@@ -1,0 +1,45 @@
+"""What operators get and give."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from ottla.spark.state import State
+
+Values = tuple[Any, ...]
+
+
+class Record(NamedTuple):
+    input: int
+    key: bytes | None
+    time: int
+    deleted: bool
+    values: Values
+
+
+class Operator(Protocol):
+    """See the package for what it may do."""
+
+    @property
+    def name(self) -> str:
+        """Names its state under the checkpoint; no two stages of a query have the same."""
+        ...
+
+    def process(self, record: Record, state: State) -> Iterable[Record]: ...
+
+
+@runtime_checkable
+class Finishing(Protocol):
+    """An operator that keeps things at hand during a batch, or sends records when the batch is over."""
+
+    def finish(self, state: State) -> Iterable[Record]: ...
+
+
+def packed(value: Any) -> bytes:
+    return pickle.dumps(value, protocol=5)
+
+
+def unpacked(data: bytes) -> Any:
+    return pickle.loads(data)

@@ -1,0 +1,119 @@
+"""Promise: with drivers, executors and brokers killed, a query of SQL writes exactly the changes of an undisturbed run.
+
+The input is there before the queries start, and each micro-batch takes the same number of its records. So the changes
+are determined, and both runs can be compared record by record. OTTLA_CHAOS_SEED repeats the kills of a run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.broker_process import BrokerProcess
+from tests.spark.consuming import consume
+from tests.spark.driver_process import DriverProcess
+from tests.spark.test_chaos import Cluster, wait
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+KILLS = ["driver"] * 5 + ["executor"] * 8 + ["broker"] * 7
+BATCHES = 100
+PER_BATCH = 20
+USERS = ("ann", "bob", "cid")
+PARTITIONS = 2
+#: The functions of `chaos_pipelines`, and the topics that they write; a run has topics of its own.
+QUERIES = {"sql_counts": "counts_{run}"}
+
+Change = tuple[bytes | None, bytes | None, int]
+
+
+def produce(servers: str) -> None:
+    """Records that come out of order within a minute, so that windows are changed again and again."""
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    start = int(time.time() * 1000) - 3_600_000  # retention deletes windows that are older than a week
+    for number in range(BATCHES * PER_BATCH):
+        at = start + number * 100 - random.randrange(60_000)
+        value = f"{number},{random.choice(USERS)},{at}"
+        producer.produce("events", value, key=str(number), partition=number % PARTITIONS)
+    assert producer.flush(120) == 0
+
+
+def changes(servers: str, topic: str) -> list[Change]:
+    """By partition and offset."""
+    found = sorted(consume(servers, topic, PARTITIONS), key=lambda each: (each.partition(), each.offset()))
+    return [(each.key(), each.value(), each.timestamp()[1]) for each in found]
+
+
+def last_per_key(found: list[Change]) -> dict[bytes | None, bytes | None]:
+    return {key: value for key, value, _ in found}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    broker = BrokerProcess(tmp_path / "broker", ["--set", "transaction.state.log.num.partitions=4"])
+    broker.start()
+    yield broker
+    if broker.is_running:
+        broker.kill()
+
+
+def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path: Path) -> None:
+    seed = int(os.environ.get("OTTLA_CHAOS_SEED", time.time()))
+    print(f"OTTLA_CHAOS_SEED={seed}")
+    random.seed(seed)
+    servers = broker.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    for made in admin.create_topics([NewTopic("events", PARTITIONS, 1)]).values():
+        made.result(30)
+    produce(servers)
+    options: dict[str, Any] = {"servers": servers, "per_batch": str(PER_BATCH)}
+    calm = {**options, "run": "calm", "master": "local[2]", "checkpoint": str(tmp_path / "calm")}
+    undisturbed = DriverProcess(tmp_path, calm, *QUERIES)
+    assert undisturbed.wait(1200) == 0, undisturbed.output.read_text()
+    expected = {name: changes(servers, topic.format(run="calm")) for name, topic in QUERIES.items()}
+    for found in expected.values():
+        assert len(found) > BATCHES
+
+    cluster = Cluster(tmp_path, broker, {**options, "run": "killed", "interval": "2 seconds"}, *QUERIES)
+    killed = {name: topic.format(run="killed") for name, topic in QUERIES.items()}
+
+    def written() -> int:
+        there = admin.list_topics(timeout=30).topics
+        return min(len(changes(servers, topic)) if topic in there else 0 for topic in killed.values())
+
+    def complete() -> bool:
+        return {name: len(changes(servers, topic)) for name, topic in killed.items()} == {
+            name: len(found) for name, found in expected.items()
+        }
+
+    try:
+        for what in random.sample(KILLS, len(KILLS)):
+            before = written()
+            # Something has moved since the last kill: otherwise only starts would be killed.
+            assert wait(cluster, lambda before=before: written() > before, 600)  # type: ignore[misc]
+            time.sleep(random.random() * 2)
+            assert not complete(), "The input was used up before all kills were done."
+            cluster.kill(what)
+            print(f"killed: {what}, after {before} changes", flush=True)
+        settled = wait(cluster, complete, 900)
+    finally:
+        cluster.close()
+    for name, topic in killed.items():
+        found = changes(servers, topic)
+        assert (name, Counter(found) - Counter(expected[name])) == (name, Counter())
+        assert (name, Counter(expected[name]) - Counter(found)) == (name, Counter())
+        assert last_per_key(found) == last_per_key(expected[name])
+    assert settled
+    print(f"{len(KILLS)} kills, {cluster.starts} drivers, {sum(map(len, expected.values()))} changes")
