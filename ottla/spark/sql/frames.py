@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.spark.formats.value_format import quoted
+from ottla.spark.sql.parsing.statements import ColumnDefinition
 from ottla.spark.sql.planning.json_expressions import MOMENTS, picked, raw_schema, text
 from ottla.spark.sql.planning.record_expressions import Decoding, decode_key, decode_value, window_bounds
 from ottla.spark.sql.sources import Source
@@ -51,12 +52,12 @@ def found_frame(spark: SparkSession, source: Source, found: Sequence[Found]) -> 
 
 def _is_typed(source: Source) -> bool:
     """JSON is decoded at the source, in one go; `value` is a struct then, and what is no JSON is in `badValue`."""
-    return source.value_format == "JSON" and bool(source.values)
+    return source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
 
 
 def _options(source: Source) -> dict[str, str]:
     options = {"subscribe": source.topic}
-    if source.headers is not None:
+    if source.headers:
         options["includeHeaders"] = "true"
     if _is_typed(source):
         options |= {"valueFormat": "json", "valueSchema": raw_schema(source.values)}
@@ -101,9 +102,7 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
     columns = [
         f"{expression} AS {quoted(name)}" for name, expression in (key.columns | value.columns).items()
     ]
-    if source.headers is not None:
-        field = "transform(headers, x -> named_struct('KEY', x.key, 'VALUE', x.value))"
-        columns.append(f"{field} AS {quoted(source.headers.name)}")
+    columns += [f"{_headers(column)} AS {quoted(column.name)}" for column in source.headers]
     frame = raw.selectExpr(
         *columns,
         *source.window_columns,
@@ -118,6 +117,13 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
     return frame.where(f"ROWTIME BETWEEN 0 AND {MOMENTS[1]}").selectExpr(
         "*", f"timestamp_millis(ROWTIME) AS {TIME}"
     )
+
+
+def _headers(column: ColumnDefinition) -> str:
+    """All headers of a record, or the last of those with a key."""
+    if column.header is None:
+        return "coalesce(transform(headers, x -> named_struct('KEY', x.key, 'VALUE', x.value)), array())"
+    return f"try_element_at(filter(headers, x -> x.key = {text(column.header)}), -1).value"
 
 
 def _row_time(source: Source) -> str:

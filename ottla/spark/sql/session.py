@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
 from ottla.spark.checkpoints import local_path, remove
+from ottla.spark.sql.alterations import alter, assert_topic, check_replacement, create_type, drop_type
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
@@ -117,7 +118,7 @@ class SqlSession:
 
     def parse(self, script: str) -> Iterator[s.Statement]:
         """One after the other: run each before the next is asked for, because it may define variables."""
-        return statements(script, self.variables)
+        return statements(script, self.variables, self.catalogue.find_type)
 
     def run(self, statement: s.Statement, *, resume: bool = False) -> Iterator[Result]:
         """One statement; only RUN SCRIPT has several results."""
@@ -223,6 +224,16 @@ class SqlSession:
                 return self._terminate(statement)
             case s.Drop():
                 return self._drop(statement)
+            case s.Alter():
+                return alter(statement, self.catalogue)
+            case s.CreateType():
+                return create_type(statement, self.catalogue)
+            case s.DropType():
+                return drop_type(statement, self.catalogue)
+            case s.AssertTopic():
+                return assert_topic(statement, self.brokers)
+            case s.Pause() | s.Resume():
+                return self._pause_or_resume(statement)
             case s.SetProperty(name=name, value=value):
                 self.properties.set(name, value, statement.position)
                 return Result(statement, f"Set {name} to {value}.")
@@ -280,6 +291,8 @@ class SqlSession:
             if statement.if_not_exists or (resume and same_statement(there.statement, statement.text)):
                 return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
             raise _exists(statement, resume)
+        if there is not None:
+            check_replacement(there, source, statement)
         self._ensure_topic(source, wanted, statement)
         self.catalogue.put(source)
         return Result(statement, f"Created {statement.kind.lower()} {statement.name}.")
@@ -314,6 +327,8 @@ class SqlSession:
             query_id = there.query_id
         plan = self._plan(statement.select)
         target = definition(statement, plan, self.engine.schema(plan))
+        if there is not None:
+            check_replacement(there, target, statement)
         for each in self.queries.writing_to(statement.name):
             self.queries.stop(each.query_id)
         left = plan.sources[statement.select.source.alias]
@@ -324,6 +339,8 @@ class SqlSession:
         config = {}
         if target.kind == "TABLE":
             config["cleanup.policy"] = "compact,delete" if target.window else "compact"
+            if plan.window is not None and plan.window.retention_ms is not None:
+                config["retention.ms"] = str(plan.window.retention_ms)
         self.brokers.create_topic(target.topic, wanted, config)
         if query_id is not None and there is not None:
             # The checkpoints of queries that insert into it are named by this number.
@@ -342,6 +359,8 @@ class SqlSession:
 
     def _insert_select(self, statement: s.InsertSelect) -> Result:
         target = self.catalogue.find(statement.target, statement.position)
+        if target.is_read_only:
+            raise SqlError(f"{target.name} is read only, because CREATE SOURCE made it.", statement.position)
         plan = self._plan(statement.select)
         check_target(plan, target, self.engine.schema(plan), statement.position)
         query_id = f"INSERTQUERY_{next(self.insert_numbers)}"
@@ -379,8 +398,10 @@ class SqlSession:
 
     def _query(self, statement: s.Query) -> Result:
         select = statement.select
-        if select.partition_by:
-            raise SqlError("PARTITION BY is for CREATE … AS SELECT and INSERT INTO.", select.position)
+        if select.partition_by and select.emit is None:
+            raise SqlError(
+                "PARTITION BY makes the key of what is written: pull queries have none.", select.position
+            )
         plan = self._plan(select, batch=select.emit is None, reader=True)
         columns = tuple(plan.names)
         if select.emit is None:
@@ -425,6 +446,17 @@ class SqlSession:
         self._note_terminated([statement.query_id])
         return Result(statement, f"Terminated {statement.query_id}.")
 
+    def _pause_or_resume(self, statement: s.Pause | s.Resume) -> Result:
+        chosen = statement.query_id
+        ids = [each.query_id for each in self.queries.all()] if chosen is None else [chosen]
+        for query_id in ids:
+            if isinstance(statement, s.Pause):
+                self.queries.pause(query_id, statement.position)
+            else:
+                self.queries.resume(query_id, statement.position)
+        done = "Paused" if isinstance(statement, s.Pause) else "Resumed"
+        return Result(statement, f"{done} {', '.join(ids) or 'nothing: no query runs here'}.")
+
     def _check_runs_here(self, query_id: str, position: Position) -> None:
         source = next((each for each in self.catalogue.all() if each.query_id == query_id), None)
         if source is not None and not source.is_terminated and self.queries.get(query_id) is None:
@@ -450,6 +482,8 @@ class SqlSession:
             raise SqlError(message, position)
         if source.kind != statement.kind:
             raise SqlError(f"{source.name} is a {source.kind.lower()}: DROP {source.kind}.", position)
+        if statement.delete_topic and source.is_read_only:
+            raise SqlError(f"{source.name} is read only: its topic cannot be deleted with it.", position)
         readers = [each.query_id for each in self.queries.reading_from(source.name)]
         if readers:
             raise SqlError(f"{source.name} is read by {', '.join(readers)}: TERMINATE first.", position)
@@ -467,7 +501,7 @@ class SqlSession:
 #: Statements that need to know what other shells have created.
 _NEEDS_CATALOGUE = (
     s.CreateSource | s.CreateAsSelect | s.InsertSelect | s.InsertValues | s.Query
-    | s.Show | s.Describe | s.Explain | s.Drop | s.Terminate
+    | s.Show | s.Describe | s.Explain | s.Drop | s.Terminate | s.Alter | s.CreateType | s.DropType
 )  # fmt: skip
 
 
