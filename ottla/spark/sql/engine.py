@@ -19,7 +19,7 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sink.batches import write_batch
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError, sentence
-from ottla.spark.sql.frames import TIME, batch_frame, found_frame, milliseconds_of, stream_frame
+from ottla.spark.sql.frames import TIME, batch_frame, empty_frame, found_frame, milliseconds_of, stream_frame
 from ottla.spark.sql.planning.aggregate_plan import KEEP, ROW_TIME
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import WINDOW_END, WINDOW_START, Plan
@@ -89,8 +89,9 @@ class Engine:
             return self._result(plan).schema
 
     def _result(self, plan: Plan) -> DataFrame:
-        """Without the hidden columns."""
-        return self._batch(self.spark, plan).select(*map(quoted, plan.names))
+        """Only for its columns, without those that are hidden."""
+        frames = {alias: empty_frame(self.spark, source) for alias, source in plan.sources.items()}
+        return self._batch(self.spark, plan, frames).select(*map(quoted, plan.names))
 
     def _over(self, spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
         for alias, frame in frames.items():

@@ -21,6 +21,7 @@ from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
 from ottla.spark.sql.errors import Position, SqlError, spark_errors_at
+from ottla.spark.sql.explaining import graph
 from ottla.spark.sql.function_listing import describe_function, show_functions
 from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
@@ -32,6 +33,7 @@ from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.pull.plain_rows import named_types
 from ottla.spark.sql.pull.pull import PullQueries
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
@@ -76,6 +78,8 @@ class SqlSession:
         self._engine: list[Engine] = []  # of all conversations, once Spark was needed
         self._starting_spark = threading.Lock()
         self._interrupted = threading.Event()
+        #: Is told what takes a while, before it begins.
+        self.progress: Callable[[str], None] = lambda _text: None
         #: Whether queries are only made ready, and begin when they are resumed.
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
@@ -407,10 +411,14 @@ class SqlSession:
         if select.emit is None:
             return Result(statement, None, columns, self._pull.rows(plan), kinds=lambda: self._types(plan))
         types = self._types(plan)  # fails at once if the query cannot work
+        topics = dict.fromkeys(f"'{source.topic}'" for source in plan.sources.values())
+        self.progress(f"Reading {', '.join(topics)} …")
         rows = itertools.islice(self._pushed(plan, statement), select.limit)
         return Result(statement, None, columns, rows, is_push=True, kinds=lambda: types)
 
     def _types(self, plan: Plan) -> tuple[str, ...]:
+        if plan.mode == "batch" and (known := named_types(plan)) is not None:
+            return known
         return tuple(str(from_spark(each.dataType) or "STRING") for each in self.engine.schema(plan).fields)
 
     def _pushed(self, plan: Plan, statement: s.Statement) -> Iterator[tuple[Any, ...]]:
@@ -423,12 +431,16 @@ class SqlSession:
             if running is None:
                 raise SqlError(f"This session runs no query {statement.query_id}.", statement.position)
             plan = running.plan
+            target = self.catalogue.get(running.sink)
         else:
             assert statement.query is not None
+            target = None
             select = statement.query.select
             batch = isinstance(statement.query, s.Query) and select.emit is None
             plan = self._plan(select, batch=batch)
-        message = f"Mode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+        message = (
+            f"{graph(plan, target)}\n\nMode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+        )
         return Result(statement, message)
 
     def _terminate(self, statement: s.Terminate) -> Result:
