@@ -115,7 +115,9 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
     order = [quoted(column.name) for column in source.columns]
     row_time = f"{_row_time(source)} AS ROWTIME"
     frame = frame.selectExpr(*order, *source.window_columns, row_time, "ROWPARTITION", "ROWOFFSET", DELETED)
-    return frame.where(f"ROWTIME BETWEEN 0 AND {MOMENTS[1]}").selectExpr("*", f"timestamp_millis(ROWTIME) AS {TIME}")
+    return frame.where(f"ROWTIME BETWEEN 0 AND {MOMENTS[1]}").selectExpr(
+        "*", f"timestamp_millis(ROWTIME) AS {TIME}"
+    )
 
 
 def _row_time(source: Source) -> str:

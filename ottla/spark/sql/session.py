@@ -74,6 +74,8 @@ class SqlSession:
         self._engine: list[Engine] = []  # of all conversations, once Spark was needed
         self._starting_spark = threading.Lock()
         self._interrupted = threading.Event()
+        #: Whether queries begin a few at a time, because many clients may start some at once.
+        self.paced = False
         #: Whether queries are only made ready, and begin when they are resumed.
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
@@ -146,7 +148,7 @@ class SqlSession:
     def engine(self) -> Engine:
         with self._starting_spark:
             if not self._engine:
-                engine = Engine(self._session(), self.brokers)
+                engine = Engine(self._session(), self.brokers, paced=self.paced)
                 register(engine.spark, self.functions.all())
                 self._engine.append(engine)
             return self._engine[0]
