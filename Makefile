@@ -89,6 +89,10 @@ bench-cluster: spark ## Print one table: three brokers of Ottla beside three of 
 bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka connector
 	$(BIN)/python -m bench.spark
 
+.PHONY: bench-registry
+bench-registry: install ## Print one table: requests a second to the schema registry
+	$(BIN)/python -m bench.registry
+
 .PHONY: clean
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

@@ -18,25 +18,21 @@ import httptools
 from ottla.http.body import HIGH_WATER, Body
 from ottla.http.dispatch import log_failure
 from ottla.http.errors import ClientDisconnected, HttpError
+from ottla.http.http1_messages import (
+    Exchange,
+    head_without_upgrade,
+    headers_too_large,
+    origin_form,
+    refusal_of,
+    response_head,
+)
 from ottla.http.messages import Request, Response
-from ottla.http.shared import Client, Shared, check_header, status_line
+from ottla.http.shared import Client, Shared
 from ottla.http.upgrades import H2C, WEBSOCKET, wanted_upgrade
 
 _LINGER_SECONDS = 2.0
 _SKIPPED = 64 * 1024
 _NO_BODY = Body()
-
-
-class Exchange:
-    """A request and what is known of its answer."""
-
-    __slots__ = ("continue_expected", "keep_alive", "refusal", "request")
-
-    def __init__(self, request: Request, keep_alive: bool, continue_expected: bool) -> None:
-        self.request = request
-        self.keep_alive = keep_alive
-        self.continue_expected = continue_expected
-        self.refusal: HttpError | None = None  # it was malformed
 
 
 class Http1Connection(asyncio.Protocol):
@@ -86,7 +82,7 @@ class Http1Connection(asyncio.Protocol):
             # llhttp keeps a header whose end has not come yet: its bytes are counted here.
             self._header_bytes += len(data)
             if self._header_bytes > self._limits.max_header_bytes:
-                self._refuse_rest(_headers_too_large())
+                self._refuse_rest(headers_too_large())
 
     def eof_received(self) -> bool:
         if self._streaming or self._current is None:
@@ -172,7 +168,7 @@ class Http1Connection(asyncio.Protocol):
             self._header_bytes > self._limits.max_header_bytes
             or self._header_count > self._limits.max_headers
         ):
-            self._refusal = _headers_too_large()
+            self._refusal = headers_too_large()
             return
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1").strip()
@@ -192,10 +188,10 @@ class Http1Connection(asyncio.Protocol):
         version = self._parser.get_http_version()
         length, chunked = headers.get("content-length"), "transfer-encoding" in headers
         has_body = chunked or (length is not None and length != "0")
-        refusal = self._refusal or _refusal(headers, version, chunked, length)
+        refusal = self._refusal or refusal_of(headers, version, chunked, length)
         target = self._url.decode("latin-1")
         if not target.startswith("/"):
-            target = _origin_form(target)
+            target = origin_form(target)
         body = (
             Body(self, int(length) if length and not chunked and length.isdigit() else None)
             if has_body
@@ -224,7 +220,7 @@ class Http1Connection(asyncio.Protocol):
         if refusal is None and "upgrade" in headers and self._parser.should_upgrade():
             if has_body:
                 # llhttp reads no body after such a header. We do not upgrade then: it is parsed again without.
-                self._again = _head_without_upgrade(request)
+                self._again = head_without_upgrade(request)
                 self._parsed = None
                 return
             kind = wanted_upgrade(request)
@@ -310,7 +306,7 @@ class Http1Connection(asyncio.Protocol):
         """A response whose body is at hand."""
         body = response.body
         assert isinstance(body, bytes)
-        head = self._head(exchange, response, len(body))
+        head = self._head_of(exchange, response, len(body))
         if not self._lost:
             if body and exchange.request.method != "HEAD" and response.has_body:
                 self._transport.write(head + body)
@@ -328,7 +324,7 @@ class Http1Connection(asyncio.Protocol):
         try:
             if self._lost:
                 return
-            self._transport.write(self._head(exchange, response, None))
+            self._transport.write(self._head_of(exchange, response, None))
             if exchange.request.method != "HEAD":
                 async for part in parts:
                     if not part:
@@ -349,26 +345,10 @@ class Http1Connection(asyncio.Protocol):
                 response.on_close()
         self._next(exchange)
 
-    def _head(self, exchange: Exchange, response: Response, length: int | None) -> bytes:
+    def _head_of(self, exchange: Exchange, response: Response, length: int | None) -> bytes:
         if not exchange.request.content.ended or self._shared.stopping:
             exchange.keep_alive = False
-        head = f"{status_line(response.status)}Date: {self._shared.date}\r\n"
-        if response.content_type is not None and response.has_body:
-            head += f"Content-Type: {response.content_type}\r\n"
-        if response.headers:
-            for name, value in response.headers.items():
-                check_header(name, value)
-                head += f"{name}: {value}\r\n"
-        if length is not None:
-            if response.has_body:
-                head += f"Content-Length: {length}\r\n"
-        elif exchange.request.http_version == "1.1" and response.has_body:
-            head += "Transfer-Encoding: chunked\r\n"
-        if not exchange.keep_alive:
-            head += "Connection: close\r\n"
-        elif exchange.request.http_version == "1.0":
-            head += "Connection: keep-alive\r\n"
-        return (head + "\r\n").encode("latin-1", "replace")
+        return response_head(exchange, response, length, self._shared.date)
 
     def _next(self, exchange: Exchange) -> None:
         self._task = None
@@ -462,43 +442,3 @@ class Http1Connection(asyncio.Protocol):
         self._shared.connections.add(upgraded)
         if rest:
             upgraded.data_received(rest)
-
-
-def _headers_too_large() -> HttpError:
-    return HttpError(431, 431, "The headers of the request are too large.")
-
-
-def _refusal(headers: dict[str, str], version: str, chunked: bool, length: str | None) -> HttpError | None:
-    """What llhttp lets pass and two servers in a row could understand differently."""
-    if chunked and length is not None:
-        return HttpError(400, 400, "The request has both Content-Length and Transfer-Encoding.")
-    if chunked and headers["transfer-encoding"].lower() != "chunked":
-        return HttpError(501, 501, "Transfer-Encoding can only be chunked.")
-    if chunked and version != "1.1":
-        return HttpError(400, 400, "Transfer-Encoding needs HTTP/1.1.")
-    if length is not None and not (length.isascii() and length.isdigit()):
-        return HttpError(400, 400, "Content-Length is not a number.")
-    if version not in ("1.1", "1.0"):
-        return HttpError(505, 505, f"HTTP/{version} is not supported.")
-    if version == "1.1" and "host" not in headers:
-        return HttpError(400, 400, "The header Host is missing.")
-    if "expect" in headers and headers["expect"].lower() != "100-continue":
-        return HttpError(417, 417, "Expect can only be 100-continue.")
-    return None
-
-
-def _origin_form(target: str) -> str:
-    """The path of `http://host/path`, which a client may send as well."""
-    scheme, found, rest = target.partition("://")
-    if not found or "/" in scheme:
-        return target
-    return "/" + rest.partition("/")[2]
-
-
-def _head_without_upgrade(request: Request) -> bytes:
-    target = request.path + (f"?{request.query_string}" if request.query_string else "")
-    lines = [f"{request.method} {target} HTTP/{request.http_version}"]
-    lines += [
-        f"{name}: {value}" for name, value in request.headers.items() if name not in ("upgrade", "connection")
-    ]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

@@ -23,78 +23,16 @@ import h2.settings
 from ottla.http.body import Body
 from ottla.http.dispatch import log_failure
 from ottla.http.errors import ClientDisconnected, HttpError
+from ottla.http.http2_streams import FrameLengths, Stream
 from ottla.http.messages import Request, Response
 from ottla.http.shared import Client, Shared, check_header
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _STREAM_WINDOW = 256 * 1024
 _CONNECTION_WINDOW = 4 * 1024 * 1024
 # Streams that a client may open and take back at once, before it is cut: CVE-2023-44487.
 _MAX_RESETS = 500
-_FRAME_HEADER, _MAX_FRAME = 9, 16384
 # A client that is refused in the middle of its body may send the rest for so long.
 _DISCARD_SECONDS = 10.0
-
-
-class _FrameLengths:
-    """h2 waits for the whole of a frame before it finds it too long: 16 MB that a client could leave here."""
-
-    __slots__ = ("_begun", "_skip")
-
-    def __init__(self) -> None:
-        self._skip = len(PREFACE)
-        self._begun = b""
-
-    def too_long(self, data: bytes) -> bool:
-        position = 0
-        while position < len(data):
-            if self._skip:
-                step = min(self._skip, len(data) - position)
-                self._skip -= step
-                position += step
-                continue
-            missing = _FRAME_HEADER - len(self._begun)
-            self._begun += data[position : position + missing]
-            position += missing
-            if len(self._begun) == _FRAME_HEADER:
-                self._skip = int.from_bytes(self._begun[:3])
-                self._begun = b""
-                if self._skip > _MAX_FRAME:
-                    return True
-        return False
-
-
-class _Stream:
-    __slots__ = (
-        "answered_at",
-        "blocked_since",
-        "body",
-        "connection",
-        "number",
-        "request",
-        "task",
-        "window",
-    )
-
-    def __init__(self, connection: Http2Connection, number: int, body: Body | None = None) -> None:
-        self.connection = connection
-        self.number = number
-        self.body = body or Body(self)
-        self.request: Request | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.window: asyncio.Future[None] | None = None
-        self.blocked_since: float | None = None
-        self.answered_at: float | None = None  # what the client still sends is thrown away
-
-    def body_wanted(self) -> None:
-        pass
-
-    def body_read(self, count: int, buffered: int) -> None:
-        self.connection.acknowledge(self.number, count)
-
-    def wake(self) -> None:
-        if self.window is not None and not self.window.done():
-            self.window.set_result(None)
 
 
 class Http2Connection(asyncio.Protocol):
@@ -112,8 +50,8 @@ class Http2Connection(asyncio.Protocol):
                 h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: _STREAM_WINDOW,
             },
         )
-        self._lengths = _FrameLengths()
-        self._streams: dict[int, _Stream] = {}
+        self._lengths = FrameLengths()
+        self._streams: dict[int, Stream] = {}
         self._writable: asyncio.Future[None] | None = None
         self._blocked_since: float | None = None
         self._idle_since = shared.loop.time()
@@ -134,7 +72,7 @@ class Http2Connection(asyncio.Protocol):
         self._wire.initiate_upgrade_connection(request.headers["http2-settings"].encode("latin-1"))
         self._wire.increment_flow_control_window(_CONNECTION_WINDOW)
         self._flush()
-        stream = _Stream(self, 1, Body())
+        stream = Stream(self, 1, Body())
         self._streams[1] = stream
         self._start(stream, request)
 
@@ -294,7 +232,7 @@ class Http2Connection(asyncio.Protocol):
             else:
                 headers[name] = value
         headers.setdefault("host", special.get(":authority", ""))
-        stream = _Stream(self, event.stream_id)
+        stream = Stream(self, event.stream_id)
         length = headers.get("content-length", "")
         stream.body.length = int(length) if length.isascii() and length.isdigit() else None
         if event.stream_ended is not None:
@@ -315,12 +253,12 @@ class Http2Connection(asyncio.Protocol):
         )
         self._start(stream, request)
 
-    def _start(self, stream: _Stream, request: Request) -> None:
+    def _start(self, stream: Stream, request: Request) -> None:
         stream.request = request
         stream.task = self._shared.loop.create_task(self._answer(stream, request))
         self._shared.keep(stream.task)
 
-    async def _answer(self, stream: _Stream, request: Request) -> None:
+    async def _answer(self, stream: Stream, request: Request) -> None:
         streamed: AsyncIterator[bytes] | None = None
         response: Response | None = None
         try:
@@ -345,7 +283,7 @@ class Http2Connection(asyncio.Protocol):
                 response.on_close()
             self._finish(stream)
 
-    async def _send(self, stream: _Stream, request: Request, response: Response) -> None:
+    async def _send(self, stream: Stream, request: Request, response: Response) -> None:
         if self._streams.get(stream.number) is not stream:
             return
         body = response.body
@@ -371,7 +309,7 @@ class Http2Connection(asyncio.Protocol):
         self._wire.end_stream(stream.number)
         self._flush()
 
-    async def _send_data(self, stream: _Stream, data: bytes, *, last: bool) -> None:
+    async def _send_data(self, stream: Stream, data: bytes, *, last: bool) -> None:
         view = memoryview(data)
         while view:
             room = min(
@@ -391,7 +329,7 @@ class Http2Connection(asyncio.Protocol):
             if self._writable is not None:
                 await asyncio.shield(self._writable)
 
-    def _finish(self, stream: _Stream) -> None:
+    def _finish(self, stream: Stream) -> None:
         if self._streams.get(stream.number) is not stream:
             return
         if stream.body.buffered:
@@ -402,7 +340,7 @@ class Http2Connection(asyncio.Protocol):
             # Answered before the client has sent all. Many clients read the answer only after that.
             stream.answered_at = self._shared.loop.time()
 
-    def _remove(self, stream: _Stream) -> None:
+    def _remove(self, stream: Stream) -> None:
         self._streams.pop(stream.number, None)
         self._idle_since = self._shared.loop.time()
         if self._resets:

@@ -11,6 +11,7 @@ from typing import Any
 from ottla.http.authentication import Authenticate
 from ottla.http.dispatch import Dispatcher
 from ottla.http.http1 import Http1Connection
+from ottla.http.http2_streams import PREFACE
 from ottla.http.limits import Limits
 from ottla.http.router import Router
 from ottla.http.shared import Client, Shared
@@ -19,7 +20,6 @@ from ottla.security.tls.stores import subject_name_of
 
 logger = logging.getLogger("ottla.http")
 
-_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _BACKLOG = 1024
 _HIGH_WATER = 256 * 1024
 
@@ -152,9 +152,9 @@ class _Accepted(asyncio.Protocol):
         if self._client is None:
             return
         begun = self._begun + data
-        if begun.startswith(_PREFACE):
+        if begun.startswith(PREFACE):
             self._become_http2(begun)
-        elif _PREFACE.startswith(begun):
+        elif PREFACE.startswith(begun):
             self._begun = begun
         else:
             self._become_http1(begun)

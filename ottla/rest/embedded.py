@@ -2,49 +2,165 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+from typing import Any, NamedTuple
 
-from ottla.rest import formats
-from ottla.rest.errors import unprocessable
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry import RegistryError, RegistrySettings, Schema, SchemaRegistry
+from ottla.http import HttpError
+from ottla.rest import formats, schema_codecs
+from ottla.rest.errors import KEY_SCHEMA_MISSING, VALUE_SCHEMA_MISSING, bad_request, unprocessable
 from ottla.rest.formats import Format
+from ottla.rest.schema_codecs import TYPES, Codec, codec_of
 
-_PLAIN = ("binary", "json", "string")
+_MISSING = {
+    "key": (KEY_SCHEMA_MISSING, "Request includes keys but does not include key schema"),
+    "value": (VALUE_SCHEMA_MISSING, "Request includes values but does not include value schema"),
+}
+_MOST_KEPT = 1000
 
 
-@dataclass(frozen=True)
+class Registered(NamedTuple):
+    schema_id: int
+    codec: Codec
+
+
 class Encoder:
-    kind: Format
-    key_schema_id: int | None = None
-    value_schema_id: int | None = None
+    """Of the keys and values of one request of v2."""
+
+    def __init__(self, kind: Format, key: Registered | None, value: Registered | None) -> None:
+        self._kind = kind
+        self._schemas = {"key": key, "value": value}
+
+    @property
+    def key_schema_id(self) -> int | None:
+        return self._id("key")
+
+    @property
+    def value_schema_id(self) -> int | None:
+        return self._id("value")
+
+    def _id(self, which: str) -> int | None:
+        found = self._schemas[which]
+        return None if found is None else found.schema_id
 
     def key(self, data: Any) -> bytes | None:
-        return formats.encode(data, self.kind)
+        return self._encoded("key", data)
 
     def value(self, data: Any) -> bytes | None:
-        return formats.encode(data, self.kind)
+        return self._encoded("value", data)
 
-
-@dataclass(frozen=True)
-class Decoder:
-    kind: Format
-
-    async def decode(self, data: bytes | None) -> Any:
-        return formats.decode(data, self.kind)
+    def _encoded(self, which: str, data: Any) -> bytes | None:
+        if self._kind not in TYPES:
+            return formats.encode(data, self._kind)
+        if data is None:
+            return None
+        found = self._schemas[which]
+        if found is None:
+            code, message = _MISSING[which]
+            raise unprocessable(message, code)
+        return schema_codecs.encode(found.codec, data, found.schema_id)
 
 
 class Embedded:
+    """Owner: the event loop; the registry is asked in threads. What has an id never changes, and is kept."""
+
+    def __init__(self, registry_url: str | None) -> None:
+        self._registry: SchemaRegistry | None = None
+        if registry_url:
+            self._registry = SchemaRegistry(
+                RegistrySettings.from_properties({"schema.registry.url": registry_url})
+            )
+        self._codecs: dict[int, Codec] = {}
+
     async def encoder(self, kind: Format, topic: str, body: dict[str, Any]) -> Encoder:
-        return Encoder(self._supported(kind))
+        """`key_schema`, `key_schema_id` and those of the value are in the body of the request."""
+        if kind not in TYPES:
+            return Encoder(kind, None, None)
+        found = {}
+        for which in ("key", "value"):
+            given = {"schema": body.get(f"{which}_schema"), "schema_id": body.get(f"{which}_schema_id")}
+            is_given = any(each is not None for each in given.values())
+            found[which] = await self._registered(kind, f"{topic}-{which}", given) if is_given else None
+        return Encoder(kind, found["key"], found["value"])
 
-    def decoder(self, kind: Format) -> Decoder:
-        return Decoder(self._supported(kind))
+    async def encode_inline(
+        self, kind: Format | None, topic: str, which: str, part: dict[str, Any]
+    ) -> tuple[bytes | None, dict[str, Any]]:
+        """A key or value of v3, which brings its type or its schema along; and what the answer says of it."""
+        if kind is not None and kind not in TYPES:
+            data = formats.encode(part.get("data"), kind)
+            return data, {"type": kind.upper(), "size": len(data or b"")}
+        subject = str(part.get("subject") or f"{topic}-{which}")
+        found = await self._registered(kind, subject, part)
+        value = part.get("data")
+        data = None if value is None else schema_codecs.encode(found.codec, value, found.schema_id)
+        about = {"type": (kind or "avro").upper(), "subject": subject, "schema_id": found.schema_id}
+        return data, {**about, "size": len(data or b"")}
 
-    def encode_inline(self, kind: Format, part: dict[str, Any]) -> bytes | None:
-        """A key or value of v3, which brings its type along."""
-        return formats.encode(part.get("data"), self._supported(kind))
+    async def decode(self, data: bytes | None, kind: Format) -> Any:
+        if kind not in TYPES or data is None:
+            return formats.decode(data, kind)
+        schema_id, payload = schema_codecs.unframed(data)
+        return schema_codecs.decode(await self._codec(schema_id), payload)
 
-    def _supported(self, kind: Format) -> Format:
-        if kind not in _PLAIN:
-            raise unprocessable(f"The format {kind} needs a schema registry: set schema.registry.url.")
-        return kind
+    # The registry
+
+    async def _registered(self, kind: Format | None, subject: str, given: dict[str, Any]) -> Registered:
+        schema_id, text, version = given.get("schema_id"), given.get("schema"), given.get("schema_version")
+        if schema_id is not None:
+            if not isinstance(schema_id, int) or isinstance(schema_id, bool):
+                raise bad_request(f"The id of a schema must be a number, not {schema_id!r}.")
+            return Registered(schema_id, await self._codec(schema_id))
+        if text is not None:
+            schema = Schema(str(text), TYPES[kind or "avro"])
+            schema_id = await self._ask(lambda registry: registry.register(subject, schema))
+            return Registered(schema_id, await self._codec(schema_id))
+        if version is not None:
+            found = await self._ask(lambda registry: registry.version(subject, int(version)))
+        else:
+            found = await self._ask(lambda registry: registry.latest(subject))
+        return Registered(found.id, await self._codec(found.id))
+
+    async def _codec(self, schema_id: int) -> Codec:
+        found = self._codecs.get(schema_id)
+        if found is None:
+            if len(self._codecs) >= _MOST_KEPT:
+                self._codecs.clear()
+            found = self._codecs[schema_id] = await self._ask(lambda registry: _made(registry, schema_id))
+        return found
+
+    async def _ask(self, question: Any) -> Any:
+        registry = self._registry
+        if registry is None:
+            raise unprocessable("This format needs a schema registry: set schema.registry.url.")
+        try:
+            return await asyncio.to_thread(question, registry)
+        except RegistryError as error:
+            if error.status < 500:
+                raise HttpError(
+                    422 if error.status == 409 else error.status, error.error_code, error.message
+                ) from None
+            raise HttpError(502, 50205, error.message) from None
+        except ClientError as error:
+            raise HttpError(502, 50205, error.message) from None
+
+    def close(self) -> None:
+        if self._registry is not None:
+            self._registry.close()
+
+
+def _made(registry: SchemaRegistry, schema_id: int) -> Codec:
+    schema = registry.by_id(schema_id)
+    referenced = registry.referenced(schema)
+
+    def serialized(wanted: Schema) -> str:
+        path = f"/schemas/ids/{wanted.id}"
+        return str(registry.request("GET", path, query={"format": "serialized"})["schema"])
+
+    try:
+        return codec_of(schema, referenced, serialized)
+    except ClientError:
+        raise
+    except Exception as error:  # of the libraries, on a schema that they cannot read
+        raise unprocessable(f"The schema {schema_id} cannot be used: {error}.") from None

@@ -37,7 +37,8 @@ class RestProxy:
     def __init__(self, settings: RestSettings) -> None:
         self._clients = Clients(settings)
         self._consumers = Consumers(self._clients, settings)
-        producing, embedded = Producing(self._clients), Embedded()
+        producing, embedded = Producing(self._clients), Embedded(settings.schema_registry_url)
+        self._embedded = embedded
         self.router = Router()
         self._host, self._scheme = settings.host, "http" if settings.tls is None else "https"
         api = Api(self._clients, self._scheme)
@@ -79,6 +80,7 @@ class RestProxy:
         await self._server.stop()
         await self._consumers.close()
         await self._clients.close()
+        self._embedded.close()
 
     async def _tidy(self) -> None:
         while True:

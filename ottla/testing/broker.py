@@ -80,6 +80,7 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Server | None = None
         self._registry_settings = {} if registry is True else registry
+        self._registry_port = ReservedPorts(0 if registry is False else 1)  # the same after a restart, too
         self._registry: InBackground | None = None
 
     # Life
@@ -125,7 +126,9 @@ class Broker:
         from ottla.registry.settings import RegistrySettings
 
         client = {f"kafkastore.{name}": value for name, value in self.client_properties().items()}
-        wanted = RegistrySettings.from_properties({"listeners": "http://127.0.0.1:0", **client, **settings})
+        wanted = RegistrySettings.from_properties(
+            {"listeners": f"http://127.0.0.1:{self._registry_port.numbers[0]}", **client, **settings}
+        )
         self._registry = InBackground(lambda: RegistryServer(wanted), "schema-registry").start()
 
     async def _main(

@@ -66,6 +66,7 @@ NO_CLIENTS = {
     "keys",
     "pipeline",
     "registry",
+    "rest",
     "schema",
     "zookeeper",
 }

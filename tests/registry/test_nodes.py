@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import threading
 import time
 from collections import defaultdict
@@ -230,3 +231,23 @@ def test_a_registry_ends_at_once_and_cleanly(tmp_path):
         finally:
             node.kill()
         assert "Stopped cleanly." in (tmp_path / "log").read_text()
+
+
+def test_schema_registry_start_takes_a_file_of_confluents(tmp_path):
+    ports = ReservedPorts(1)
+    with Broker(config=BROKER_CONFIG) as broker:
+        file = tmp_path / "schema-registry.properties"
+        file.write_text(
+            f"listeners=http://127.0.0.1:{ports.numbers[0]}\n"
+            f"kafkastore.bootstrap.servers=PLAINTEXT://{broker.bootstrap_servers}\n"
+            "kafkastore.topic=_schemas\ndebug=false\nschema.compatibility.level=FULL\n"
+        )
+        program = "from ottla.cli.commands.servers.registry import main; main()"
+        node = NodeProcess(broker, ports.numbers[0], tmp_path / "log")
+        node.command = [sys.executable, "-c", program, str(file)]
+        try:
+            node.start()
+            assert Api(node.url).get("/config") == {"compatibilityLevel": "FULL"}
+            node.stop()
+        finally:
+            node.kill()

@@ -17,6 +17,7 @@ from ottla.registry.api.requests import (
     read_object,
     subject_of,
     version_of,
+    with_references,
 )
 from ottla.registry.api.resource import Resource
 from ottla.registry.model import deletion, registration
@@ -30,6 +31,8 @@ from ottla.registry.model.subjects import ANY_CONTEXT, context_prefix, parse_sub
 
 #: Larger schemas are parsed in a thread first, so that others are answered meanwhile.
 _LARGE = 64 * 1024
+#: Which a schema may have to be compared with.
+_MANY_VERSIONS = 20
 
 
 class Subjects(Resource):
@@ -101,7 +104,8 @@ class Subjects(Resource):
         return parse_version(self.state, version).formatted(wanted) if wanted else None
 
     def _json(self, request: Request, version: SchemaVersion) -> object:
-        return version_json(version, self._text(request, version), extended=is_extended(request))
+        text = self._text(request, version)
+        return version_json(with_references(request, version), text, extended=is_extended(request))
 
     # Looking up and registering
 
@@ -126,7 +130,6 @@ class Subjects(Resource):
         fields = read_object(body)
         given = read_given(fields)
         subject = subject_of(request, self.state)
-        await self._parse_large(subject, given)
         normalize = flag(request, "normalize")
 
         # What is there already needs no leader: producers ask this whenever they start.
@@ -138,7 +141,13 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults, normalize=normalize)
             return made.version, made.writes
 
-        return await self.write(request, decide, lambda made: self._registered(request, made, given), body)
+        return await self.write(
+            request,
+            decide,
+            lambda made: self._registered(request, made, given),
+            body,
+            takes_long=len(body) > _LARGE or len(self.state.subjects.get(subject, ())) > _MANY_VERSIONS,
+        )
 
     def _known(self, subject: str, given: Given) -> SchemaVersion | None:
         """The same text in the latest version, word for word."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,7 +17,7 @@ from itertools import count
 from typing import TypeVar
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, Unreachable
 from ottla.client.settings import Settings
 from ottla.registry.errors import schema_too_large, store_failed, timed_out
 from ottla.registry.log.producer import Fenced, LogProducer, TooLarge
@@ -61,7 +62,7 @@ class Store:
     async def start(self, seconds: float) -> None:
         """Returns when all that was in the log has been read. Raises UnusableTopic, ClientError, TimeoutError."""
         loop = asyncio.get_running_loop()
-        await self._in_thread(self._prepare)
+        await self._in_thread(partial(self._prepare, seconds))
         self._producer = LogProducer(self._settings, self._topic, f"{self._group}-{self._topic}")
 
         def deliver(batch: Batch) -> None:
@@ -72,11 +73,24 @@ class Store:
         async with asyncio.timeout(seconds):
             await self._caught_up.wait()
 
-    def _prepare(self) -> None:
+    def _prepare(self, seconds: float) -> None:
+        """Brokers that are started at the same time may come later."""
         cluster = Cluster(self._settings)
+        deadline = time.monotonic() + seconds
+        has_warned = False
         try:
-            ensure_topic(cluster, self._topic, self._replication_factor)
-            self.cluster_id = cluster.metadata(()).cluster_id or ""
+            while True:
+                try:
+                    ensure_topic(cluster, self._topic, self._replication_factor)
+                    self.cluster_id = cluster.metadata(()).cluster_id or ""
+                    return
+                except Unreachable as error:
+                    if time.monotonic() + self._settings.retry_backoff > deadline:
+                        raise
+                    if not has_warned:
+                        _log.warning("%s Trying again for %g s.", error.message, seconds)
+                    has_warned = True
+                time.sleep(self._settings.retry_backoff)
         finally:
             cluster.close()
 

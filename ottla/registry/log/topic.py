@@ -19,7 +19,7 @@ class UnusableTopic(Exception):
 
 def ensure_topic(cluster: Cluster, name: str, replication_factor: int) -> None:
     """The topic is there and can be used. Raises UnusableTopic, or ClientError."""
-    found = cluster.retrying(lambda: describe_topics(cluster, [name], skip_missing=True))
+    found = describe_topics(cluster, [name], skip_missing=True)
     if not found:
         _create(cluster, name, replication_factor)
         return

@@ -49,7 +49,7 @@ class Records:
             try:
                 if isinstance(each, HttpError):
                     raise each
-                record, sizes = self._record(each)
+                record, sizes = await self._record(topic, each)
                 records.append(record)
                 described.append(sizes)
                 results.append(None)
@@ -64,7 +64,7 @@ class Records:
         answers = iter(zip(written, described, strict=True))
         return [each or _result(asked, *next(answers)) for each in results]
 
-    def _record(self, given: Any) -> tuple[NewRecord, dict[str, Any]]:
+    async def _record(self, topic: str, given: Any) -> tuple[NewRecord, dict[str, Any]]:
         if not isinstance(given, dict):
             raise bad_request("A record must be a JSON object.")
         parts: dict[str, bytes | None] = {}
@@ -76,9 +76,8 @@ class Records:
                 continue
             if not isinstance(part, dict):
                 raise bad_request(f"The {which} must be an object with type and data.")
-            kind = v3_type(part.get("type", "JSON"), which)
-            parts[which] = self._embedded.encode_inline(kind, part)
-            sizes[which] = {"type": kind.upper(), "size": len(parts[which] or b"")}
+            kind = None if "type" not in part else v3_type(part["type"], which)
+            parts[which], sizes[which] = await self._embedded.encode_inline(kind, topic, which, part)
         headers = tuple(
             (bodies.text(each, "name"), formats.encode(each.get("value"), "binary"))
             for each in (bodies.items(given, "headers") if given.get("headers") else ())

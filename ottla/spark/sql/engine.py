@@ -110,7 +110,7 @@ class Engine:
             for alias, source in plan.sources.items()
         }
         if plan.mode == "stateful":  # only for its columns
-            return over(pipeline_of(plan).shape(source_flow(plan.sources, frames)), plan.sql)
+            return over(pipeline_of(plan).shape(source_flow(plan, frames)), plan.sql)
         return self._over(spark, plan, frames)
 
     def _stream(self, plan: Plan, starting: str, group: str | None) -> DataFrame:
@@ -238,7 +238,7 @@ class Engine:
                 if pipeline.reads_twice:
                     batch.unpersist()
 
-        return source_flow(plan.sources, frames).writeStream.foreachBatch(each)
+        return source_flow(plan, frames).writeStream.foreachBatch(each)
 
     # Rows for a reader
 
@@ -251,7 +251,8 @@ class Engine:
             if KEEP in rows.columns:
                 rows = rows.where(KEEP)
             found = rows.select(*map(quoted, names)).collect()
-            found.sort(key=lambda row: row[-1] or 0)
+            if plan.mode != "stateful":  # those are in the order in which they were made
+                found.sort(key=lambda row: row[-1] or 0)
             for row in found:
                 waiting.put(tuple(map(plain, row[:-1])))
 

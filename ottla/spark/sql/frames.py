@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.spark.formats.value_format import quoted
-from ottla.spark.sql.planning.json_expressions import picked, raw_schema, text
+from ottla.spark.sql.planning.json_expressions import MOMENTS, picked, raw_schema, text
 from ottla.spark.sql.planning.record_expressions import Decoding, decode_key, decode_value, window_bounds
 from ottla.spark.sql.sources import Source
 
@@ -115,7 +115,9 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
     order = [quoted(column.name) for column in source.columns]
     row_time = f"{_row_time(source)} AS ROWTIME"
     frame = frame.selectExpr(*order, *source.window_columns, row_time, "ROWPARTITION", "ROWOFFSET", DELETED)
-    return frame.where("ROWTIME >= 0").selectExpr("*", f"timestamp_millis(ROWTIME) AS {TIME}")
+    return frame.where(f"ROWTIME BETWEEN 0 AND {MOMENTS[1]}").selectExpr(
+        "*", f"timestamp_millis(ROWTIME) AS {TIME}"
+    )
 
 
 def _row_time(source: Source) -> str:

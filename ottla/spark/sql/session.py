@@ -26,6 +26,7 @@ from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import statements
 from ottla.spark.sql.planning.functions import names
+from ottla.spark.sql.planning.join_plan import check_partitions
 from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
@@ -257,7 +258,13 @@ class SqlSession:
                 raise SqlError(
                     f"The topic '{source.topic}' of {source.name} does not exist.", select.source.position
                 )
+        if not batch:
+            check_partitions(select.source.alias, plan.sources, plan.joins, self._partitions)
         return plan
+
+    def _partitions(self, source: Source) -> int | None:
+        facts = self.brokers.topic(source.topic)
+        return None if facts is None else facts.partitions
 
     def _existing(self, statement: s.Create) -> Source | None:
         """What has the name already; it may not be in the way of the statement."""

@@ -155,6 +155,10 @@ class _sentences:
 
 
 def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
+    from importlib.util import find_spec
+
+    if find_spec("httptools") is None:
+        raise JobError("The registry needs packages that are not installed: pip install 'ottla[registry]'.")
     from ottla.client.errors import ClientError
     from ottla.registry.settings import BadSettings, RegistrySettings
 

@@ -14,10 +14,21 @@ from ottla.spark.sql.sql_types import Field, SqlType
 
 CORRUPT = "__corrupt"
 
+#: Milliseconds and days from the year 1 to the year 9999: what no calendar has is null, and does not end a query.
+MOMENTS, DAYS = (-62_135_596_800_000, 253_402_300_799_999), (-719_162, 2_932_896)
+
 #: What is a number in JSON and in delimited text: how it is made of the number, and the number of it.
 TIMES = {
-    "TIMESTAMP": ("timestamp_millis(CAST({} AS BIGINT))", "unix_millis({})"),
-    "DATE": ("date_from_unix_date(CAST({} AS INT))", "unix_date({})"),
+    "TIMESTAMP": (
+        f"CASE WHEN CAST({{0}} AS BIGINT) BETWEEN {MOMENTS[0]} AND {MOMENTS[1]} "
+        "THEN timestamp_millis(CAST({0} AS BIGINT)) END",
+        "unix_millis({})",
+    ),
+    "DATE": (
+        f"CASE WHEN CAST({{0}} AS BIGINT) BETWEEN {DAYS[0]} AND {DAYS[1]} "
+        "THEN date_from_unix_date(CAST({0} AS INT)) END",
+        "unix_date({})",
+    ),
     "TIME": (
         "CASE WHEN CAST({0} AS BIGINT) BETWEEN 0 AND 86399999 THEN time_from_millis(CAST({0} AS BIGINT)) END",
         "CAST(time_to_millis({}) AS INT)",

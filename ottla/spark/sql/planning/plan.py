@@ -37,7 +37,7 @@ from ottla.spark.sql.planning.join_plan import (
     view,
 )
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
-from ottla.spark.sql.sources import Source
+from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
 from ottla.spark.sql.user_functions import UserFunctions
 
 #: - append: rows are made of rows, or come when nothing can change them any more
@@ -136,8 +136,9 @@ class _Planner:
             [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
         )
         key_sql = self._key(groups, partitions)
+        if groups:
+            self._check_groups(groups)
         outputs = self._outputs(key_sql)
-        self._check_table_functions()
         missing = self._missing(key_sql, outputs)
         if joins is not None and joins.value is not None and not (groups or partitions):
             # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
@@ -168,7 +169,6 @@ class _Planner:
         outputs = self._outputs(key_sql)
         having = None if select.having is None else grouped.sql(select.having)
         where = None if select.where is None else rows.sql(select.where)
-        self._check_table_functions()
         columns = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
         missing = self._missing(key_sql, outputs)
         return Plan(
@@ -202,10 +202,13 @@ class _Planner:
         names = [*(column.name for column in source.keys), *source.window_columns]
         return f"struct({', '.join(f'{quoted(alias)}.{quoted(name)}' for name in names)})"
 
-    def _check_table_functions(self) -> None:
-        of_rows = self._scope.of_rows if isinstance(self._scope, GroupedScope) else self._scope
-        if self._aggregates and (self._scope.exploded or (of_rows is not None and of_rows.exploded)):
-            raise SqlError("Table functions cannot be used with aggregations.", self._select.position)
+    def _check_groups(self, groups: list[str]) -> None:
+        """What Spark aggregates is made of groups and aggregates, too, and refused in the same words."""
+        grouped = GroupedScope.over(self._scope, groups)
+        grouped.replaced |= {name: name for name in WINDOW_COLUMNS if name in self._scope.replaced}
+        for tree in (*(item.expression for item in self._select.items), self._select.having):
+            if tree is not None:
+                grouped.sql(tree)
 
     # Which way it runs
 

@@ -56,6 +56,7 @@ class Case:
     refused: str | None = None
     ways: tuple[Way, ...] = WAYS
     telling: bool = False  # runs in `make test-spark`, too
+    functions: tuple[str, ...] = ()  # files with functions of Python
 
 
 def refused(grouped: str, name: str, statements: str, reason: str) -> Case:

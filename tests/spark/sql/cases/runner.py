@@ -30,13 +30,16 @@ Found = tuple[Any, Any, int, tuple[int, int] | None]  # key, value, time and win
 
 
 @contextmanager
-def _session(spark: SparkSession) -> Iterator[tuple[SqlSession, Broker]]:
+def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Broker]]:
     with Broker() as broker, TemporaryDirectory(prefix="ottla-case-") as folder:
         # A session of its own, because views and settings are the session's.
         own = spark.newSession()
         register(own)
         session = SqlSession(
-            own, bootstrap_servers=broker.bootstrap_servers, checkpoints=str(Path(folder) / "c")
+            own,
+            bootstrap_servers=broker.bootstrap_servers,
+            checkpoints=str(Path(folder) / "c"),
+            functions=case.functions,
         )
         session.execute("SET 'auto.offset.reset' = 'earliest';")
         try:
@@ -47,7 +50,7 @@ def _session(spark: SparkSession) -> Iterator[tuple[SqlSession, Broker]]:
 
 def run(spark: SparkSession, case: Case, way: Way) -> None:
     """Raises AssertionError if the case is not as it should be. Several can run at once, in threads."""
-    with _session(spark) as (session, broker):
+    with _session(spark, case) as (session, broker):
         if case.refused is not None:
             _refused(session, case)
             return
@@ -58,7 +61,7 @@ def run(spark: SparkSession, case: Case, way: Way) -> None:
 
 def records_of(spark: SparkSession, case: Case, way: Way, topic: str) -> list[Found]:
     """What is in a topic when a case has run."""
-    with _session(spark) as (session, broker):
+    with _session(spark, case) as (session, broker):
         running = _Run(session, broker, case, way)
         running.process()
         return running.found(topic)

@@ -1,0 +1,184 @@
+"""Keys and values with a schema: JSON as Confluent's proxy has it ↔ bytes in the registry's framing.
+
+Avro is in Avro's own JSON encoding (a member of a union is an object with its type), Protobuf in Protobuf's.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ottla.client.schema_registry import AVRO, JSON, PROTOBUF, Schema
+from ottla.http import HttpError
+from ottla.rest.errors import BAD_CONVERSION, unprocessable
+from ottla.rest.formats import Format
+
+MAGIC = 0
+_ID_BYTES = 4
+
+TYPES: dict[Format, str] = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
+
+
+class Codec(NamedTuple):
+    """Between JSON and the bytes after the id. Both may raise anything on data that does not fit."""
+
+    to_bytes: Callable[[Any], bytes]
+    to_json: Callable[[bytes], Any]
+
+
+def framed(schema_id: int, payload: bytes) -> bytes:
+    return bytes([MAGIC]) + schema_id.to_bytes(_ID_BYTES, "big") + payload
+
+
+def unframed(data: bytes) -> tuple[int, bytes]:
+    if len(data) < 1 + _ID_BYTES or data[0] != MAGIC:
+        raise unprocessable("It does not begin with the id of a schema.", BAD_CONVERSION)
+    return int.from_bytes(data[1 : 1 + _ID_BYTES], "big"), data[1 + _ID_BYTES :]
+
+
+def encode(codec: Codec, value: Any, schema_id: int) -> bytes:
+    return framed(schema_id, _converted(codec.to_bytes, value, "JSON does not fit the schema"))
+
+
+def decode(codec: Codec, payload: bytes) -> Any:
+    return _converted(codec.to_json, payload, "The bytes do not fit their schema")
+
+
+def _converted(convert: Callable[[Any], Any], data: Any, failure: str) -> Any:
+    try:
+        return convert(data)
+    except HttpError:
+        raise
+    except Exception as error:  # the libraries raise whatever they come across
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise unprocessable(f"{failure}: {reason}.", BAD_CONVERSION) from None
+
+
+def codec_of(schema: Schema, referenced: Mapping[str, Schema], serialized: Callable[[Schema], str]) -> Codec:
+    """`referenced` are the schemas it refers to, the deepest first; `serialized` gets a descriptor of Protobuf."""
+    if schema.type == AVRO:
+        return _avro(schema, referenced)
+    if schema.type == PROTOBUF:
+        return _protobuf(schema, referenced, serialized)
+    return _json_schema(schema, referenced)
+
+
+def _avro(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
+    import fastavro
+
+    named: dict[str, Any] = {}
+    for each in referenced.values():
+        fastavro.parse_schema(json.loads(each.text), named_schemas=named)
+    parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+
+    def to_bytes(value: Any) -> bytes:
+        [record] = fastavro.json_reader(io.StringIO(json.dumps(value)), parsed)
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, parsed, record, strict=True)
+        return out.getvalue()
+
+    def to_json(data: bytes) -> Any:
+        source = io.BytesIO(data)
+        record = fastavro.schemaless_reader(source, parsed, None)
+        if source.read(1):
+            raise ValueError("there are bytes behind its end")
+        out = io.StringIO()
+        fastavro.json_writer(out, parsed, [record])
+        return json.loads(out.getvalue())
+
+    return Codec(to_bytes, to_json)
+
+
+def _json_schema(schema: Schema, referenced: Mapping[str, Schema]) -> Codec:
+    import jsonschema_rs
+
+    documents = {name: json.loads(each.text) for name, each in referenced.items()}
+    registry = jsonschema_rs.Registry(list(documents.items())) if documents else None
+    validator = jsonschema_rs.validator_for(json.loads(schema.text), registry=registry)
+
+    def to_bytes(value: Any) -> bytes:
+        validator.validate(value)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+    return Codec(to_bytes, json.loads)
+
+
+def _protobuf(schema: Schema, referenced: Mapping[str, Schema], serialized: Callable[[Schema], str]) -> Codec:
+    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+
+    pool = descriptor_pool.DescriptorPool()
+    _add_well_known(pool)
+    for name, each in [*referenced.items(), ("", schema)]:
+        file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(serialized(each)))
+        file.name = name or file.name or "schema.proto"
+        pool.Add(file)
+        top = pool.FindFileByName(file.name)
+
+    def message_class(path: tuple[int, ...]) -> Any:
+        messages = [top.message_types_by_name[each.name] for each in file.message_type]
+        found = messages[path[0]]
+        for index in path[1:]:
+            found = found.nested_types[index]
+        return message_factory.GetMessageClass(found)
+
+    def to_bytes(value: Any) -> bytes:
+        message = json_format.ParseDict(value, message_class((0,))())
+        return b"\0" + bytes(message.SerializeToString())  # the first message of the file
+
+    def to_json(data: bytes) -> Any:
+        path, position = _message_indexes(data)
+        message = message_class(path).FromString(data[position:])
+        return json_format.MessageToDict(
+            message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        )
+
+    return Codec(to_bytes, to_json)
+
+
+def _add_well_known(pool: Any) -> None:
+    from google.protobuf import (
+        any_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+
+    for module in (
+        any_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    ):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+
+
+def _message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
+    """Zigzag varints: how many, and then each; a single 0 stands for the first message."""
+    count, position = _varint(data, 0)
+    if count == 0:
+        return (0,), position
+    path = []
+    for _ in range(count):
+        index, position = _varint(data, position)
+        path.append(index)
+    return tuple(path), position
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return (value >> 1) ^ -(value & 1), position
