@@ -9,6 +9,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from grpc_tools import protoc
 
 from ottla.registry.schemas import InvalidSchema, parse
+from ottla.registry.schemas.protobuf import ProtobufSchema
+from ottla.registry.schemas.protobuf.bundled_files import BUNDLED
 from ottla.registry.schemas.protobuf.normal_form import normal_form
 from tests.registry.schemas.protobuf.files import FILES
 
@@ -208,6 +210,35 @@ def test_an_option_whose_extension_is_unknown_stays_as_it_is() -> None:
 
     assert "[(x.y).z = 3]" in schema.canonical
     assert schema.raw.message_type[0].field[0].options.uninterpreted_option[0].name[0].name_part == "x.y"
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_files_that_come_along_are_those_that_clients_have(name: str) -> None:
+    module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
+    if name.startswith("confluent"):
+        module = "confluent_kafka.schema_registry." + module
+    theirs = FileDescriptorProto()
+    pytest.importorskip(module, exc_type=ImportError).DESCRIPTOR.CopyToProto(theirs)
+    theirs.ClearField("options")
+
+    # Whatever imports the file sees it.
+    user = parse("PROTOBUF", f'syntax = "proto3"; import "{name}";', {})
+
+    assert isinstance(user, ProtobufSchema)
+    assert comparable(user.imports[name]) == comparable(theirs)
+
+
+def test_what_confluents_serializer_sends_and_asks_for_is_understood() -> None:
+    protobuf = pytest.importorskip("confluent_kafka.schema_registry.protobuf")
+    from google.protobuf import api_pb2
+
+    sent = protobuf._schema_to_str(api_pb2.DESCRIPTOR)
+    schema = parse("PROTOBUF", sent, {})
+
+    answered = protobuf._str_to_proto("google/protobuf/api.proto", schema.formatted("serialized"))
+    assert comparable(answered) == comparable(schema.raw)
+    assert [message.name for message in answered.message_type] == ["Api", "Method", "Mixin"]
+    assert parse("PROTOBUF", schema.canonical, {}).canonical == schema.canonical
 
 
 def m(body: str) -> str:
