@@ -98,6 +98,9 @@ class SqlServer:
         await loop.run_in_executor(self._pool, self.session.catalogue.refresh)
         for server in self._servers:
             await server.start()
+        # Before threads do: its modules import each other, and two threads may meet half of them.
+        import pyspark.sql  # noqa: F401
+
         self._recovery = threading.Thread(target=self._recover, name="sql-recovery", daemon=True)
         self._recovery.start()
 
