@@ -190,7 +190,11 @@ class Subjects(Resource):
             )
 
     def _registered(self, request: Request, made: SchemaVersion, given: Given | None) -> Response:
-        stored = self.state.version(made.subject, made.version) or made
+        stored = self.state.version(made.subject, made.version, deleted=True)
+        if stored is None or stored.md5 != made.md5:
+            raise errors.store_failed(
+                "The schema was not registered: another node has written at the same time"
+            )
         is_as_given = given is not None and (given.metadata, given.rule_set) == (
             stored.metadata,
             stored.rule_set,
