@@ -90,8 +90,9 @@ bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka 
 	$(BIN)/python -m bench.spark
 
 .PHONY: bench-registry
-bench-registry: install ## Print one table: requests a second to the schema registry
+bench-registry: install ## Print two tables: the schema registry and the REST proxy under load
 	$(BIN)/python -m bench.registry
+	$(BIN)/python -m bench.rest
 
 .PHONY: clean
 clean: ## Remove .venv and caches

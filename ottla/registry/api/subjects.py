@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ottla.http import Request, Response
 from ottla.registry import errors
@@ -20,6 +21,7 @@ from ottla.registry.api.requests import (
     with_references,
 )
 from ottla.registry.api.resource import Resource
+from ottla.registry.errors import RegistryError
 from ottla.registry.model import deletion, registration
 from ottla.registry.model.answers import registered_json, version_json
 from ottla.registry.model.contracts import merge_metadata, read_metadata, read_rule_set
@@ -141,12 +143,17 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults, normalize=normalize)
             return made.version, made.writes
 
+        takes_long = len(body) > _LARGE or len(self.state.subjects.get(subject, ())) > _MANY_VERSIONS
+        if not takes_long and self.node.is_leader:
+            # Parsed while others are being written; what is wrong with it is said when it is its turn.
+            with suppress(RegistryError):
+                parse(self.state, subject, given.schema_type, given.schema, given.references)
         return await self.write(
             request,
             decide,
             lambda made: self._registered(request, made, given),
             body,
-            takes_long=len(body) > _LARGE or len(self.state.subjects.get(subject, ())) > _MANY_VERSIONS,
+            takes_long=takes_long,
         )
 
     def _known(self, subject: str, given: Given) -> SchemaVersion | None:

@@ -80,6 +80,8 @@ class SqlSession:
         self._interrupted = threading.Event()
         #: Is told what takes a while, before it begins.
         self.progress: Callable[[str], None] = lambda _text: None
+        #: Whether queries begin a few at a time, because many clients may start some at once.
+        self.paced = False
         #: Whether queries are only made ready, and begin when they are resumed.
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
@@ -152,7 +154,7 @@ class SqlSession:
     def engine(self) -> Engine:
         with self._starting_spark:
             if not self._engine:
-                engine = Engine(self._session(), self.brokers)
+                engine = Engine(self._session(), self.brokers, paced=self.paced)
                 register(engine.spark, self.functions.all())
                 self._engine.append(engine)
             return self._engine[0]
