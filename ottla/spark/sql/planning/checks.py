@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.statements import Select
 from ottla.spark.sql.planning.functions import AGGREGATES
 from ottla.spark.sql.planning.scope import Scope
 from ottla.spark.sql.sql_types import has_map
+
+if TYPE_CHECKING:
+    from ottla.spark.sql.planning.plan import Plan
 
 
 def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: bool) -> None:
@@ -32,6 +37,12 @@ def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: 
             _no_table_function(tree, clause, scope)
     for clause, tree in (("WHERE", select.where), ("HAVING", select.having)):
         _is_condition(tree, clause, scope)
+    source = scope.sources[select.source.alias]
+    if select.partition_by and source.window is not None:
+        raise SqlError(
+            f"PARTITION BY of {source.name} is not supported, because its keys have windows.",
+            scope.place(select.partition_by[0]),
+        )
     _is_a_key(select.group_by, "GROUP BY", scope)
     _is_a_key(select.partition_by, "PARTITION BY", scope)
     for item in select.items:
@@ -145,3 +156,21 @@ def _not_grouped(tree: exp.Expr, scope: Scope, groups: set[str]) -> exp.Expr | N
         if loose is not None:
             return loose
     return None
+
+
+def check_partition_counts(plan: Plan, partitions: Mapping[str, int]) -> None:
+    """Sides that are joined by their keys, as they stand in their topics, need the same number of partitions."""
+    first = plan.select.source
+    left = plan.sources[first.alias]
+    for step, join in zip(plan.joins, plan.select.joins, strict=True):
+        if step.repartitions or step.of == "foreign-key":
+            return
+        right = plan.sources[step.right]
+        is_keyed = [f"{quoted(step.right)}.{quoted(key.name)}" for key in right.keys] == [step.right_key]
+        mine, theirs = partitions.get(left.topic), partitions.get(right.topic)
+        if is_keyed and mine != theirs and None not in (mine, theirs):
+            raise SqlError(
+                f"{left.name} has {mine} partitions and {right.name} has {theirs}: sources that are joined by their "
+                "keys need the same number; make one of them anew with WITH (partitions=…).",
+                join.position,
+            )
