@@ -89,6 +89,11 @@ bench-cluster: spark ## Print one table: three brokers of Ottla beside three of 
 bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka connector
 	$(BIN)/python -m bench.spark
 
+.PHONY: bench-registry
+bench-registry: install ## Print two tables: the schema registry and the REST proxy under load
+	$(BIN)/python -m bench.registry
+	$(BIN)/python -m bench.rest
+
 .PHONY: clean
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

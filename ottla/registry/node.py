@@ -143,12 +143,18 @@ class Node:
 
     # Commands
 
-    async def execute(self, decide: Callable[[State], tuple[T, Sequence[Write]]]) -> T:
-        """Decide by the state and write what follows from it. Raises NotLeader, and what `decide` raises."""
+    async def execute(
+        self, decide: Callable[[State], tuple[T, Sequence[Write]]], *, takes_long: bool = False
+    ) -> T:
+        """Decide by the state and write what follows from it. Raises NotLeader, and what `decide` raises.
+
+        What takes long is decided in a thread, so that others are answered meanwhile. The state stays as it is: only
+        the leader writes, one command after the other, and each was read back.
+        """
         async with self._lock:
             if not self.is_leader:
                 raise NotLeader
-            result, writes = decide(self.state)
+            result, writes = await asyncio.to_thread(decide, self.state) if takes_long else decide(self.state)
             if writes:
                 try:
                     await self.store.write(writes)

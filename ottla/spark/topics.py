@@ -87,6 +87,7 @@ def to_topic(
 
     `key` is a column, by default the column 'key' if there is one. `value` is a column too; by default it is the
     column 'value', and where there is none, all columns but the key as JSON. value=json does that in any case;
+    value=avro() (protobuf(), jsonschema()) writes the column 'value', or all columns but the key, in that format;
     value=text and value=raw take the one column that is left. Structs, arrays and maps are written as JSON.
     With `encrypt_with`, such as "file:/etc/secrets/keys.json", values are encrypted, or of JSON only `encrypt_fields`.
     """
@@ -98,6 +99,10 @@ def to_topic(
         given[KEYS] = encrypt_with
     if encrypt_fields:
         given[FIELDS] = ",".join(encrypt_fields)
+    if any(value is each for each in (formats.avro, formats.protobuf, formats.jsonschema)):
+        value = as_format(value, "value")
+    if isinstance(value, formats.Format) and value.name in formats.REGISTERED:
+        given |= value.options("value") | queries.registry_options(df.sparkSession)
     given |= options or {}
     partition_by = {name.lower(): text for name, text in given.items()}.get("partitioncolumn")
     rows = _encoded(df, key, value, partition_by)
@@ -152,6 +157,10 @@ def _value(df: DataFrame, value: Any, others: list[str]) -> Column:
         if not others:
             raise OptionError("No column is left for the value: only the key is there.")
         return F.to_json(F.struct(*(F.col(formats.quoted(name)) for name in others)))
+    if isinstance(value, formats.Format) and value.name in formats.REGISTERED:
+        if "value" in others:
+            return F.col("value")
+        return F.struct(*(F.col(formats.quoted(name)) for name in others))
     wanted = as_format(value, "value")
     if "value" in others:
         others = ["value"]

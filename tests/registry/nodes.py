@@ -27,7 +27,7 @@ class NodeProcess:
     def __init__(self, broker: Broker, port: int, log: Path) -> None:
         self.url = f"http://127.0.0.1:{port}"
         self._log = log
-        self._command = [
+        self.command = [
             sys.executable,
             "-m",
             "ottla.cli",
@@ -36,14 +36,14 @@ class NodeProcess:
             "--listen",
             f"127.0.0.1:{port}",
         ]
-        self._command += ["--bootstrap-server", broker.bootstrap_servers]
+        self.command += ["--bootstrap-server", broker.bootstrap_servers]
         for name, value in SETTINGS.items():
-            self._command += ["--set", f"{name}={value}"]
+            self.command += ["--set", f"{name}={value}"]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         with open(self._log, "ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert self.process.poll() is None, self._log.read_text()

@@ -169,6 +169,14 @@ def test_imports_bring_their_ids_and_versions(api, subject):
     assert api("PUT", f"/mode/{subject}?force=true", {"mode": "IMPORT"}).status == 200
 
 
+def test_the_modes_of_a_whole_context_are_deleted(api, subject):
+    context = f":.mode-{subject}:"
+    for scope in (context, f"{context}a", f"{context}b"):
+        api("PUT", f"/mode/{scope}", {"mode": "READONLY"})
+    assert api("DELETE", f"/mode/{context}?recursive=true").body == {"mode": "READONLY"}
+    assert {api("GET", f"/mode/{scope}").code for scope in (context, f"{context}a", f"{context}b")} == {40409}
+
+
 # Contexts
 
 

@@ -132,7 +132,7 @@ def test_another_registry_continues_where_one_ended():
             path: api.get(path) for path in ("/subjects", "/subjects?deleted=true", "/schemas?deleted=true")
         }
         broker.restart()
-        api = Api(broker.schema_registry_url)
+        assert broker.schema_registry_url == api.url
         assert {path: api.get(path) for path in before} == before
         assert api.id_of("next-value", record("Next", "x")) == max(first) + 1
 

@@ -210,3 +210,27 @@ def test_tags_make_a_new_version(api, subject):
     )
     assert tagged.status == 200
     assert api.get(f"/subjects/{subject}/versions/latest")["metadata"] == {"tags": {"A.x": ["PII"]}}
+
+
+def test_references_that_branch_and_join_are_resolved_once_each(api, subject):
+    """Thirty levels of two references each: a billion ways to the bottom."""
+    names = [f"{subject}-level-{level}" for level in range(30)]
+    api.id_of(names[0], {"type": "record", "name": "L0", "fields": []})
+    for level in range(1, 30):
+        below = {"subject": names[level - 1], "version": 1}
+        fields = [{"name": name, "type": f"L{level - 1}"} for name in ("a", "b")]
+        references = [{"name": f"L{level - 1}", **below}, {"name": "again", **below}]
+        api.id_of(
+            names[level], {"type": "record", "name": f"L{level}", "fields": fields}, references=references
+        )
+    assert api.get(f"/subjects/{names[29]}/versions/1")["version"] == 1
+
+
+def test_references_can_be_named_with_their_context(api, subject):
+    part, whole = f"part-{subject}", f":.ref-{subject}:whole"
+    api.register(f":.ref-{subject}:{part}", {"type": "record", "name": "Part", "fields": []})
+    schema_id = api.id_of(whole, '"Part"', references=[{"name": "Part", "subject": part, "version": 1}])
+    found = api.get(f"/subjects/{whole}/versions/1?referenceFormat=qualified")
+    assert found["references"][0]["subject"] == f":.ref-{subject}:{part}"
+    found = api.get(f"/schemas/ids/{schema_id}?subject={whole}&referenceFormat=qualified")
+    assert found["references"][0]["subject"] == f":.ref-{subject}:{part}"

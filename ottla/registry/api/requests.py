@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from ottla.http import HttpError, Request, Response
 from ottla.registry import errors
 from ottla.registry.errors import RegistryError
 from ottla.registry.model.contracts import Json, Reference, read_metadata, read_rule_set
+from ottla.registry.model.records import SchemaVersion
 from ottla.registry.model.registration import Given
 from ottla.registry.model.scopes import resolve_alias
 from ottla.registry.model.state import State
-from ottla.registry.model.subjects import DEFAULT_CONTEXT, checked_subject, context_name, in_context
+from ottla.registry.model.subjects import (
+    DEFAULT_CONTEXT,
+    checked_subject,
+    context_name,
+    context_of,
+    context_prefix,
+    in_context,
+    parse_subject,
+)
 
 V1 = "application/vnd.schemaregistry.v1+json"
 UNVERSIONED = "application/vnd.schemaregistry+json"
@@ -168,3 +178,18 @@ def _integer(fields: Json, name: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= _LARGEST:
         raise errors.bad_request(f"{name} must be an integer.")
     return value
+
+
+def with_references(request: Request, version: SchemaVersion) -> SchemaVersion:
+    """With `referenceFormat=qualified` the subjects of references are named with their context."""
+    if not version.references or request.query.get("referenceFormat", "").lower() != "qualified":
+        return version
+    context = context_of(version.subject)
+    named = tuple(
+        each._replace(
+            subject=context_prefix(parse_subject(in_context(context, each.subject)).context)
+            + parse_subject(each.subject).name
+        )
+        for each in version.references
+    )
+    return replace(version, references=named)

@@ -31,6 +31,8 @@ class Resource:
         decide: Callable[[State], tuple[T, Sequence[Write]]],
         respond: Callable[[T], Response],
         body: bytes = b"",
+        *,
+        takes_long: bool = False,
     ) -> Response:
         """Carried out here if this node leads, else by the leader; while a new one is elected, it waits.
 
@@ -41,7 +43,7 @@ class Resource:
             leader = await self.node.find_leader()
             try:
                 if leader == self.node.identity:
-                    response = respond(await self.node.execute(decide))
+                    response = respond(await self.node.execute(decide, takes_long=takes_long))
                     if FORWARDED in request.headers:
                         response.headers = {READ_UNTIL: str(self.node.store.next_offset - 1)}
                     return response

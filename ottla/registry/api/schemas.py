@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ottla.http import HttpError, Request, Response
 from ottla.registry import errors
-from ottla.registry.api.requests import answer, context_of_path, flag, is_extended, page
+from ottla.registry.api.requests import answer, context_of_path, flag, is_extended, page, with_references
 from ottla.registry.api.resource import Resource
 from ottla.registry.api.subjects import has_prefix
 from ottla.registry.election.forwarding import Forwarder
@@ -55,9 +55,9 @@ class Schemas(Resource):
         max_id = None
         if flag(request, "fetchMaxId"):
             max_id = self.state.next_id(context_of(version.subject)) - 1
-        return schema_json(
-            version, self._text(request, version), extended=is_extended(request), max_id=max_id
-        )
+        text = self._text(request, version)
+        answered = with_references(request, version)
+        return schema_json(answered, text, extended=is_extended(request), max_id=max_id)
 
     def get_text_by_id(self, request: Request) -> Response:
         version = self._one(request, self._places(request))

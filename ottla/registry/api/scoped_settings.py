@@ -72,10 +72,10 @@ class ScopedSettings(Resource):
         return await self.write(request, decide, lambda mode: answer(request, mode), body)
 
     async def delete_mode(self, request: Request) -> Response:
-        scope = scope_of(request)
+        scope, recursive = scope_of(request), flag(request, "recursive")
         return await self.write(
             request,
-            lambda state: administration.delete_mode(state, scope, self.node.defaults),
+            lambda state: administration.delete_mode(state, scope, self.node.defaults, recursive=recursive),
             lambda mode: answer(request, {"mode": mode}),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ottla.http import Request, Response
 from ottla.registry import errors
@@ -17,8 +18,10 @@ from ottla.registry.api.requests import (
     read_object,
     subject_of,
     version_of,
+    with_references,
 )
 from ottla.registry.api.resource import Resource
+from ottla.registry.errors import RegistryError
 from ottla.registry.model import deletion, registration
 from ottla.registry.model.answers import registered_json, version_json
 from ottla.registry.model.contracts import merge_metadata, read_metadata, read_rule_set
@@ -30,6 +33,8 @@ from ottla.registry.model.subjects import ANY_CONTEXT, context_prefix, parse_sub
 
 #: Larger schemas are parsed in a thread first, so that others are answered meanwhile.
 _LARGE = 64 * 1024
+#: Which a schema may have to be compared with.
+_MANY_VERSIONS = 20
 
 
 class Subjects(Resource):
@@ -101,7 +106,8 @@ class Subjects(Resource):
         return parse_version(self.state, version).formatted(wanted) if wanted else None
 
     def _json(self, request: Request, version: SchemaVersion) -> object:
-        return version_json(version, self._text(request, version), extended=is_extended(request))
+        text = self._text(request, version)
+        return version_json(with_references(request, version), text, extended=is_extended(request))
 
     # Looking up and registering
 
@@ -126,7 +132,6 @@ class Subjects(Resource):
         fields = read_object(body)
         given = read_given(fields)
         subject = subject_of(request, self.state)
-        await self._parse_large(subject, given)
         normalize = flag(request, "normalize")
 
         # What is there already needs no leader: producers ask this whenever they start.
@@ -138,7 +143,18 @@ class Subjects(Resource):
             made = registration.register(state, subject, given, self.node.defaults, normalize=normalize)
             return made.version, made.writes
 
-        return await self.write(request, decide, lambda made: self._registered(request, made, given), body)
+        takes_long = len(body) > _LARGE or len(self.state.subjects.get(subject, ())) > _MANY_VERSIONS
+        if not takes_long and self.node.is_leader:
+            # Parsed while others are being written; what is wrong with it is said when it is its turn.
+            with suppress(RegistryError):
+                parse(self.state, subject, given.schema_type, given.schema, given.references)
+        return await self.write(
+            request,
+            decide,
+            lambda made: self._registered(request, made, given),
+            body,
+            takes_long=takes_long,
+        )
 
     def _known(self, subject: str, given: Given) -> SchemaVersion | None:
         """The same text in the latest version, word for word."""

@@ -123,8 +123,18 @@ def _check_empty(state: State, subject: str | None) -> None:
         raise errors.not_permitted("Cannot import since found existing subjects")
 
 
-def delete_mode(state: State, subject: str | None, defaults: Defaults) -> tuple[str, list[Write]]:
+def delete_mode(
+    state: State, subject: str | None, defaults: Defaults, *, recursive: bool = False
+) -> tuple[str, list[Write]]:
+    """The mode as it was. `recursive` deletes those of all subjects of a context as well."""
     key = scope_key(subject)
+    scope = parse_subject(subject or "")
+    if recursive and not scope.name:
+        inner = [each for each in state.modes if each and parse_subject(each).context == scope.context]
+        mode = state.modes.get(key, defaults.mode)
+        return mode, [
+            Write(Key(MODE, each), None) for each in dict.fromkeys([key, *inner]) if each in state.modes
+        ]
     if key not in state.modes:
         if subject is not None and key is not None:
             raise errors.subject_not_found(subject)

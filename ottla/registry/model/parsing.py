@@ -9,12 +9,15 @@ from ottla.registry import schemas
 from ottla.registry.errors import MOST_QUOTED, invalid_schema
 from ottla.registry.model.contracts import Reference
 from ottla.registry.model.records import SchemaVersion
-from ottla.registry.model.state import State
+from ottla.registry.model.state import Place, State
 from ottla.registry.model.subjects import context_of, in_context
 from ottla.registry.schemas import InvalidSchema, ParsedSchema
 
 TYPES = ("JSON", "PROTOBUF", "AVRO")
 _DEEPEST = 100  # references of references
+_LARGE = 64 * 1024
+
+_References = tuple[tuple[str, ParsedSchema], ...]
 
 
 def parse(
@@ -26,8 +29,13 @@ def parse(
     if not text.strip():
         raise invalid_schema("Empty schema")
     try:
-        resolved = _resolve(state, context_of(subject), references, 0)
+        resolved = _Resolver(state).resolve(context_of(subject), references)
         return _parse(schema_type, text, resolved)
+    except ModuleNotFoundError:
+        raise invalid_schema(
+            f"Schemas of type {schema_type} need packages that are not installed on the server: "
+            "pip install 'ottla[registry]'"
+        ) from None
     except RecursionError:
         raise invalid_schema("Invalid schema, details: it is nested too deeply.") from None
     except InvalidSchema as error:
@@ -42,26 +50,50 @@ def parse_version(state: State, version: SchemaVersion) -> ParsedSchema:
     return parse(state, version.subject, version.schema_type, version.schema, version.references)
 
 
-def _resolve(
-    state: State, context: str, references: Sequence[Reference], depth: int
-) -> tuple[tuple[str, ParsedSchema], ...]:
-    if depth > _DEEPEST:
-        raise InvalidSchema("its references run in circles.")
-    resolved = []
-    for reference in references:
+class _Resolver:
+    """What one schema refers to, directly or not: each version is parsed once, however often it is referred to."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._parsed: dict[Place, ParsedSchema] = {}
+        self._open: list[Place] = []  # from the schema to what is resolved now
+
+    def resolve(self, context: str, references: Sequence[Reference]) -> _References:
+        return tuple((each.name, self._one(context, each)) for each in references)
+
+    def _one(self, context: str, reference: Reference) -> ParsedSchema:
         subject = in_context(context, reference.subject)
         # A soft-deleted version can still be what an older schema refers to.
-        found = state.version(subject, reference.version, deleted=reference.version != -1)
+        found = self._state.version(subject, reference.version, deleted=reference.version != -1)
         if found is None:
             raise InvalidSchema(
                 f'No schema reference found for subject "{subject}" and version {reference.version}'
             )
-        inner = _resolve(state, context_of(subject), found.references, depth + 1)
-        resolved.append((reference.name, _parse(found.schema_type, found.schema, inner)))
-    return tuple(resolved)
+        place = (found.subject, found.version)
+        if place in self._open or len(self._open) > _DEEPEST:
+            raise InvalidSchema(f'The references of subject "{subject}" run in circles')
+        if place not in self._parsed:
+            self._open.append(place)
+            inner = self.resolve(context_of(subject), found.references)
+            self._parsed[place] = _parse(found.schema_type, found.schema, inner)
+            self._open.pop()
+        return self._parsed[place]
+
+
+def _parse(schema_type: str, text: str, references: _References) -> ParsedSchema:
+    parse_text = _parse_small if len(text) < _LARGE else _parse_large
+    return parse_text(schema_type, text, references)
+
+
+# References are compared by identity, which the caches themselves keep the same. Few large ones are kept: they cost
+# memory, and are parsed in a thread and then used at once.
 
 
 @lru_cache(maxsize=2000)
-def _parse(schema_type: str, text: str, references: tuple[tuple[str, ParsedSchema], ...]) -> ParsedSchema:
-    """References are compared by identity, which the cache itself keeps the same."""
+def _parse_small(schema_type: str, text: str, references: _References) -> ParsedSchema:
+    return schemas.parse(schema_type, text, dict(references))
+
+
+@lru_cache(maxsize=20)
+def _parse_large(schema_type: str, text: str, references: _References) -> ParsedSchema:
     return schemas.parse(schema_type, text, dict(references))

@@ -29,6 +29,7 @@ _SQL_TYPES = {
     pa.string(): "STRING",
     pa.binary(): "BINARY",
     pa.null(): "VOID",
+    pa.duration("us"): "INTERVAL DAY TO SECOND",
 }
 
 _WIDTHS = {NUMBER: 1, TEXT: 2, DECIMAL: 2, STRUCT: 0, LIST: 1, NOTHING: 0}

@@ -29,9 +29,12 @@ TYPES = {
 }
 
 
-def check_schema(schema: StructType, topic: str | None, partition_column: str | None = None) -> None:
+def check_schema(
+    schema: StructType, topic: str | None, partition_column: str | None = None, encoded: tuple[str, ...] = ()
+) -> None:
+    """The columns that are `encoded` may be of any type."""
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
-    wanted = dict(TYPES)
+    wanted = {name: types for name, types in TYPES.items() if name not in encoded}
     if partition_column is not None:
         if partition_column not in found:
             raise OptionError(

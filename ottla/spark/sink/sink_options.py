@@ -9,6 +9,8 @@ from ottla.client.settings import Settings
 from ottla.protocol.compression import Codec
 from ottla.spark.checkpoints import location
 from ottla.spark.formats.encryption_options import FIELDS, KEYS, Encryption, parse_encryption
+from ottla.spark.formats.registered.registry_options import REGISTRY_OPTIONS, SCHEMA_OPTIONS
+from ottla.spark.formats.registered.writing import WRITE_OPTIONS, Encoding, parse_encoding
 from ottla.spark.kernels import MAX_BATCH_BYTES
 from ottla.spark.options import SECURITY_OPTIONS, KnownOptions, OptionError, Options
 
@@ -17,7 +19,7 @@ _KNOWN = KnownOptions(
     # checkpointLocation and queryName are Spark's own; includeHeaders is for a source, and ignored here.
     (
         "topic", "ottla.delivery", "partitionColumn", "failOnDataLoss", "includeHeaders", "checkpointLocation",
-        "queryName", KEYS, FIELDS,
+        "queryName", KEYS, FIELDS, *REGISTRY_OPTIONS, *SCHEMA_OPTIONS, *WRITE_OPTIONS,
     ),
     kafka=(
         *SECURITY_OPTIONS,
@@ -34,10 +36,10 @@ _KNOWN = KnownOptions(
     ),
     refused={
         "interceptor.classes": "there are no interceptors",
-        "key.serializer": "keys are written as they are; use DataFrame functions to make strings or bytes of them",
+        "key.serializer": "use keyFormat, or DataFrame functions to make strings or bytes of keys",
         "partitioner.class": "rows go by their key, or where the column 'partition' says",
         "transactional.id": "with ottla.delivery=exactly-once each task has a name of its own",
-        "value.serializer": "values are written as they are; use DataFrame functions to make strings or bytes of them",
+        "value.serializer": "use valueFormat, or DataFrame functions to make strings or bytes of values",
     },
     no_path="save() and start() take no path: name the topic with .option('topic', …).",
     purpose=" for writing",
@@ -75,6 +77,9 @@ class SinkOptions:
     checkpoint: str = ""
     #: How values are encrypted.
     encryption: Encryption | None = None
+    #: How keys and values are written that are not text or bytes already.
+    key_encoding: Encoding | None = None
+    value_encoding: Encoding | None = None
 
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
@@ -114,6 +119,8 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool = False) -
         partition_column=given.text("partitionColumn"),
         checkpoint=location(checkpoint) if checkpoint else "",
         encryption=parse_encryption(given),
+        key_encoding=parse_encoding(given, "key"),
+        value_encoding=parse_encoding(given, "value"),
     )
 
 

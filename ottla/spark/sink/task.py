@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.client.cluster import Cluster, TopicPartition, shared_cluster
 from ottla.client.transactions import Transaction
 from ottla.spark.formats.encrypted_columns import encrypted
+from ottla.spark.formats.registered.writing import encode_column
 from ottla.spark.kernels import Encoder, rows_by_partition
 from ottla.spark.sink.exactly_once.task_transaction import Attempt, TaskTransaction
 from ottla.spark.sink.partitioner import Partitioner
@@ -73,10 +74,13 @@ class _Task:
     def __init__(self, options: SinkOptions, producer: Producer) -> None:
         self._topic = options.topic
         self._encryption = options.encryption
+        self._key_encoding = options.key_encoding
+        self._value_encoding = options.value_encoding
         self._producer = producer
         self._partitioners: dict[str, Partitioner] = {}
 
     def write(self, rows: Chunk) -> None:
+        rows = self._encoded(rows)
         for topic, part in by_topic(rows, self._topic):
             partitions = self._partitioner(topic).partitions(len(part.values), part.hashed, part.partitions)
             if self._encryption is not None:
@@ -86,6 +90,15 @@ class _Task:
             for partition, wanted in rows_by_partition(partitions):
                 self._producer.send(TopicPartition(topic, partition), encoder, wanted)
         self._producer.push()
+
+    def _encoded(self, rows: Chunk) -> Chunk:
+        if self._value_encoding is not None:
+            rows = rows._replace(values=encode_column(self._value_encoding, rows.values))
+        if self._key_encoding is not None and rows.keys is not None:
+            keys = encode_column(self._key_encoding, rows.keys)
+            # The bytes decide the partition, as with Java's serializers.
+            rows = rows._replace(keys=keys, hashed=keys if rows.hashed is rows.keys else rows.hashed)
+        return rows
 
     def _partitioner(self, topic: str) -> Partitioner:
         partitioner = self._partitioners.get(topic)

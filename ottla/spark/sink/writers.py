@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.cluster import shared_cluster
 from ottla.client.errors import ClientError
 from ottla.client.transactions import Transaction, TransactionClient
+from ottla.spark.formats.registered.writing import planned_encoding
 from ottla.spark.options import OptionError
 from ottla.spark.sink.exactly_once.batch_commit import (
     BatchCommit,
@@ -48,8 +49,15 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
 
 
 def _checked(options: SinkOptions, schema: StructType) -> SinkOptions:
-    check_schema(schema, options.topic, options.partition_column)
-    return options
+    encodings = {"key": options.key_encoding, "value": options.value_encoding}
+    encoded = tuple(part for part, encoding in encodings.items() if encoding is not None)
+    check_schema(schema, options.topic, options.partition_column, encoded)
+    planned: dict[str, Any] = {
+        f"{part}_encoding": planned_encoding(encoding, schema[part].dataType, options.topic)
+        for part, encoding in encodings.items()
+        if encoding is not None and part in schema.names
+    }
+    return replace(options, **planned)
 
 
 @dataclass

@@ -34,7 +34,6 @@ class Catalogue:
         mark = self._brokers.mark(TOPIC)
         if mark is not None and mark == self._mark:
             return
-        self._mark = mark
         if mark is not None:
             for record in self._brokers.read(TOPIC, from_beginning=True, follow=False):
                 name = (record.key or b"").decode()
@@ -48,6 +47,7 @@ class Catalogue:
                     found[name] = Source.from_json(json.loads(record.value))
         self._sources = found
         self._types = types
+        self._mark = mark
 
     def all(self) -> list[Source]:
         return sorted(self._sources.values(), key=lambda source: source.name)

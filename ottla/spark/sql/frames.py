@@ -42,12 +42,27 @@ def found_frame(spark: SparkSession, source: Source, found: Sequence[Found]) -> 
     """These records of a table, as if they had been read from its topic."""
     columns = "key BINARY, value BINARY, partition INT, offset BIGINT, milliseconds BIGINT"
     rows = [(each.raw, each.value, each.partition, each.offset, each.timestamp_ms) for each in found]
-    raw = spark.createDataFrame(rows, columns)
+    return columns_of(_as_read(spark.createDataFrame(rows, columns), source), source)
+
+
+def empty_frame(spark: SparkSession, source: Source) -> DataFrame:
+    """Only for its columns: nothing is asked of brokers, and no worker of Python is started."""
+    raw = spark.range(0).selectExpr(
+        *(f"CAST(NULL AS BINARY) AS {name}" for name in ("key", "value")),
+        *("0 AS partition", "0L AS offset", "0L AS milliseconds"),
+    )
+    return columns_of(_as_read(raw, source), source)
+
+
+def _as_read(raw: DataFrame, source: Source) -> DataFrame:
+    """Records as the data source has them."""
     value, others = "value", ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
     if _is_typed(source):
         value = f"from_json(CAST(value AS STRING), {text(raw_schema(source.values))}) AS value"
         others.append("CAST(NULL AS BINARY) AS badValue")
-    return columns_of(raw.selectExpr("key", value, *others), source)
+    if source.headers is not None:
+        others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")
+    return raw.selectExpr("key", value, *others)
 
 
 def _is_typed(source: Source) -> bool:

@@ -21,17 +21,19 @@ from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
 from ottla.spark.sql.errors import Position, SqlError, spark_errors_at
+from ottla.spark.sql.explaining import graph
 from ottla.spark.sql.function_listing import describe_function, show_functions
 from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import statements
-from ottla.spark.sql.planning.checks import check_partition_counts
 from ottla.spark.sql.planning.functions import names
+from ottla.spark.sql.planning.join_plan import check_partitions
 from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.pull.plain_rows import named_types
 from ottla.spark.sql.pull.pull import PullQueries
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
@@ -76,6 +78,10 @@ class SqlSession:
         self._engine: list[Engine] = []  # of all conversations, once Spark was needed
         self._starting_spark = threading.Lock()
         self._interrupted = threading.Event()
+        #: Is told what takes a while, before it begins.
+        self.progress: Callable[[str], None] = lambda _text: None
+        #: Whether queries begin a few at a time, because many clients may start some at once.
+        self.paced = False
         #: Whether queries are only made ready, and begin when they are resumed.
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
@@ -148,7 +154,7 @@ class SqlSession:
     def engine(self) -> Engine:
         with self._starting_spark:
             if not self._engine:
-                engine = Engine(self._session(), self.brokers)
+                engine = Engine(self._session(), self.brokers, paced=self.paced)
                 register(engine.spark, self.functions.all())
                 self._engine.append(engine)
             return self._engine[0]
@@ -269,9 +275,13 @@ class SqlSession:
                 raise SqlError(
                     f"The topic '{source.topic}' of {source.name} does not exist.", select.source.position
                 )
-        if plan.joins:
-            check_partition_counts(plan, {each.name: each.partitions for each in self.brokers.topics()})
+        if not batch:
+            check_partitions(select.source.alias, plan.sources, plan.joins, self._partitions)
         return plan
+
+    def _partitions(self, source: Source) -> int | None:
+        facts = self.brokers.topic(source.topic)
+        return None if facts is None else facts.partitions
 
     def _existing(self, statement: s.Create) -> Source | None:
         """What has the name already; it may not be in the way of the statement."""
@@ -415,10 +425,14 @@ class SqlSession:
         if select.emit is None:
             return Result(statement, None, columns, self._pull.rows(plan), kinds=lambda: self._types(plan))
         types = self._types(plan)  # fails at once if the query cannot work
+        topics = dict.fromkeys(f"'{source.topic}'" for source in plan.sources.values())
+        self.progress(f"Reading {', '.join(topics)} …")
         rows = itertools.islice(self._pushed(plan, statement), select.limit)
         return Result(statement, None, columns, rows, is_push=True, kinds=lambda: types)
 
     def _types(self, plan: Plan) -> tuple[str, ...]:
+        if plan.mode == "batch" and (known := named_types(plan)) is not None:
+            return known
         return tuple(str(from_spark(each.dataType) or "STRING") for each in self.engine.schema(plan).fields)
 
     def _pushed(self, plan: Plan, statement: s.Statement) -> Iterator[tuple[Any, ...]]:
@@ -431,12 +445,16 @@ class SqlSession:
             if running is None:
                 raise SqlError(f"This session runs no query {statement.query_id}.", statement.position)
             plan = running.plan
+            target = self.catalogue.get(running.sink)
         else:
             assert statement.query is not None
+            target = None
             select = statement.query.select
             batch = isinstance(statement.query, s.Query) and select.emit is None
             plan = self._plan(select, batch=batch)
-        message = f"Mode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+        message = (
+            f"{graph(plan, target)}\n\nMode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+        )
         return Result(statement, message)
 
     def _terminate(self, statement: s.Terminate) -> Result:

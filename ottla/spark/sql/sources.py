@@ -26,7 +26,7 @@ PROPERTIES = (
 )
 # fmt: on
 
-_PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
+PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
 WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
 #: format → the types that it holds; JSON holds all of them
 _TYPES = {
@@ -84,7 +84,7 @@ class Source:
         return () if self.window is None else WINDOW_COLUMNS
 
     def has(self, name: str) -> bool:
-        return name in (*_PSEUDO_COLUMNS, *self.window_columns, *(column.name for column in self.columns))
+        return name in (*PSEUDO_COLUMNS, *self.window_columns, *(column.name for column in self.columns))
 
     def to_json(self) -> dict[str, Any]:
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.spark.formats.avro.encode_program import Unwritable, schema_of
-from ottla.spark.formats.avro.encoder import AvroEncoder, UnwritableRow
+from ottla.spark.formats.avro.encoder import AvroEncoder
 from ottla.spark.formats.avro.schema import parse
+from ottla.spark.formats.registered.writing import UnwritableRow
 from tests.spark.formats.avro_schemas import read, schemas, values, written
 from tests.spark.formats.test_avro_decoder import decoded
 

@@ -34,19 +34,26 @@ PER_BATCH = 20
 USERS = ("ann", "bob", "cid")
 PARTITIONS = 2
 #: The functions of `chaos_pipelines`, and the topics that they write; a run has topics of its own.
-QUERIES = {"sql_counts": "counts_{run}"}
+QUERIES = {"sql_counts": "counts_{run}", "sql_joined": "joined_{run}"}
+TOPICS = ("events", "lefts", "rights")
+KEYS = 30
 
 Change = tuple[bytes | None, bytes | None, int]
 
 
 def produce(servers: str) -> None:
-    """Records that come out of order within a minute, so that windows are changed again and again."""
+    """Events that are out of order by a minute at most, so that windows are changed again and again; and changes of
+    two tables, of which some are deletions."""
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
     start = int(time.time() * 1000) - 3_600_000  # retention deletes windows that are older than a week
     for number in range(BATCHES * PER_BATCH):
         at = start + number * 100 - random.randrange(60_000)
         value = f"{number},{random.choice(USERS)},{at}"
         producer.produce("events", value, key=str(number), partition=number % PARTITIONS)
+        for topic in ("lefts", "rights"):
+            key = random.randrange(KEYS)
+            row = None if random.random() < 0.1 else str(number)
+            producer.produce(topic, row, key=f"k{key}", partition=key % PARTITIONS, timestamp=start + number)
     assert producer.flush(120) == 0
 
 
@@ -75,7 +82,7 @@ def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path
     random.seed(seed)
     servers = broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
-    for made in admin.create_topics([NewTopic("events", PARTITIONS, 1)]).values():
+    for made in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in TOPICS]).values():
         made.result(30)
     produce(servers)
     options: dict[str, Any] = {"servers": servers, "per_batch": str(PER_BATCH)}

@@ -80,6 +80,11 @@ def _accepted_by(comparison: Comparison, keyword: str, reader: View, writer: Vie
         if not fits and keyword == "allOf":
             return False
         accepted.append(fits)
+    if keyword == "anyOf" and writer.one_type_each:
+        for each in writer.one_type_each:
+            if not (yield _accepted_by(comparison, keyword, reader, each, path)):
+                return False
+        return True
     return all(accepted)
 
 

@@ -18,7 +18,7 @@ from ottla.registry.schemas.parsed import Incompatibility
 from ottla.registry.schemas.recursion import Steps, run
 
 # Schemas made to keep a registry busy compare everything with everything.
-_MAX_COMPARISONS = 100_000
+_MAX_COMPARISONS = 50_000
 
 Result = list[Incompatibility]
 

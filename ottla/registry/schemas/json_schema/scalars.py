@@ -15,12 +15,12 @@ Result = list[Incompatibility]
 
 
 def compare_types(comparison: Comparison, reader: View, writer: View, path: str) -> Result:
-    missing = writer.types - reader.types
+    missing = writer.types - reader.stated_types
     if not missing:
         return []
-    if missing == {"number"} and "integer" in reader.types:
+    if missing == {"number"} and "integer" in reader.stated_types:
         return comparison.found("TYPE_NARROWED", path)
-    if writer.types != TYPES and reader.types < writer.types and len(writer.types) > 1:
+    if writer.types != TYPES and reader.stated_types < writer.types and len(writer.types) > 1:
         return comparison.found("SUM_TYPE_NARROWED", path)
     return comparison.found("TYPE_CHANGED", path)
 

@@ -61,17 +61,31 @@ class View:
         return bool(self.referred) or any(name in self.words for name in _IN_PLACE)
 
     @cached_property
-    def types(self) -> frozenset[str]:
+    def stated_types(self) -> frozenset[str]:
+        """The types that `type` lets through."""
         given = self.words.get("type")
         if isinstance(given, str):
             found = frozenset((given,))
         elif isinstance(given, list):
             found = frozenset(given)
-        elif self.values is not None:
-            found = frozenset(_type_of(value) for value in self.values)
         else:
-            found = TYPES
+            return TYPES
         return found | {"integer"} if "number" in found else found
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The types that instances have."""
+        if self.values is not None and "type" not in self.words:
+            return frozenset(_type_of(value) for value in self.values)
+        return self.stated_types
+
+    @cached_property
+    def one_type_each(self) -> list[View]:
+        """The schema taken apart, where it lists several types."""
+        given = self.words.get("type")
+        if not isinstance(given, list) or len(given) < 2:
+            return []
+        return [View({**self.words, "type": each}, self.document, self.referred) for each in given]
 
     @cached_property
     def values(self) -> list[Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.registry.schemas.parsed import InvalidSchema
@@ -27,8 +28,7 @@ class Token(NamedTuple):
     position: int
 
 
-def tokens(source: str) -> list[Token]:
-    found: list[Token] = []
+def tokens(source: str) -> Iterator[Token]:
     position = 0
     length = len(source)
     match = _TOKEN.match
@@ -36,12 +36,13 @@ def tokens(source: str) -> list[Token]:
         hit = match(source, position)
         if hit is None:
             raise error_at(source, position, f"unexpected character {source[position]!r}")
+        if source.startswith("/*", position) and hit.lastgroup != "skip":
+            raise error_at(source, position, "the comment has no end")
         kind = hit.lastgroup
         if kind != "skip":
-            found.append(Token(str(kind), hit[0], position))
+            yield Token(str(kind), hit[0], position)
         position = hit.end()
-    found.append(Token("end", "", length))
-    return found
+    yield Token("end", "", length)
 
 
 def error_at(source: str, position: int, message: str) -> InvalidSchema:

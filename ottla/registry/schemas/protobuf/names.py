@@ -35,6 +35,8 @@ def map_entry_name(field: str) -> str:
 
 def default_of(words: Words, field: FieldDescriptorProto) -> str:
     """The default of a number, a bool or an enum, as a descriptor spells it."""
+    if not field.HasField("type"):
+        return words.name()
     if field.type == _BOOL:
         name = words.name()
         if name not in ("true", "false"):
@@ -45,6 +47,4 @@ def default_of(words: Words, field: FieldDescriptorProto) -> str:
     if field.type in _SIGNED:
         bits = _SIGNED[field.type]
         return str(words.integer(-(2**bits), 2**bits - 1, f"the default of field {field.name}"))
-    if field.type in _UNSIGNED:
-        return str(words.integer(0, 2 ** _UNSIGNED[field.type] - 1, f"the default of field {field.name}"))
-    return words.name()
+    return str(words.integer(0, 2 ** _UNSIGNED[field.type] - 1, f"the default of field {field.name}"))

@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import UninterpretedOption
 
-from ottla.registry.schemas.protobuf.words import Words, number
+from ottla.registry.schemas.protobuf.words import Words
 
 # Nested braces of an option's value.
 _MAX_NESTING = 100
@@ -51,7 +51,7 @@ class OptionReader:
             if words.kind() == "name":
                 option.double_value = float(("-" if negative else "") + words.name())
             elif words.kind() == "int":
-                value = number(words.next().text)
+                value = words.number()
                 if negative:
                     option.negative_int_value = max(-value, -(2**63))
                 elif value < 2**64:

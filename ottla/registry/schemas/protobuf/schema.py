@@ -19,7 +19,7 @@ from ottla.registry.schemas.protobuf.resolver import resolved
 from ottla.registry.schemas.protobuf.validation import validate
 from ottla.registry.schemas.protobuf.well_known import well_known
 
-_BASE64 = re.compile(r"\s*[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64 = re.compile(r"\s*[A-Za-z0-9+/\r\n]+={0,2}\s*")
 
 
 class ProtobufSchema(ParsedSchema):

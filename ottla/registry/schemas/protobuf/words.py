@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from ottla.registry.schemas.parsed import InvalidSchema
 from ottla.registry.schemas.protobuf.lexer import Token, error_at, tokens, unquoted
 
@@ -10,31 +12,34 @@ class Words:
     def __init__(self, source: str) -> None:
         self._source = source
         self._tokens = tokens(source)
-        self._index = 0
+        # The next words. They are read as they are needed: a file is refused at its first mistake.
+        self._ahead = deque((next(self._tokens),))
 
     def at_end(self) -> bool:
-        return self._tokens[self._index].kind == "end"
+        return self._ahead[0].kind == "end"
 
     def kind(self) -> str:
-        return self._tokens[self._index].kind
+        return self._ahead[0].kind
 
     def at(self, text: str) -> bool:
-        token = self._tokens[self._index]
+        token = self._ahead[0]
         return token.text == text and token.kind != "text"
 
     def after(self, *expected: str) -> bool:
         """Whether the words after the next one are these: kinds of words, or signs and names themselves."""
         for offset, wanted in enumerate(expected, 1):
-            if self._index + offset >= len(self._tokens):
-                return False
-            token = self._tokens[self._index + offset]
+            while len(self._ahead) <= offset:
+                if self._ahead[-1].kind == "end":
+                    return False
+                self._ahead.append(next(self._tokens))
+            token = self._ahead[offset]
             if wanted not in (token.kind, token.text):
                 return False
         return True
 
     def take(self, text: str) -> bool:
         if self.at(text):
-            self._index += 1
+            self.next()
             return True
         return False
 
@@ -43,17 +48,19 @@ class Words:
             raise self.error(f'expected "{text}", not {self.shown()}')
 
     def next(self) -> Token:
-        token = self._tokens[self._index]
+        token = self._ahead[0]
         if token.kind != "end":
-            self._index += 1
+            self._ahead.popleft()
+            if not self._ahead:
+                self._ahead.append(next(self._tokens))
         return token
 
     def shown(self) -> str:
-        token = self._tokens[self._index]
+        token = self._ahead[0]
         return "the end of the file" if token.kind == "end" else f'"{token.text[:60]}"'
 
     def error(self, message: str) -> InvalidSchema:
-        return error_at(self._source, self._tokens[self._index].position, message)
+        return error_at(self._source, self._ahead[0].position, message)
 
     def name(self) -> str:
         if self.kind() != "name":
@@ -83,14 +90,23 @@ class Words:
         negative = self.take("-")
         if self.kind() != "int":
             raise self.error(f"{what} is an integer, not {self.shown()}")
-        if len(self._tokens[self._index].text) > 30:
-            raise self.error(f"{what} is between {lowest} and {highest}")
-        value = number(self._tokens[self._index].text)
+        value = self.number()
         value = -value if negative else value
         if not lowest <= value <= highest:
             raise self.error(f"{what} is between {lowest} and {highest}, not {value}")
-        self.next()
         return value
+
+    def number(self) -> int:
+        """An integer without a sign."""
+        text = self._ahead[0].text
+        if len(text) > 40:
+            raise self.error("the number is too large")
+        self.next()
+        if text[:2] in ("0x", "0X"):
+            return int(text, 16)
+        if len(text) > 1 and text[0] == "0" and all(digit in "01234567" for digit in text):
+            return int(text, 8)
+        return int(text)
 
     def floating(self) -> str:
         sign = "-" if self.take("-") else ""
@@ -98,8 +114,7 @@ class Words:
             return sign + self.next().text
         if self.kind() not in ("int", "float"):
             raise self.error(f"expected a number, not {self.shown()}")
-        token = self.next()
-        value = float(number(token.text)) if token.kind == "int" else float(token.text)
+        value = float(self.number()) if self.kind() == "int" else float(self.next().text)
         text = repr(value)
         return sign + (text.removesuffix(".0") if "e" not in text else text)
 
@@ -118,11 +133,3 @@ class Words:
             names.append(self.string().decode("utf-8", "replace") if self.kind() == "text" else self.name())
             if not self.take(","):
                 return names
-
-
-def number(text: str) -> int:
-    if text[:2] in ("0x", "0X"):
-        return int(text, 16)
-    if len(text) > 1 and text[0] == "0" and all(digit in "01234567" for digit in text):
-        return int(text, 8)
-    return int(text)

@@ -11,15 +11,7 @@ from ottla.spark.formats.avro.encode_program import EncodeProgram
 from ottla.spark.formats.avro.schema import Node
 from ottla.spark.formats.column_reading import Filler, column_of
 from ottla.spark.formats.column_tree import Layout
-
-
-class UnwritableRow(Exception):
-    """What is wrong with a row."""
-
-    def __init__(self, row: int, reason: str) -> None:
-        super().__init__(reason)
-        self.row = row
-        self.reason = reason
+from ottla.spark.formats.registered.writing import UnwritableRow
 
 
 class AvroEncoder:

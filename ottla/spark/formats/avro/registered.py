@@ -10,6 +10,8 @@ import pyarrow as pa
 from ottla.client.schema_registry import Schema
 from ottla.spark.formats.avro.columns import node_of
 from ottla.spark.formats.avro.decoder import AvroDecoder
+from ottla.spark.formats.avro.encode_program import Unwritable
+from ottla.spark.formats.avro.encoder import AvroEncoder
 from ottla.spark.formats.avro.program import Unresolvable
 from ottla.spark.formats.avro.schema import AvroSchemaError, Node, parse
 from ottla.spark.formats.json_decoder import Decoded
@@ -41,6 +43,13 @@ class AvroFormat:
 
     def decode(self, values: pa.BinaryArray, writers: Any, skipped: Any) -> Decoded:
         return self._decoder.decode(values, writers, skipped)
+
+
+def avro_encoder(source: SchemaSource, schema: Schema, columns: pa.DataType, part: str) -> AvroEncoder:
+    try:
+        return AvroEncoder(_parsed_for_columns(source, schema), columns)
+    except Unwritable as error:
+        raise OptionError(f"Column '{part}' cannot be written with its schema: {error}.") from None
 
 
 def _parsed_for_columns(source: SchemaSource, reader: Schema) -> Node:

@@ -97,6 +97,14 @@ def registered_decoder(
 def format_decoder(
     kind: str, source: SchemaSource, reader: Schema, columns: str | None, part: str
 ) -> FormatDecoder:
+    if kind == "protobuf":
+        from ottla.spark.formats.protobuf.decoder import ProtobufFormat
+
+        return ProtobufFormat(source, reader, columns, part)
+    if kind == "jsonschema":
+        from ottla.spark.formats.json_schema.decoder import JsonSchemaFormat
+
+        return JsonSchemaFormat(source, reader, columns, part)
     from ottla.spark.formats.avro.registered import AvroFormat
 
     return AvroFormat(source, reader, columns, part)

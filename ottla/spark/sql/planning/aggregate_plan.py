@@ -51,7 +51,10 @@ class GroupedScope(Scope):
 
     @classmethod
     def over(cls, scope: Scope, groups: list[str]) -> GroupedScope:
-        return cls(scope.sources, scope.position, functions=scope.functions, groups=groups, of_rows=scope)
+        grouped = cls(scope.sources, scope.position, functions=scope.functions, groups=groups, of_rows=scope)
+        if scope.exploded:
+            raise grouped._no_table_functions(scope.position)
+        return grouped
 
     def group(self, number: int) -> str:
         return quoted(group_column(number))
@@ -67,9 +70,18 @@ class GroupedScope(Scope):
             number = self._group(node)
             if number is not None:
                 return exp.Var(this=quoted(group_column(number)))
+        if isinstance(node, exp.Anonymous) and self._is_table_function(str(node.this).upper()):
+            raise self._no_table_functions(self.place(node))
         if isinstance(node, exp.Anonymous) and has_aggregate(exp.Anonymous(this=node.this), self.functions):
             return self._aggregate(node, str(node.this).upper())
         return super()._changed(node)
+
+    def _is_table_function(self, name: str) -> bool:
+        user = self.functions.get(name)
+        return name in ("EXPLODE", "CUBE_EXPLODE") or (user is not None and user.kind == "TABLE")
+
+    def _no_table_functions(self, position: Position) -> SqlError:
+        return SqlError("Table functions cannot be used with aggregations.", position)
 
     def _group(self, node: exp.Expr) -> int | None:
         if isinstance(node, exp.Literal | exp.Identifier | exp.Star) or has_aggregate(node, self.functions):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlglot import exp
 
-from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.statements import Select
 from ottla.spark.sql.planning.functions import AGGREGATES
 from ottla.spark.sql.planning.scope import Scope
 from ottla.spark.sql.sql_types import has_map
-
-if TYPE_CHECKING:
-    from ottla.spark.sql.planning.plan import Plan
 
 
 def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: bool) -> None:
@@ -156,21 +151,3 @@ def _not_grouped(tree: exp.Expr, scope: Scope, groups: set[str]) -> exp.Expr | N
         if loose is not None:
             return loose
     return None
-
-
-def check_partition_counts(plan: Plan, partitions: Mapping[str, int]) -> None:
-    """Sides that are joined by their keys, as they stand in their topics, need the same number of partitions."""
-    first = plan.select.source
-    left = plan.sources[first.alias]
-    for step, join in zip(plan.joins, plan.select.joins, strict=True):
-        if step.repartitions or step.of == "foreign-key":
-            return
-        right = plan.sources[step.right]
-        is_keyed = [f"{quoted(step.right)}.{quoted(key.name)}" for key in right.keys] == [step.right_key]
-        mine, theirs = partitions.get(left.topic), partitions.get(right.topic)
-        if is_keyed and mine != theirs and None not in (mine, theirs):
-            raise SqlError(
-                f"{left.name} has {mine} partitions and {right.name} has {theirs}: sources that are joined by their "
-                "keys need the same number; make one of them anew with WITH (partitions=…).",
-                join.position,
-            )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sqlglot import exp
 
 from ottla.spark.formats.value_format import quoted
-from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import TIME
 from ottla.spark.sql.parsing.statements import Join, Select
 from ottla.spark.sql.planning.scope import Scope
@@ -34,9 +34,11 @@ class JoinStep:
     left_key: str
     right_key: str
     repartitions: bool  # whether the left side has another key than this
-    before_ms: int = 0
-    after_ms: int = 0
-    grace_ms: int | None = None
+    by_keys: bool  # whether both sides have this key
+    before_ms: int
+    after_ms: int
+    grace_ms: int | None
+    position: Position
 
 
 def view(alias: str) -> str:
@@ -89,9 +91,11 @@ def plan_joins(select: Select, sources: Mapping[str, Source], scope: Scope) -> J
                 _with_window(mine, select.source.alias, left, scope),
                 _with_window(second, join.right.alias, right, scope),
                 not same,
+                same and [second] == [scope.column(join.right.alias, key.name) for key in right.keys],
                 join.before_ms or 0,
                 join.after_ms or 0,
                 join.grace_ms,
+                join.position,
             )
         )
         if of == "foreign-key":
@@ -170,6 +174,29 @@ def _check_foreign_key(join: Join, compared: str, joins: int) -> None:
         raise SqlError(
             f"{join.kind} JOIN by a foreign key is not supported; use INNER or LEFT JOIN.", join.position
         )
+
+
+def check_partitions(
+    first: str,
+    sources: Mapping[str, Source],
+    steps: Sequence[JoinStep],
+    count: Callable[[Source], int | None],
+) -> None:
+    """As in ksqlDB, where the records of a key must be in the same partition of both topics.
+
+    Here they need not, but a query that ksqlDB refuses should not depend on that.
+    """
+    for step in steps:
+        if not step.by_keys:
+            continue
+        left, right = sources[first], sources[step.right]
+        mine, theirs = count(left), count(right)
+        if None not in (mine, theirs) and mine != theirs:
+            raise SqlError(
+                f"{left.name} has {mine} partitions and {right.name} {theirs}: to be joined by their keys they must "
+                "have the same number. CREATE … WITH (partitions=…) AS SELECT one of them anew.",
+                step.position,
+            )
 
 
 def _sides(join: Join) -> tuple[exp.Expr, exp.Expr] | None:

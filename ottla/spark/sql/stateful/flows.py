@@ -1,4 +1,4 @@
-"""The columns of a flow, and the sources as one."""
+"""The sources of a query as one flow."""
 
 from __future__ import annotations
 
@@ -8,29 +8,41 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.frames import DELETED
-from ottla.spark.sql.planning.join_plan import FLOW
-from ottla.spark.sql.sources import Source
+from ottla.spark.sql.planning.plan import Plan
+from ottla.spark.sql.sources import PSEUDO_COLUMNS
+from ottla.spark.sql.stateful.columns import INPUT, PART, REMOVED, SEQ, TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-INPUT, TIME, REMOVED, PART, SEQ, KEY = "__input", "__time", "__deleted", "__part", "__seq", "__key"
-#: In this order, and before the payload.
-HEAD = (INPUT, TIME, REMOVED, PART, SEQ)
 
-__all__ = ["FLOW", "HEAD", "INPUT", "KEY", "PART", "REMOVED", "SEQ", "TIME", "source_flow"]
+def source_columns(plan: Plan) -> dict[str, list[str]]:
+    """What is needed of each source: the columns that the SQL of the plan names, and the key. State has no others."""
+    texts = [plan.sql, *(key for step in plan.joins for key in (step.left_key, step.right_key))]
+    if plan.aggregation is not None:
+        texts += [plan.aggregation.rows_sql, plan.aggregation.group_key]
+    written = "\n".join(texts)
+    columns = {}
+    for alias, source in plan.sources.items():
+        keys = [column.name for column in source.keys]
+        others = [column.name for column in source.columns if not column.is_key]
+        others += [*source.window_columns, *PSEUDO_COLUMNS]
+        columns[alias] = [*keys, *(name for name in others if f"{quoted(alias)}.{quoted(name)}" in written)]
+        columns[alias] = columns[alias] or ["ROWTIME"]
+    return columns
 
 
-def source_flow(sources: Mapping[str, Source], frames: Mapping[str, DataFrame]) -> DataFrame:
+def source_flow(plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
     """Every record of the sources, each in the struct column of its alias.
 
     Records of streams that have no value make no row.
     """
     tagged = []
+    columns = source_columns(plan)
     for number, (alias, frame) in enumerate(frames.items()):
-        if sources[alias].kind == "STREAM":
+        if plan.sources[alias].kind == "STREAM":
             frame = frame.where(f"NOT {DELETED}")
-        fields = ", ".join(quoted(name) for name in frame.columns)
+        fields = ", ".join(quoted(name) for name in columns[alias])
         tagged.append(
             frame.selectExpr(
                 f"{number} AS {INPUT}",

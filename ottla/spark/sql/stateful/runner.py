@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ottla.spark.arrow_map import map_in_arrow
-from ottla.spark.sql.stateful.flows import FLOW, HEAD, INPUT, KEY
+from ottla.spark.sql.planning.join_plan import FLOW
+from ottla.spark.sql.stateful.columns import HEAD, INPUT, KEY
 from ottla.spark.sql.stateful.records import Operator
 from ottla.spark.sql.stateful.task import StageTask
 
@@ -77,7 +78,11 @@ class Pipeline:
     @property
     def reads_twice(self) -> bool:
         """Whether a micro-batch should be kept while it is used: some of its rows are for later stages."""
-        return sum(isinstance(step, Stage) for step in self.steps) > 1
+        return any(
+            self._inputs_after(number) - set(step.keys)
+            for number, step in enumerate(self.steps)
+            if isinstance(step, Stage)
+        )
 
 
 def over(flow: DataFrame, sql: str) -> DataFrame:

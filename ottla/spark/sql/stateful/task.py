@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ottla.spark.sql.stateful.arrow_rows import from_values, to_rows
-from ottla.spark.sql.stateful.flows import HEAD, INPUT, KEY, PART, REMOVED, SEQ, TIME
+from ottla.spark.sql.stateful.columns import HEAD, INPUT, KEY, PART, REMOVED, SEQ, TIME
 from ottla.spark.sql.stateful.ordering import processing_order
 from ottla.spark.sql.stateful.records import Finishing, Operator, Record
 from ottla.spark.state import StatePlace, open_state

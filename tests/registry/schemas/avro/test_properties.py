@@ -146,7 +146,8 @@ def test_what_is_called_readable_is_read(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=5000)
+@pytest.mark.timeout(1200)
+@settings(max_examples=2000)
 @given(data=st.data())
 def test_what_is_called_readable_is_read_in_thousands_of_pairs(data: st.DataObject) -> None:
     write_and_read(data)

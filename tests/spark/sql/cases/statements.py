@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.spark.sql.cases.case import Case, In, Out, refused
 
 _S = "CREATE STREAM s (k STRING KEY, a INT, b STRING) WITH (kafka_topic='s', partitions=1);"
-_T = "CREATE TABLE t (k STRING PRIMARY KEY, a INT) WITH (kafka_topic='t', partitions=1);"
 _N = "names of columns"
 _W = "windowed sources"
 _TIME = "timestamps"
@@ -365,20 +364,5 @@ CASES: list[Case] = [
             Out("O", "x", {"TENS": 20}, 2000, (0, 10_000)),
         ],
         grouped=_W,
-    ),
-    # Joins of sources that cannot be joined
-    refused(
-        "JOIN",
-        "numbers of partitions that differ",
-        _S + "CREATE TABLE u (k STRING PRIMARY KEY, c INT) WITH (kafka_topic='u', partitions=2);"
-        "CREATE STREAM o AS SELECT s.k, c FROM s JOIN u ON s.k = u.k;",
-        "S has 1 partitions and U has 2: sources that are joined by their keys need the same number",
-    ),
-    refused(
-        "JOIN",
-        "two tables with numbers of partitions that differ",
-        _T + "CREATE TABLE u (k STRING PRIMARY KEY, c INT) WITH (kafka_topic='u', partitions=2);"
-        "CREATE TABLE o AS SELECT t.k, c FROM t JOIN u ON t.k = u.k;",
-        "T has 1 partitions and U has 2",
     ),
 ]

@@ -133,7 +133,7 @@ FINAL_CASES = [
           [("a", 2, 4, (0, 5)), ("a", 6, 3, (2, 7)), ("a", 6, 2, (4, 9))], rest="EMIT FINAL"),
     _case(FINAL, "sessions", _SESSION, [("a", 0, 1), ("a", 5, 1), ("a", 1, 1), ("b", 6, 1), ("a", 30, 1)],
           [("a", 5, 3, (0, 5)), ("b", 6, 1, (6, 6))], rest="EMIT FINAL"),
-    _case(FINAL, "a session that was joined comes once", _SESSION,
+    _case(FINAL, "a session that was joined comes once", "SESSION (5 MILLISECONDS, GRACE PERIOD 10 MILLISECONDS)",
           [("a", 0, 1), ("a", 8, 1), ("a", 4, 1), ("b", 40, 1)], [("a", 8, 3, (0, 8))], rest="EMIT FINAL"),
     _case(FINAL, "HAVING", _ZERO, [("a", 0, 1), ("b", 0, 1), ("b", 1, 1), ("c", 9, 1)], [("b", 1, 2, (0, 2))],
           rest="HAVING COUNT(*) > 1 EMIT FINAL"),

@@ -16,13 +16,16 @@ import pytest
 pytest.importorskip("sqlglot")
 pytest.importorskip("lmdb")
 pytest.importorskip("pyspark")
-np = pytest.importorskip("numpy")
+pytest.importorskip("numpy")
+
+import numpy as np
 
 from ottla.spark.sql.errors import Position
 from ottla.spark.sql.parsing import statements as s
 from ottla.spark.sql.parsing.parser import parse
 from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.sources import Source, from_statement
+from ottla.spark.sql.stateful.flows import source_columns
 from ottla.spark.sql.stateful.joins.stages import join_stages
 from ottla.spark.sql.stateful.ordering import processing_order
 from ottla.spark.sql.stateful.records import Record
@@ -65,6 +68,7 @@ class Flow:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._aliases = list(plan.sources)
+        self._columns = source_columns(plan)
         self._stages = [
             (stage, {n: self.expression(key) for n, key in stage.keys.items()}, MemoryState())
             for stage in join_stages(plan)
@@ -85,8 +89,8 @@ class Flow:
     def expression(self, sql: str) -> Evaluate:
         if (column := re.fullmatch(r"`(\w+)`\.`(\w+)`", sql)) is not None:
             source = self._aliases.index(column[1])
-            names = [each.name for each in self._plan.sources[column[1]].columns]
-            if column[2] not in names:
+            names = self._columns[column[1]]
+            if column[2] not in [each.name for each in self._plan.sources[column[1]].columns]:
                 raise NotHere
             place = names.index(column[2])
             return lambda row: None if row[source] is None else row[source][place]
@@ -139,7 +143,8 @@ class Flow:
         ):
             return None
         fields = {name.upper(): value for name, value in (given.value or {}).items()}
-        row = tuple(given.key if each.is_key else fields.get(each.name) for each in source.columns)
+        keys = {each.name for each in source.keys}
+        row = tuple(given.key if name in keys else fields.get(name) for name in self._columns[alias])
         number = self._aliases.index(alias)
         values = tuple(row if place == number else None for place in range(len(self._aliases)))
         return Record(number, None, given.ts, given.value is None, values)

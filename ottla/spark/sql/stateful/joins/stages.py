@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.planning.join_plan import JoinStep
 from ottla.spark.sql.planning.plan import Plan
+from ottla.spark.sql.stateful.flows import source_columns
 from ottla.spark.sql.stateful.joins.chain import JoinChain
 from ottla.spark.sql.stateful.joins.foreign_key import (
     DELETED,
@@ -47,7 +48,8 @@ def _by_foreign_key(plan: Plan) -> tuple[Stage, ...]:
     left = plan.sources[alias]
     keys = [f"{quoted(alias)}.{quoted(column.name)}" for column in left.keys]
     primary = keys[0] if len(keys) == 1 else f"struct({', '.join(keys)})"
-    places = tuple(i for i, column in enumerate(left.columns) if column.is_key)
+    columns = source_columns(plan)[alias]
+    places = tuple(columns.index(column.name) for column in left.keys)
     by_foreign_key = dict.fromkeys((NEW, REPLACED, GONE, DELETED), step.left_key) | {1: step.right_key}
     return (
         Stage(ForeignKeys("left-rows"), {0: primary}, frozenset({0})),

@@ -1,0 +1,206 @@
+"""Columns that are written in formats of a schema registry: the options, what the driver registers, what tasks do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry import RegistrySettings, Schema
+from ottla.spark.formats.json_types import arrow_type
+from ottla.spark.formats.registered.registry_options import URL, parse_registry
+from ottla.spark.formats.registered.schema_source import (
+    TYPES,
+    SchemaSource,
+    columns_schema,
+    shared_registry,
+)
+from ottla.spark.formats.value_format import REGISTERED
+from ottla.spark.options import OptionError, Options
+
+_TOPIC, _RECORD, _TOPIC_RECORD = "TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"
+_PACKAGE = "io.confluent.kafka.serializers.subject."
+_STRATEGIES = {
+    name.lower(): each for each in (_TOPIC, _RECORD, _TOPIC_RECORD) for name in (each, _PACKAGE + each)
+}
+
+#: The options of writing, besides those that reading has too.
+WRITE_OPTIONS = (
+    "keyFormat", "valueFormat", "keySchema", "valueSchema", "keySubjectNameStrategy", "valueSubjectNameStrategy",
+    "registerSchemas",
+)  # fmt: skip
+
+
+class UnwritableRow(Exception):
+    """What is wrong with a row."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.reason = reason
+
+
+class FormatEncoder(Protocol):
+    """For columns of one type."""
+
+    def encode(self, column: pa.Array, frame: bytes) -> pa.BinaryArray:
+        """Records, each after the frame, and null where the column is. UnwritableRow, if one cannot be written."""
+        ...
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a column is written; `schema` and `frame` are known as soon as the driver has asked the registry."""
+
+    name: str
+    part: str
+    source: SchemaSource
+    strategy: str = _TOPIC
+    register: bool = True
+    schema: Schema | None = None
+    frame: bytes = b""
+
+
+def parse_encoding(given: Options, part: str) -> Encoding | None:
+    """How the key or the value is written; None where it is text or bytes already."""
+    formats = {name: name for name in (*REGISTERED, "raw")}
+    name = given.choice(f"{part}Format", formats, "raw")
+    if name == "raw":
+        return None
+    source = _source(given, part, parse_registry(given))
+    if source.registry is None and source.text is None:
+        raise OptionError(f"{part}Format={name} needs {URL}, such as http://localhost:8081.")
+    strategy = given.choice(f"{part}SubjectNameStrategy", _STRATEGIES, _TOPIC)
+    return Encoding(name, part, source, strategy, given.flag("registerSchemas", True))
+
+
+def _source(given: Options, part: str, registry: RegistrySettings | None) -> SchemaSource:
+    version = given.text(f"{part}SchemaVersion")
+    if version is not None and version.strip().lower() != "latest" and not version.strip().isdigit():
+        raise OptionError(f"{part}SchemaVersion must be latest or a number above 0, not '{version}'.")
+    return SchemaSource(
+        registry,
+        given.text(f"{part}Subject"),
+        None if version is None else 0 if version.strip().lower() == "latest" else int(version),
+        given.count(f"{part}SchemaId"),
+        given.text(f"{part}Schema"),
+        given.text(f"{part}Message"),
+    )
+
+
+def planned_encoding(encoding: Encoding, kind: Any, topic: str | None) -> Encoding:
+    """The encoding with its schema, which is registered or looked up. `kind` is Spark's type of the column."""
+    try:
+        columns = arrow_type(kind)
+    except KeyError:
+        raise OptionError(
+            f"Column '{encoding.part}' cannot be written as {encoding.name}: it is {kind.simpleString()}."
+        ) from None
+    source = encoding.source
+    if source.text is None and (source.id is not None or source.version is not None):
+        subject = source.subject or _subject(encoding, topic, None)
+        chosen = SchemaSource(source.registry, subject, source.version or None, source.id)
+        schema = columns_schema(chosen, encoding.name)
+        number = schema.id
+    else:
+        text = source.text or default_schema(encoding.name, columns)
+        schema = Schema(text, TYPES[encoding.name])
+        number = _registered_id(encoding, schema, topic)
+    planned = Encoding(
+        encoding.name,
+        encoding.part,
+        source,
+        schema=schema,
+        frame=b"" if source.registry is None else b"\0" + number.to_bytes(4, "big"),
+    )
+    # Refuse in the driver what no task could write.
+    format_encoder(planned, columns)
+    return planned
+
+
+def _registered_id(encoding: Encoding, schema: Schema, topic: str | None) -> int:
+    settings = encoding.source.registry
+    if settings is None:
+        return 0
+    subject = encoding.source.subject or _subject(encoding, topic, schema)
+    registry = shared_registry(settings)
+    try:
+        return (
+            registry.register(subject, schema) if encoding.register else registry.lookup(subject, schema).id
+        )
+    except ClientError as error:
+        raise OptionError(
+            f"The schema of '{encoding.part}' under subject '{subject}': {error.message}"
+        ) from None
+
+
+def _subject(encoding: Encoding, topic: str | None, schema: Schema | None) -> str:
+    part, strategy = encoding.part, encoding.strategy
+    if strategy != _RECORD and topic is None:
+        raise OptionError(f"Rows go to many topics: name the subject of their schema with {part}Subject.")
+    if strategy == _TOPIC:
+        return f"{topic}-{part}"
+    if schema is None:
+        raise OptionError(f"{strategy} needs a schema to take its name from: say {part}Subject.")
+    name = record_name(encoding.name, schema)
+    return name if strategy == _RECORD else f"{topic}-{name}"
+
+
+def encode_column(encoding: Encoding, column: pa.Array) -> pa.BinaryArray:
+    """What the task writes."""
+    encoder = format_encoder(encoding, column.type)
+    try:
+        return encoder.encode(column, encoding.frame)
+    except UnwritableRow as error:
+        raise ClientError(
+            f"A row cannot be written as {encoding.name}: in column '{encoding.part}' {error.reason}."
+        ) from None
+
+
+# The formats
+
+
+def default_schema(name: str, columns: pa.DataType) -> str:
+    """The schema that columns are written with where nobody names another."""
+    if name == "avro":
+        from ottla.spark.formats.avro.encode_program import schema_of
+
+        return schema_of(columns)
+    if name == "jsonschema":
+        from ottla.spark.formats.json_schema.types import schema_of as json_schema_of
+
+        return json_schema_of(columns)
+    raise OptionError(f"{name} cannot be written yet: use avro or jsonschema.")
+
+
+def record_name(name: str, schema: Schema) -> str:
+    """The name of what a schema describes, by which strategies name subjects."""
+    if name == "avro":
+        from ottla.spark.formats.avro.schema import parse
+
+        found = parse(schema.text).name
+        if found:
+            return found
+    if name == "jsonschema":
+        found = json.loads(schema.text).get("title")
+        if found:
+            return str(found)
+    raise OptionError("The schema has no name, by which its subject could be called: say valueSubject.")
+
+
+@lru_cache(maxsize=16)
+def format_encoder(encoding: Encoding, columns: pa.DataType) -> FormatEncoder:
+    if encoding.name == "jsonschema":
+        from ottla.spark.formats.json_schema.encoder import JsonSchemaEncoder
+
+        return JsonSchemaEncoder(columns)
+    if encoding.name == "protobuf":
+        raise OptionError("protobuf cannot be written yet: use avro or jsonschema.")
+    from ottla.spark.formats.avro.registered import avro_encoder
+
+    assert encoding.schema is not None
+    return avro_encoder(encoding.source, encoding.schema, columns, encoding.part)
