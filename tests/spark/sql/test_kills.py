@@ -29,7 +29,7 @@ from tests.spark.test_chaos import Cluster, wait
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 KILLS = ["driver"] * 5 + ["executor"] * 8 + ["broker"] * 7
-BATCHES = 100
+BATCHES = 80
 PER_BATCH = 20
 USERS = ("ann", "bob", "cid")
 PARTITIONS = 2
@@ -93,7 +93,7 @@ def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path
     for found in expected.values():
         assert len(found) > BATCHES
 
-    cluster = Cluster(tmp_path, broker, {**options, "run": "killed", "interval": "2 seconds"}, *QUERIES)
+    cluster = Cluster(tmp_path, broker, {**options, "run": "killed", "interval": "3 seconds"}, *QUERIES)
     killed = {name: topic.format(run="killed") for name, topic in QUERIES.items()}
 
     def written() -> int:
