@@ -33,7 +33,8 @@ def _seconds_per_batch(bench: Bench, keys: int) -> float:
     table, stream, joined = named("users"), named("clicks"), named("joined")
     sql = bench.sql()
     sql.execute(
-        f"CREATE TABLE {table} (name STRING PRIMARY KEY, city STRING) WITH (kafka_topic='{table}', partitions={PARTITIONS});"
+        f"CREATE TABLE {table} (name STRING PRIMARY KEY, city STRING) "
+        f"WITH (kafka_topic='{table}', partitions={PARTITIONS});"
         f"CREATE STREAM {stream} (who STRING KEY, page INT) WITH (kafka_topic='{stream}', partitions={PARTITIONS});"
     )
     bench.write(table, keys, text_key("user-", "id"), "concat('{\"CITY\":\"city ', id % 1000, '\"}')")
