@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from ottla.client.schema_registry import RegistrySettings, Schema, SchemaRegistry
 from ottla.testing import Broker
+from tests.client.registry_server import RegistryServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,8 +24,17 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 @pytest.fixture(scope="module", autouse=True)
 def topics(ottla_broker: Broker) -> None:
-    for topic in ("orders", "tweets", "tweets-dead", "liked-tweets", "totals"):
+    for topic in ("orders", "tweets", "tweets-dead", "liked-tweets", "totals", "all-orders"):
         ottla_broker.create_topic(topic)
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    order = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+    with RegistryServer() as server:
+        with SchemaRegistry(RegistrySettings((server.url,))) as client:
+            client.register("orders-value", Schema(order))
+        yield server.url
 
 
 @pytest.fixture
@@ -37,5 +48,8 @@ def names(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("code", BLOCKS, ids=lambda code: code.strip().splitlines()[-1][:40])
-def test_code_runs_as_it_is_printed(names: dict[str, Any], ottla_broker: Broker, code: str) -> None:
-    exec(code.replace("localhost:9092", ottla_broker.bootstrap_servers), names)
+def test_code_runs_as_it_is_printed(
+    names: dict[str, Any], ottla_broker: Broker, registry: str, code: str
+) -> None:
+    code = code.replace("localhost:9092", ottla_broker.bootstrap_servers)
+    exec(code.replace("http://localhost:8081", registry), names)

@@ -75,14 +75,24 @@ class Assembly:
         return pa.Array.from_buffers(column.type, len(counts), [valid, pa.py_buffer(ends)], children=[pairs])
 
     def _texts(self, kind: pa.DataType, spans: Any, valid: pa.Buffer | None) -> pa.Array:
-        count = len(spans) // 2
-        ends = np.empty(count + 1, np.int32)
-        size = int(spans[1::2].sum())
-        if size >= 1 << 31:
-            raise OverflowError("more than 2 GB of text in one batch")
-        buffer = pa.allocate_buffer(size)
-        _fill_texts(self._data, self._constants, spans, ends, np.frombuffer(buffer, np.uint8))
-        return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(ends), buffer])
+        return _filled(kind, self._data, self._constants, spans, valid)
+
+
+def gathered(data: Any, starts: Any, sizes: Any, valid: pa.Buffer | None) -> pa.BinaryArray:
+    """Bytes from anywhere in `data`, as a column."""
+    spans = np.stack([starts, sizes], axis=1).reshape(-1)
+    return _filled(pa.binary(), data, data, spans, valid)
+
+
+def _filled(kind: pa.DataType, data: Any, constants: Any, spans: Any, valid: pa.Buffer | None) -> pa.Array:
+    count = len(spans) // 2
+    ends = np.empty(count + 1, np.int32)
+    size = int(spans[1::2].sum())
+    if size >= 1 << 31:
+        raise OverflowError("more than 2 GB of text in one batch")
+    buffer = pa.allocate_buffer(size)
+    _fill_texts(data, constants, spans, ends, np.frombuffer(buffer, np.uint8))
+    return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(ends), buffer])
 
 
 def _numbers(kind: pa.DataType, slots: Any, valid: pa.Buffer | None) -> pa.Array:

@@ -101,6 +101,10 @@ def format_decoder(
         from ottla.spark.formats.protobuf.decoder import ProtobufFormat
 
         return ProtobufFormat(source, reader, columns, part)
+    if kind == "jsonschema":
+        from ottla.spark.formats.json_schema.decoder import JsonSchemaFormat
+
+        return JsonSchemaFormat(source, reader, columns, part)
     from ottla.spark.formats.avro.registered import AvroFormat
 
     return AvroFormat(source, reader, columns, part)

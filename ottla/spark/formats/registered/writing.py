@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -169,7 +170,11 @@ def default_schema(name: str, columns: pa.DataType) -> str:
         from ottla.spark.formats.avro.encode_program import schema_of
 
         return schema_of(columns)
-    raise OptionError(f"{name} cannot be written yet.")
+    if name == "jsonschema":
+        from ottla.spark.formats.json_schema.types import schema_of as json_schema_of
+
+        return json_schema_of(columns)
+    raise OptionError(f"{name} cannot be written yet: use avro or jsonschema.")
 
 
 def record_name(name: str, schema: Schema) -> str:
@@ -180,11 +185,21 @@ def record_name(name: str, schema: Schema) -> str:
         found = parse(schema.text).name
         if found:
             return found
+    if name == "jsonschema":
+        found = json.loads(schema.text).get("title")
+        if found:
+            return str(found)
     raise OptionError("The schema has no name, by which its subject could be called: say valueSubject.")
 
 
 @lru_cache(maxsize=16)
 def format_encoder(encoding: Encoding, columns: pa.DataType) -> FormatEncoder:
+    if encoding.name == "jsonschema":
+        from ottla.spark.formats.json_schema.encoder import JsonSchemaEncoder
+
+        return JsonSchemaEncoder(columns)
+    if encoding.name == "protobuf":
+        raise OptionError("protobuf cannot be written yet: use avro or jsonschema.")
     from ottla.spark.formats.avro.registered import avro_encoder
 
     assert encoding.schema is not None

@@ -1,0 +1,1 @@
+"""JSON whose schemas a registry keeps."""

@@ -1,0 +1,171 @@
+"""Promise: what Confluent's serializers write with our registry, Spark reads as columns; and the other way round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("confluent_kafka.schema_registry.avro")
+
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from ottla.spark import avro, jsonschema, protobuf, read_topic, to_topic
+from ottla.testing import Broker
+from tests.spark.consuming import consume
+from tests.spark.formats.test_protobuf_decoder import classes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AVRO = [
+    {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]},
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "note", "type": ["null", "string"], "default": None},
+        ],
+    },
+]
+PROTO = """
+syntax = "proto3";
+message Order { int64 id = 1; repeated string tags = 2; Place place = 3; message Place { double x = 1; } }
+message Refund { int64 id = 1; }
+"""
+JSON_SCHEMA = {
+    "title": "Order",
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "place": {"type": "object", "properties": {"x": {"type": "number"}}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker(registry=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def session(spark: SparkSession, broker: Broker) -> Iterator[SparkSession]:
+    settings = {
+        "spark.ottla.bootstrap.servers": broker.bootstrap_servers,
+        "spark.ottla.schema.registry.url": broker.schema_registry_url,
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in settings:
+        spark.conf.unset(name)
+
+
+@pytest.fixture
+def registry(broker: Broker) -> SchemaRegistryClient:
+    return SchemaRegistryClient({"url": broker.schema_registry_url})
+
+
+def send(broker: Broker, topic: str, serializer: Any, *values: Any) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in values:
+        headers: list[Any] = []
+        context = SerializationContext(topic, MessageField.VALUE, headers)
+        data = serializer(value, context)
+        producer.produce(topic, data, headers=context.headers or None)
+    assert producer.flush(30) == 0
+
+
+def test_avro_of_two_versions_in_bytes_and_in_headers(
+    session: SparkSession, broker: Broker, registry: SchemaRegistryClient
+) -> None:
+    broker.create_topic("avro-orders")
+    first, second = (AvroSerializer(registry, json.dumps(each)) for each in AVRO)
+    in_headers = AvroSerializer(
+        registry, json.dumps(AVRO[1]), conf={"schema.id.serializer": header_schema_id_serializer}
+    )
+    send(broker, "avro-orders", first, {"id": 1})
+    send(broker, "avro-orders", second, {"id": 2, "note": "two"})
+    send(broker, "avro-orders", in_headers, {"id": 3, "note": "three"})
+    frame = read_topic(session, "avro-orders", value=avro(), stream=False)
+    rows = frame.orderBy("offset").select("value.*", "badValue").collect()
+    assert [tuple(row) for row in rows] == [(1, None, None), (2, "two", None), (3, "three", None)]
+
+
+def test_protobuf_and_its_messages(
+    session: SparkSession, broker: Broker, registry: SchemaRegistryClient
+) -> None:
+    broker.create_topic("proto-orders")
+    messages = classes(PROTO)
+    order = messages["Order"](id=7, tags=["a", "b"])
+    order.place.x = 1.5
+    conf = {"use.deprecated.format": False}
+    send(
+        broker,
+        "proto-orders",
+        ProtobufSerializer(messages["Order"], registry, conf),
+        order,
+        messages["Order"](),
+    )
+    send(
+        broker,
+        "proto-orders",
+        ProtobufSerializer(messages["Refund"], registry, conf),
+        messages["Refund"](id=9),
+    )
+    frame = read_topic(session, "proto-orders", value=protobuf(), stream=False).orderBy("offset")
+    assert [row.value and row.value.asDict(True) for row in frame.collect()] == [
+        {"id": 7, "tags": ["a", "b"], "place": {"x": 1.5}},
+        {"id": 0, "tags": [], "place": None},
+        None,
+    ]
+    refunds = read_topic(session, "proto-orders", value=protobuf(message="Refund"), stream=False)
+    assert [row.id for row in refunds.where("value IS NOT NULL").select("value.id").collect()] == [9]
+    given = read_topic(session, "proto-orders", value=protobuf("id BIGINT, tags ARRAY<STRING>"), stream=False)
+    found = given.orderBy("offset").select("value.id", "value.tags").collect()
+    assert [tuple(row) for row in found] == [(7, ["a", "b"]), (0, []), (9, None)]
+
+
+def test_json_schema_and_what_spark_writes(
+    session: SparkSession, broker: Broker, registry: SchemaRegistryClient
+) -> None:
+    broker.create_topic("json-orders")
+    serializer = JSONSerializer(json.dumps(JSON_SCHEMA), registry)
+    send(broker, "json-orders", serializer, {"id": 1, "place": {"x": 0.5}}, {"id": 2})
+    frame = read_topic(session, "json-orders", value=jsonschema(), stream=False).orderBy("offset")
+    assert [row.value.asDict(True) for row in frame.collect()] == [
+        {"id": 1, "place": {"x": 0.5}},
+        {"id": 2, "place": None},
+    ]
+    rows = session.range(2).selectExpr("id", "struct(id * 0.5D AS x) AS place")
+    expected = [{"id": 0, "place": {"x": 0.0}}, {"id": 1, "place": {"x": 0.5}}]
+    for topic, kind, deserializer in (
+        ("spark-avro", avro, AvroDeserializer(registry)),
+        ("spark-json", jsonschema, JSONDeserializer(None, schema_registry_client=registry)),
+    ):
+        broker.create_topic(topic)
+        to_topic(rows, topic, value=kind())
+        values = [message.value() for message in consume(broker.bootstrap_servers, topic, 1)]
+        read = [deserializer(each, SerializationContext(topic, MessageField.VALUE)) for each in values]
+        assert sorted(read, key=lambda each: each["id"]) == expected
+        again = read_topic(session, topic, value=kind(), stream=False).orderBy("value.id")
+        assert [row.value.asDict(True) for row in again.collect()] == expected
+
+
+def test_an_incompatible_schema_is_refused_before_anything_is_written(
+    session: SparkSession, broker: Broker, registry: SchemaRegistryClient
+) -> None:
+    broker.create_topic("refused")
+    send(broker, "refused", AvroSerializer(registry, json.dumps(AVRO[0])), {"id": 1})
+    with pytest.raises(Exception, match=r"under subject 'refused-value': .*incompatible"):
+        to_topic(session.range(1).selectExpr("'x' AS id"), "refused", value=avro())
