@@ -41,8 +41,8 @@ class Figure(NamedTuple):
 
 
 @contextmanager
-def registry() -> Iterator[str]:
-    """A broker and a registry, and where the registry answers."""
+def servers(kind: str = "registry", path: str = "/subjects") -> Iterator[str]:
+    """A broker and a registry, or another server beside it, and where that answers."""
     reserved = ReservedPorts(2)
     broker, port = reserved.numbers
     ottla = [sys.executable, "-m", "ottla.cli"]
@@ -57,7 +57,7 @@ def registry() -> Iterator[str]:
                 subprocess.Popen(
                     [
                         *ottla,
-                        "registry",
+                        kind,
                         "start",
                         "--quiet",
                         "-l",
@@ -68,7 +68,7 @@ def registry() -> Iterator[str]:
                 )
             )
             url = f"http://127.0.0.1:{port}"
-            _wait_for(url)
+            _wait_for(f"{url}{path}")
             yield url
         finally:
             for process in reversed(started):
@@ -79,7 +79,7 @@ def registry() -> Iterator[str]:
 def _wait_for(url: str) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        with suppress(OSError), urllib.request.urlopen(f"{url}/subjects", timeout=5):
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5):
             return
         time.sleep(0.1)
     raise SystemExit(f"Nothing answers at {url}.")
@@ -104,7 +104,7 @@ def _register(number: int) -> bytes:
     return head.encode() + body
 
 
-async def _load(url: str, name: str, make: Callable[[int], bytes], requests: int, connections: int) -> Figure:
+async def load(url: str, name: str, make: Callable[[int], bytes], requests: int, connections: int) -> Figure:
     address = urlsplit(url)
     left = iter(range(requests))
     latencies: list[float] = []
@@ -136,14 +136,14 @@ async def _load(url: str, name: str, make: Callable[[int], bytes], requests: int
 
 async def measure(url: str, *, quick: bool) -> list[Figure]:
     reads, writes = (2_000, 50) if quick else (100_000, 2_000)
-    await _load(url, "warm up", _register, 10, 1)
+    await load(url, "warm up", _register, 10, 1)
     by_id, subjects = _get("/schemas/ids/1"), _get("/subjects")
     return [
-        await _load(url, f"schema by id, {CONNECTIONS} connections", lambda _: by_id, reads, CONNECTIONS),
-        await _load(
+        await load(url, f"schema by id, {CONNECTIONS} connections", lambda _: by_id, reads, CONNECTIONS),
+        await load(
             url, f"list of subjects, {CONNECTIONS} connections", lambda _: subjects, reads // 10, CONNECTIONS
         ),
-        await _load(url, "register, 8 connections", _register, writes, 8),
+        await load(url, "register, 8 connections", _register, writes, 8),
     ]
 
 
@@ -162,7 +162,7 @@ def main() -> None:
     if arguments.url:
         figures = run(arguments.url)
     else:
-        with registry() as url:
+        with servers() as url:
             figures = run(url)
     table = Table("", "per second", "median ms", "p99 ms")
     for each in figures:

@@ -15,6 +15,7 @@ import uvloop
 from ottla.broker.faults import Fault, Faults
 from ottla.broker.lifecycle.server import Server
 from ottla.log.cleaner.status import CleanerStatus
+from ottla.metadata.configs.topic_configs import SCHEMA_REGISTRY_URL
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.records import Record, build_batch, read_records
 from ottla.security.acls import Acl
@@ -94,6 +95,7 @@ class Broker:
             "log.dirs": str(self._data),
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
             **(self._security.settings(self._data, self._port) if self._security else {}),
+            **self._registry_url(),
             **self._config,
         }
         started: list[BaseException | None] = []
@@ -119,6 +121,12 @@ class Broker:
                 self.stop()
                 raise
         return self
+
+    def _registry_url(self) -> dict[str, str]:
+        """For topics that take only records with a schema."""
+        if self._registry_settings is False:
+            return {}
+        return {SCHEMA_REGISTRY_URL: f"http://127.0.0.1:{self._registry_port.numbers[0]}"}
 
     def _start_registry(self, settings: Mapping[str, str]) -> None:
         from ottla.http.background import InBackground

@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-from collections import defaultdict
 
 import pytest
 
@@ -26,6 +25,7 @@ from ottla.testing import Broker
 from ottla.testing.ports import ReservedPorts
 from tests.registry.conftest import Api, in_background, record
 from tests.registry.nodes import BROKER_CONFIG, SETTINGS, NodeProcess
+from tests.registry.writers import Writer, check, wait_until
 
 
 def settings(broker: Broker, **more: str) -> RegistrySettings:
@@ -136,52 +136,6 @@ def test_who_was_replaced_cannot_write():
         assert Api(broker.schema_registry_url).id_of("b", '"long"') == 2
 
 
-def wait_until(condition, seconds: float = 30.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.05)
-
-
-class Writer(threading.Thread):
-    """Registers schemas without end, to whatever node answers, and notes what was promised."""
-
-    def __init__(self, number: int, urls: list[str], stopping: threading.Event) -> None:
-        super().__init__()
-        self._number = number
-        self._apis = [Api(url) for url in urls]
-        self._stopping = stopping
-        self.registered: dict[str, tuple[int, str]] = {}  # subject → id and name of the record
-
-    def run(self) -> None:
-        count = 0
-        while not self._stopping.is_set():
-            count += 1
-            subject, name = f"w{self._number}-{count}", f"W{self._number}_{count}"
-            while not self._stopping.is_set():
-                try:
-                    answer = self._apis[count % len(self._apis)].register(subject, record(name, "x"))
-                except OSError:
-                    count += 1  # the node is down: try the other with the next schema
-                    break
-                if answer.status == 200:
-                    self.registered[subject] = (answer.body["id"], name)
-                    break
-                assert answer.status == 500, answer
-
-
-def _check(registered: dict[str, tuple[int, str]], api: Api) -> None:
-    """Everything that was promised is there, and no id stands for two schemas."""
-    by_id = defaultdict(set)
-    for subject, (schema_id, name) in registered.items():
-        by_id[schema_id].add(name)
-        version = api("GET", f"/subjects/{subject}/versions/1")
-        assert version.status == 200, (subject, version)
-        assert version.body["id"] == schema_id
-        assert json.loads(version.body["schema"])["name"] == name
-    assert {schema_id: names for schema_id, names in by_id.items() if len(names) > 1} == {}
-
-
 @pytest.mark.slow
 def test_no_id_twice_and_nothing_lost_when_leaders_are_killed_and_paused(tmp_path):
     ports = ReservedPorts(2)
@@ -218,7 +172,7 @@ def test_no_id_twice_and_nothing_lost_when_leaders_are_killed_and_paused(tmp_pat
                 node.kill()
         registered = {name: each for writer in writers for name, each in writer.registered.items()}
         with in_background(settings(broker)) as fresh:
-            _check(registered, Api(fresh.url))
+            check(registered, Api(fresh.url))
 
 
 def test_a_registry_ends_at_once_and_cleanly(tmp_path):

@@ -104,6 +104,18 @@ def sql_counts(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
     return _sql(spark, options, COUNTS.format(topic=f"counts_{options['run']}"))
 
 
+JOINED = """
+CREATE TABLE lefts (id STRING PRIMARY KEY, number INT) WITH (kafka_topic='lefts', value_format='DELIMITED');
+CREATE TABLE rights (id STRING PRIMARY KEY, number INT) WITH (kafka_topic='rights', value_format='DELIMITED');
+CREATE TABLE {topic} WITH (kafka_topic='{topic}', value_format='JSON') AS
+  SELECT l.id AS id, l.number AS left_number, r.number AS right_number FROM lefts l LEFT JOIN rights r ON l.id = r.id;
+"""
+
+
+def sql_joined(spark: SparkSession, options: dict[str, str]) -> StreamingQuery:
+    return _sql(spark, options, JOINED.format(topic=f"joined_{options['run']}"))
+
+
 def _sql(spark: SparkSession, options: dict[str, str], script: str) -> StreamingQuery:
     """The last query of a script, which goes on from its checkpoint if it has run before."""
     spark.conf.set("spark.ottla.trigger", options.get("interval", "available-now"))

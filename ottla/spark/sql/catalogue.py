@@ -1,6 +1,7 @@
 """Streams and tables by name. They are kept in a compacted topic, so that every shell of the cluster sees the same.
 
-The key of a record is the name and its value the definition as JSON; a record without a value is a DROP.
+The key of a record is the name and its value the definition as JSON; a record without a value is a DROP. Types that
+CREATE TYPE makes are in it, too: their keys begin with a zero byte.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from ottla.protocol.internal_topics import SQL_CATALOGUE_TOPIC as TOPIC
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.sources import Source, TopicShape
+from ottla.spark.sql.sql_types import SqlType
+
+_TYPE = "\0type\0"
 
 
 class Catalogue:
@@ -21,22 +25,29 @@ class Catalogue:
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._sources: dict[str, Source] = {}
+        self._types: dict[str, SqlType] = {}
         self._mark: tuple[bytes, int] | None = None  # of the topic, when it was read
 
     def refresh(self) -> None:
         found: dict[str, Source] = {}
+        types: dict[str, SqlType] = {}
         mark = self._brokers.mark(TOPIC)
         if mark is not None and mark == self._mark:
             return
-        self._mark = mark
         if mark is not None:
             for record in self._brokers.read(TOPIC, from_beginning=True, follow=False):
                 name = (record.key or b"").decode()
-                if record.value is None:
+                if name.startswith(_TYPE):
+                    types.pop(name.removeprefix(_TYPE), None)
+                    if record.value is not None:
+                        types[name.removeprefix(_TYPE)] = SqlType.from_json(json.loads(record.value))
+                elif record.value is None:
                     found.pop(name, None)
                 else:
                     found[name] = Source.from_json(json.loads(record.value))
         self._sources = found
+        self._types = types
+        self._mark = mark
 
     def all(self) -> list[Source]:
         return sorted(self._sources.values(), key=lambda source: source.name)
@@ -70,3 +81,24 @@ class Catalogue:
     def remove(self, name: str) -> None:
         self._brokers.produce(TOPIC, [(name.encode(), None, None)])
         self._sources.pop(name, None)
+
+    # Types
+
+    def types(self) -> list[tuple[str, SqlType]]:
+        return sorted(self._types.items())
+
+    def find_type(self, name: str) -> SqlType | None:
+        """Also one that another shell has made since."""
+        if name not in self._types:
+            self.refresh()
+        return self._types.get(name)
+
+    def put_type(self, name: str, kind: SqlType) -> None:
+        self.next_number()  # makes the topic
+        value = json.dumps(kind.to_json(), separators=(",", ":")).encode()
+        self._brokers.produce(TOPIC, [(f"{_TYPE}{name}".encode(), value, None)])
+        self._types[name] = kind
+
+    def remove_type(self, name: str) -> None:
+        self._brokers.produce(TOPIC, [(f"{_TYPE}{name}".encode(), None, None)])
+        self._types.pop(name, None)

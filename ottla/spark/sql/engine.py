@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
@@ -19,7 +19,8 @@ from ottla.spark.formats.value_format import quoted
 from ottla.spark.sink.batches import write_batch
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError, sentence
-from ottla.spark.sql.frames import TIME, batch_frame, found_frame, milliseconds_of, stream_frame
+from ottla.spark.sql.frames import TIME, batch_frame, empty_frame, found_frame, milliseconds_of, stream_frame
+from ottla.spark.sql.paces import Paces, no_turns
 from ottla.spark.sql.planning.aggregate_plan import KEEP, ROW_TIME
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import WINDOW_END, WINDOW_START, Plan
@@ -53,9 +54,10 @@ Row = tuple[Any, ...]
 
 
 class Engine:
-    def __init__(self, spark: SparkSession, brokers: Brokers) -> None:
+    def __init__(self, spark: SparkSession, brokers: Brokers, *, paced: bool = False) -> None:
         self.spark = spark
         self._brokers = brokers
+        self._paces = Paces() if paced else None
         # Settings and views belong to the session, and a server plans for many clients.
         self._planning = threading.RLock()
         #: How many records a micro-batch of the queries takes at most that are started from now on.
@@ -89,8 +91,9 @@ class Engine:
             return self._result(plan).schema
 
     def _result(self, plan: Plan) -> DataFrame:
-        """Without the hidden columns."""
-        return self._batch(self.spark, plan).select(*map(quoted, plan.names))
+        """Only for its columns, without those that are hidden."""
+        frames = {alias: empty_frame(self.spark, source) for alias, source in plan.sources.items()}
+        return self._batch(self.spark, plan, frames).select(*map(quoted, plan.names))
 
     def _over(self, spark: SparkSession, plan: Plan, frames: Mapping[str, DataFrame]) -> DataFrame:
         for alias, frame in frames.items():
@@ -148,7 +151,12 @@ class Engine:
         value = encode_value(target)
         if KEEP in hidden:
             value = f"CASE WHEN {KEEP} THEN {value} END"
-        time = ROW_TIME if target.timestamp is None else milliseconds_of(target)
+        time = ROW_TIME
+        if target.timestamp is not None:
+            # A tombstone has no columns, and still a time; a row whose time is not known is not written.
+            kept = KEEP if KEEP in hidden else "true"
+            time = f"CASE WHEN {kept} THEN {milliseconds_of(target)} ELSE {ROW_TIME} END"
+            typed = typed.where(f"{time} >= 0")
         return typed.selectExpr(
             f"{encode_key(target, WINDOW_START, WINDOW_END)} AS key",
             f"{value} AS value",
@@ -190,13 +198,21 @@ class Engine:
         def write(rows: DataFrame, batch: int) -> None:
             write_batch(self._encoded(rows, target), options, batch_id=batch, checkpoint=checkpoint)
 
-        with self._settings():
-            if plan.mode in ("append", "changes"):
-                rows = self._encoded(self._stream(plan, starting, group), target)
-                writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
-            else:
-                writer = self._each_batch(plan, starting, group, checkpoint, write)
-            return queries.start(writer, self.spark, query_id, checkpoint, None)
+        with self._turn() as begun:
+            with self._settings():
+                if plan.mode in ("append", "changes"):
+                    rows = self._encoded(self._stream(plan, starting, group), target)
+                    writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
+                else:
+                    writer = self._each_batch(plan, starting, group, checkpoint, write)
+                query = queries.start(writer, self.spark, query_id, checkpoint, None)
+            begun(query)
+        return query
+
+    def _turn(
+        self, interrupted: threading.Event | None = None
+    ) -> AbstractContextManager[Callable[[StreamingQuery], None]]:
+        return no_turns() if self._paces is None else self._paces.turn(interrupted)
 
     def _each_batch(
         self,
@@ -258,9 +274,11 @@ class Engine:
 
         checkpoint = tempfile.mkdtemp(prefix="ottla-sql-")
         try:
-            with self._settings():
-                writer = self._each_batch(plan, starting, None, checkpoint, collect)
-                query = writer.option("checkpointLocation", checkpoint).start()
+            with self._turn(interrupted) as begun:
+                with self._settings():
+                    writer = self._each_batch(plan, starting, None, checkpoint, collect)
+                    query = writer.option("checkpointLocation", checkpoint).start()
+                begun(query)
             try:
                 yield from self._waited(query, waiting, interrupted)
             finally:

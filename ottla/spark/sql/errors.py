@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ottla.spark.sql.parsing.statements import Statement
@@ -14,6 +14,9 @@ _ERROR_CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^[\w.]*(?:Error|Exception|NoJava|Unreachable|SqlError): (.+)$", re.MULTILINE)
 _QUERY_FAILED = re.compile(r"^Query \[id = .*?\] terminated with exception: ", re.DOTALL)
+_WORD = re.compile(r"[\w$]+|`[^`]*`|'[^']*'|\"[^\"]*\"")
+_MOST_SHOWN = 140
+_NAMES = re.compile(r"`([^`]+)`|\b([A-Za-z_]\w*)\(")
 _NO_FUNCTION = re.compile(r"Cannot resolve routine `?(\w+)`?")
 
 
@@ -34,6 +37,22 @@ class SqlError(Exception):
         super().__init__(message if position is None else f"{position}: {message}")
         self.message = message
         self.position = position
+
+    def pointed(self, script: str) -> str:
+        """With the line of the script that it is about, and the word marked."""
+        lines = script.split("\n")
+        if self.position is None or not 1 <= self.position.line <= len(lines):
+            return str(self)
+        line, column = lines[self.position.line - 1], self.position.column - 1
+        if not 0 <= column <= len(line):
+            return str(self)
+        word = _WORD.match(line, column)
+        marks = "^" * max(1, len(word[0]) if word else 1)
+        # The end of a long line is cut, and its beginning if the word is far behind.
+        first = max(0, column - _MOST_SHOWN // 2) if len(line) > _MOST_SHOWN else 0
+        shown = line[first : first + _MOST_SHOWN]
+        before = "".join("\t" if letter == "\t" else " " for letter in shown[: column - first])
+        return f"{self}\n  {shown.rstrip()}\n  {before}{marks}"
 
 
 def sentence(error: BaseException) -> str:
@@ -56,16 +75,31 @@ def sentence(error: BaseException) -> str:
 
 
 def _place(error: BaseException, statement: Statement | None) -> Position | None:
-    """Where the function that Spark does not know is written, or else where the statement begins."""
+    """Where the word is written that Spark is unhappy with, or else where the statement begins."""
     if statement is None:
         return None
     missing = _NO_FUNCTION.search(str(error))
-    found = missing and re.search(rf"\b{missing[1]}\s*\(", statement.text, re.IGNORECASE)
-    if not found:
-        return statement.position
-    line, column = statement.position
-    *lines, last = statement.text[: found.start()].split("\n")
-    return Position(line + len(lines), len(last) + 1 if lines else column + len(last))
+    for name in [missing[1]] if missing else _named(error):
+        found = re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", statement.text, re.IGNORECASE)
+        if found:
+            line, column = statement.position
+            *lines, last = statement.text[: found.start()].split("\n")
+            return Position(line + len(lines), len(last) + 1 if lines else column + len(last))
+    return statement.position
+
+
+def _named(error: BaseException) -> list[str]:
+    """Names in the part of our SQL that the error is about: columns, from the last on, and then functions."""
+    contexts: list[Any] = getattr(error, "getQueryContext", list)() or []
+    texts = [each.fragment() for each in contexts if hasattr(each, "fragment")]
+    columns, functions = [], []
+    for text in texts:
+        for column, function in _NAMES.findall(text):
+            if column and not column.startswith("__"):
+                columns.append(column)
+            elif function:
+                functions.append(function)
+    return [*reversed(columns), *functions]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.spark.formats.value_format import quoted
+from ottla.spark.sql.parsing.statements import ColumnDefinition
 from ottla.spark.sql.planning.json_expressions import MOMENTS, picked, raw_schema, text
 from ottla.spark.sql.planning.record_expressions import Decoding, decode_key, decode_value, window_bounds
 from ottla.spark.sql.sources import Source
@@ -41,22 +42,37 @@ def found_frame(spark: SparkSession, source: Source, found: Sequence[Found]) -> 
     """These records of a table, as if they had been read from its topic."""
     columns = "key BINARY, value BINARY, partition INT, offset BIGINT, milliseconds BIGINT"
     rows = [(each.raw, each.value, each.partition, each.offset, each.timestamp_ms) for each in found]
-    raw = spark.createDataFrame(rows, columns)
+    return columns_of(_as_read(spark.createDataFrame(rows, columns), source), source)
+
+
+def empty_frame(spark: SparkSession, source: Source) -> DataFrame:
+    """Only for its columns: nothing is asked of brokers, and no worker of Python is started."""
+    raw = spark.range(0).selectExpr(
+        *(f"CAST(NULL AS BINARY) AS {name}" for name in ("key", "value")),
+        *("0 AS partition", "0L AS offset", "0L AS milliseconds"),
+    )
+    return columns_of(_as_read(raw, source), source)
+
+
+def _as_read(raw: DataFrame, source: Source) -> DataFrame:
+    """Records as the data source has them."""
     value, others = "value", ["partition", "offset", "timestamp_millis(milliseconds) AS timestamp"]
     if _is_typed(source):
         value = f"from_json(CAST(value AS STRING), {text(raw_schema(source.values))}) AS value"
         others.append("CAST(NULL AS BINARY) AS badValue")
-    return columns_of(raw.selectExpr("key", value, *others), source)
+    if source.headers:
+        others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")
+    return raw.selectExpr("key", value, *others)
 
 
 def _is_typed(source: Source) -> bool:
     """JSON is decoded at the source, in one go; `value` is a struct then, and what is no JSON is in `badValue`."""
-    return source.value_format == "JSON" and bool(source.values)
+    return source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
 
 
 def _options(source: Source) -> dict[str, str]:
     options = {"subscribe": source.topic}
-    if source.headers is not None:
+    if source.headers:
         options["includeHeaders"] = "true"
     if _is_typed(source):
         options |= {"valueFormat": "json", "valueSchema": raw_schema(source.values)}
@@ -101,9 +117,7 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
     columns = [
         f"{expression} AS {quoted(name)}" for name, expression in (key.columns | value.columns).items()
     ]
-    if source.headers is not None:
-        field = "transform(headers, x -> named_struct('KEY', x.key, 'VALUE', x.value))"
-        columns.append(f"{field} AS {quoted(source.headers.name)}")
+    columns += [f"{_headers(column)} AS {quoted(column.name)}" for column in source.headers]
     frame = raw.selectExpr(
         *columns,
         *source.window_columns,
@@ -118,6 +132,13 @@ def columns_of(raw: DataFrame, source: Source) -> DataFrame:
     return frame.where(f"ROWTIME BETWEEN 0 AND {MOMENTS[1]}").selectExpr(
         "*", f"timestamp_millis(ROWTIME) AS {TIME}"
     )
+
+
+def _headers(column: ColumnDefinition) -> str:
+    """All headers of a record, or the last of those with a key."""
+    if column.header is None:
+        return "coalesce(transform(headers, x -> named_struct('KEY', x.key, 'VALUE', x.value)), array())"
+    return f"try_element_at(filter(headers, x -> x.key = {text(column.header)}), -1).value"
 
 
 def _row_time(source: Source) -> str:

@@ -6,6 +6,7 @@ import base64
 import csv
 import io
 import json
+import struct
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
@@ -39,6 +40,8 @@ def _record(statement: InsertValues, source: Source, row: Sequence[exp.Expr]) ->
 
 def record_of(source: Source, values: Mapping[str, Any], position: Position) -> Record:
     """A row as a record; columns that are not named are null."""
+    if source.is_read_only:
+        raise SqlError(f"{source.name} is read only, because CREATE SOURCE made it.", position)
     if source.window is not None:
         raise SqlError(f"{source.name} is windowed: rows cannot be inserted.", position)
     columns = {column.name: column for column in source.columns}
@@ -53,6 +56,9 @@ def record_of(source: Source, values: Mapping[str, Any], position: Position) -> 
             given[name] = _converted(value, columns[name].type, name, position)
     if source.kind == "TABLE" and any(given.get(key.name) is None for key in source.keys):
         raise SqlError(f"A row of table {source.name} needs its PRIMARY KEY.", position)
+    if source.is_unwrapped:
+        alone = given.get(source.values[0].name)
+        return _key(source, given), None if alone is None else _json(alone), timestamp
     return (
         _key(source, given),
         _encoded(source.values, source.value_format, source.value_delimiter, given),
@@ -182,12 +188,16 @@ def _encoded(
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _kafka(value: Any, kind: SqlType) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
+    if kind.name == "DOUBLE":
+        return struct.pack(">d", value)
     if kind.name in ("INTEGER", "BIGINT"):
         return int(value).to_bytes(4 if kind.name == "INTEGER" else 8, "big", signed=True)
     return str(value).encode()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
-from ottla.spark.sql.parsing.statements import Describe, Show, SourceKind
+from ottla.spark.sql.parsing.statements import ColumnDefinition, Describe, Show, SourceKind
 from ottla.spark.sql.properties import SessionProperties
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import RunningQueries
@@ -24,9 +24,16 @@ def show(
     if statement.what in ("STREAMS", "TABLES"):
         return _sources(statement, catalogue, "STREAM" if statement.what == "STREAMS" else "TABLE")
     if statement.what == "TOPICS":
-        shown = [each for each in brokers.topics() if not each.internal and not each.name.startswith("__")]
+        shown = [
+            each
+            for each in brokers.topics()
+            if statement.with_internal or not (each.internal or each.name.startswith("__"))
+        ]
         rows = [(each.name, each.partitions, each.replication_factor) for each in shown]
         return Result(statement, None, ("TOPIC", "PARTITIONS", "REPLICAS"), rows)
+    if statement.what == "TYPES":
+        types = [(name, str(kind)) for name, kind in catalogue.types()]
+        return Result(statement, None, ("TYPE", "SCHEMA"), types)
     if statement.what == "QUERIES":
         return _queries(statement, catalogue, queries)
     if statement.what == "PROPERTIES":
@@ -57,18 +64,15 @@ def _queries(statement: Show, catalogue: Catalogue, queries: RunningQueries) -> 
 
 def describe(statement: Describe, catalogue: Catalogue, brokers: Brokers, queries: RunningQueries) -> Result:
     source = catalogue.find(statement.name, statement.position)
-    rows = [
-        (column.name, str(column.type), _role(source, column.is_key, column.is_headers))
-        for column in source.columns
-    ]
+    rows = [(column.name, str(column.type), _role(source, column)) for column in source.columns]
     message = _facts(source, brokers, queries) if statement.extended else None
     return Result(statement, message, ("FIELD", "TYPE", "ROLE"), rows)
 
 
-def _role(source: Source, is_key: bool, is_headers: bool) -> str:
-    if is_headers:
-        return "headers"
-    if not is_key:
+def _role(source: Source, column: ColumnDefinition) -> str:
+    if column.is_headers:
+        return "headers" if column.header is None else f"header('{column.header}')"
+    if not column.is_key:
         return ""
     role = "primary key" if source.kind == "TABLE" else "key"
     return f"{role} (with {source.window.lower()} window)" if source.window else role

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
 from ottla.spark.checkpoints import local_path, remove
+from ottla.spark.sql.alterations import alter, assert_topic, check_replacement, create_type, drop_type
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.catalogue import Catalogue
 from ottla.spark.sql.engine import Engine
 from ottla.spark.sql.errors import Position, SqlError, spark_errors_at
+from ottla.spark.sql.explaining import graph
 from ottla.spark.sql.function_listing import describe_function, show_functions
 from ottla.spark.sql.insert_values import records
 from ottla.spark.sql.listing import describe, show
@@ -31,6 +33,7 @@ from ottla.spark.sql.planning.plan import Plan, plan_select
 from ottla.spark.sql.planning.target import check_target, definition, same_statement
 from ottla.spark.sql.printing import printed
 from ottla.spark.sql.properties import SessionProperties
+from ottla.spark.sql.pull.plain_rows import named_types
 from ottla.spark.sql.pull.pull import PullQueries
 from ottla.spark.sql.results import Result
 from ottla.spark.sql.running_queries import Running, RunningQueries
@@ -75,6 +78,10 @@ class SqlSession:
         self._engine: list[Engine] = []  # of all conversations, once Spark was needed
         self._starting_spark = threading.Lock()
         self._interrupted = threading.Event()
+        #: Is told what takes a while, before it begins.
+        self.progress: Callable[[str], None] = lambda _text: None
+        #: Whether queries begin a few at a time, because many clients may start some at once.
+        self.paced = False
         #: Whether queries are only made ready, and begin when they are resumed.
         self.starts_paused = False
         #: For the ids of queries of INSERT INTO … SELECT.
@@ -117,7 +124,7 @@ class SqlSession:
 
     def parse(self, script: str) -> Iterator[s.Statement]:
         """One after the other: run each before the next is asked for, because it may define variables."""
-        return statements(script, self.variables)
+        return statements(script, self.variables, self.catalogue.find_type)
 
     def run(self, statement: s.Statement, *, resume: bool = False) -> Iterator[Result]:
         """One statement; only RUN SCRIPT has several results."""
@@ -147,7 +154,7 @@ class SqlSession:
     def engine(self) -> Engine:
         with self._starting_spark:
             if not self._engine:
-                engine = Engine(self._session(), self.brokers)
+                engine = Engine(self._session(), self.brokers, paced=self.paced)
                 register(engine.spark, self.functions.all())
                 self._engine.append(engine)
             return self._engine[0]
@@ -167,7 +174,8 @@ class SqlSession:
 
     def _index_directory(self) -> Path:
         """Where tables are indexed for pull queries: beside the checkpoints, if they are on this machine."""
-        return (local_path(self._checkpoint("")) or state_directory() / "sql") / "index"
+        place = local_path(self._checkpoint(""))
+        return (place or state_directory() / "sql" / self.brokers.cluster_id()) / "index"
 
     def _forget_queries(self, source: Source) -> None:
         """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
@@ -223,6 +231,16 @@ class SqlSession:
                 return self._terminate(statement)
             case s.Drop():
                 return self._drop(statement)
+            case s.Alter():
+                return alter(statement, self.catalogue)
+            case s.CreateType():
+                return create_type(statement, self.catalogue)
+            case s.DropType():
+                return drop_type(statement, self.catalogue)
+            case s.AssertTopic():
+                return assert_topic(statement, self.brokers)
+            case s.Pause() | s.Resume():
+                return self._pause_or_resume(statement)
             case s.SetProperty(name=name, value=value):
                 self.properties.set(name, value, statement.position)
                 return Result(statement, f"Set {name} to {value}.")
@@ -280,6 +298,8 @@ class SqlSession:
             if statement.if_not_exists or (resume and same_statement(there.statement, statement.text)):
                 return Result(statement, f"{statement.kind.capitalize()} {statement.name} exists already.")
             raise _exists(statement, resume)
+        if there is not None:
+            check_replacement(there, source, statement)
         self._ensure_topic(source, wanted, statement)
         self.catalogue.put(source)
         return Result(statement, f"Created {statement.kind.lower()} {statement.name}.")
@@ -314,6 +334,9 @@ class SqlSession:
             query_id = there.query_id
         plan = self._plan(statement.select)
         target = definition(statement, plan, self.engine.schema(plan))
+        if there is not None and query_id is None:
+            check_replacement(there, target, statement)
+            query_id = self._continued(there, plan)
         for each in self.queries.writing_to(statement.name):
             self.queries.stop(each.query_id)
         left = plan.sources[statement.select.source.alias]
@@ -324,6 +347,8 @@ class SqlSession:
         config = {}
         if target.kind == "TABLE":
             config["cleanup.policy"] = "compact,delete" if target.window else "compact"
+            if plan.window is not None and plan.window.retention_ms is not None:
+                config["retention.ms"] = str(plan.window.retention_ms)
         self.brokers.create_topic(target.topic, wanted, config)
         if query_id is not None and there is not None:
             # The checkpoints of queries that insert into it are named by this number.
@@ -340,8 +365,21 @@ class SqlSession:
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
         return Result(statement, message, query=query)
 
+    def _continued(self, there: Source, plan: Plan) -> str | None:
+        """The query that a new one takes over: it goes on where that was, if both only look at one record at a time."""
+        if there.query_id is None or plan.mode not in ("append", "changes"):
+            return None
+        [before] = self.parse(there.statement)
+        if not isinstance(before, s.CreateAsSelect):
+            return None
+        old = self._plan(before.select)
+        topics = [[source.topic for source in each.sources.values()] for each in (old, plan)]
+        return there.query_id if old.mode == plan.mode and topics[0] == topics[1] else None
+
     def _insert_select(self, statement: s.InsertSelect) -> Result:
         target = self.catalogue.find(statement.target, statement.position)
+        if target.is_read_only:
+            raise SqlError(f"{target.name} is read only, because CREATE SOURCE made it.", statement.position)
         plan = self._plan(statement.select)
         check_target(plan, target, self.engine.schema(plan), statement.position)
         query_id = f"INSERTQUERY_{next(self.insert_numbers)}"
@@ -379,17 +417,23 @@ class SqlSession:
 
     def _query(self, statement: s.Query) -> Result:
         select = statement.select
-        if select.partition_by:
-            raise SqlError("PARTITION BY is for CREATE … AS SELECT and INSERT INTO.", select.position)
+        if select.partition_by and select.emit is None:
+            raise SqlError(
+                "PARTITION BY makes the key of what is written: pull queries have none.", select.position
+            )
         plan = self._plan(select, batch=select.emit is None, reader=True)
         columns = tuple(plan.names)
         if select.emit is None:
             return Result(statement, None, columns, self._pull.rows(plan), kinds=lambda: self._types(plan))
         types = self._types(plan)  # fails at once if the query cannot work
+        topics = dict.fromkeys(f"'{source.topic}'" for source in plan.sources.values())
+        self.progress(f"Reading {', '.join(topics)} …")
         rows = itertools.islice(self._pushed(plan, statement), select.limit)
         return Result(statement, None, columns, rows, is_push=True, kinds=lambda: types)
 
     def _types(self, plan: Plan) -> tuple[str, ...]:
+        if plan.mode == "batch" and (known := named_types(plan)) is not None:
+            return known
         return tuple(str(from_spark(each.dataType) or "STRING") for each in self.engine.schema(plan).fields)
 
     def _pushed(self, plan: Plan, statement: s.Statement) -> Iterator[tuple[Any, ...]]:
@@ -402,12 +446,16 @@ class SqlSession:
             if running is None:
                 raise SqlError(f"This session runs no query {statement.query_id}.", statement.position)
             plan = running.plan
+            target = self.catalogue.get(running.sink)
         else:
             assert statement.query is not None
+            target = None
             select = statement.query.select
             batch = isinstance(statement.query, s.Query) and select.emit is None
             plan = self._plan(select, batch=batch)
-        message = f"Mode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+        message = (
+            f"{graph(plan, target)}\n\nMode: {plan.mode}\n\n{plan.sql}\n\n{self.engine.explain(plan).strip()}"
+        )
         return Result(statement, message)
 
     def _terminate(self, statement: s.Terminate) -> Result:
@@ -424,6 +472,17 @@ class SqlSession:
         self.queries.stop(statement.query_id, position)
         self._note_terminated([statement.query_id])
         return Result(statement, f"Terminated {statement.query_id}.")
+
+    def _pause_or_resume(self, statement: s.Pause | s.Resume) -> Result:
+        chosen = statement.query_id
+        ids = [each.query_id for each in self.queries.all()] if chosen is None else [chosen]
+        for query_id in ids:
+            if isinstance(statement, s.Pause):
+                self.queries.pause(query_id, statement.position)
+            else:
+                self.queries.resume(query_id, statement.position)
+        done = "Paused" if isinstance(statement, s.Pause) else "Resumed"
+        return Result(statement, f"{done} {', '.join(ids) or 'nothing: no query runs here'}.")
 
     def _check_runs_here(self, query_id: str, position: Position) -> None:
         source = next((each for each in self.catalogue.all() if each.query_id == query_id), None)
@@ -450,6 +509,8 @@ class SqlSession:
             raise SqlError(message, position)
         if source.kind != statement.kind:
             raise SqlError(f"{source.name} is a {source.kind.lower()}: DROP {source.kind}.", position)
+        if statement.delete_topic and source.is_read_only:
+            raise SqlError(f"{source.name} is read only: its topic cannot be deleted with it.", position)
         readers = [each.query_id for each in self.queries.reading_from(source.name)]
         if readers:
             raise SqlError(f"{source.name} is read by {', '.join(readers)}: TERMINATE first.", position)
@@ -467,7 +528,7 @@ class SqlSession:
 #: Statements that need to know what other shells have created.
 _NEEDS_CATALOGUE = (
     s.CreateSource | s.CreateAsSelect | s.InsertSelect | s.InsertValues | s.Query
-    | s.Show | s.Describe | s.Explain | s.Drop | s.Terminate
+    | s.Show | s.Describe | s.Explain | s.Drop | s.Terminate | s.Alter | s.CreateType | s.DropType
 )  # fmt: skip
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import Text
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateSource, Properties, SourceKind
 from ottla.spark.sql.parsing.words import Words
-from ottla.spark.sql.sql_types import SqlType
+from ottla.spark.sql.sql_types import SqlType, has_map
 
 FORMATS = ("JSON", "DELIMITED", "KAFKA", "NONE")
 _LATER = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")
@@ -22,7 +22,7 @@ _DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 # fmt: off
 PROPERTIES = (
     "kafka_topic", "value_format", "key_format", "format", "partitions", "replicas", "timestamp", "timestamp_format",
-    "value_delimiter", "key_delimiter", "window_type", "window_size",
+    "value_delimiter", "key_delimiter", "window_type", "window_size", "wrap_single_value",
 )
 # fmt: on
 
@@ -30,8 +30,19 @@ PSEUDO_COLUMNS = ("ROWTIME", "ROWPARTITION", "ROWOFFSET")
 WINDOW_COLUMNS = ("WINDOWSTART", "WINDOWEND")
 #: format → the types that it holds; JSON holds all of them
 _TYPES = {
-    "KAFKA": ("INTEGER", "BIGINT", "STRING", "BYTES"),
-    "DELIMITED": ("BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "STRING", "DECIMAL", "DATE", "TIME", "TIMESTAMP"),
+    "KAFKA": ("INTEGER", "BIGINT", "DOUBLE", "STRING", "BYTES"),
+    "DELIMITED": (
+        "BOOLEAN",
+        "INTEGER",
+        "BIGINT",
+        "DOUBLE",
+        "STRING",
+        "BYTES",
+        "DECIMAL",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+    ),
 }
 
 
@@ -53,6 +64,8 @@ class Source:
     query_id: str | None = None
     number: int | None = None  # of its definition in the catalogue
     is_terminated: bool = False  # whether its query was ended by TERMINATE: then it is listed no more
+    is_unwrapped: bool = False  # WRAP_SINGLE_VALUE=false: the one column of the value is the whole value
+    is_read_only: bool = False  # made by CREATE SOURCE
 
     @property
     def keys(self) -> tuple[ColumnDefinition, ...]:
@@ -63,8 +76,8 @@ class Source:
         return tuple(column for column in self.columns if not column.is_key and not column.is_headers)
 
     @property
-    def headers(self) -> ColumnDefinition | None:
-        return next((column for column in self.columns if column.is_headers), None)
+    def headers(self) -> tuple[ColumnDefinition, ...]:
+        return tuple(column for column in self.columns if column.is_headers)
 
     @property
     def window_columns(self) -> tuple[str, ...]:
@@ -76,7 +89,12 @@ class Source:
     def to_json(self) -> dict[str, Any]:
         plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         plain["columns"] = [
-            {**column.to_json(), "key": column.is_key, "headers": column.is_headers}
+            {
+                **column.to_json(),
+                "key": column.is_key,
+                "headers": column.is_headers,
+                "header": column.header,
+            }
             for column in self.columns
         ]
         return plain
@@ -87,7 +105,12 @@ class Source:
         given = {name: value for name, value in plain.items() if name in known}
         given["columns"] = tuple(
             ColumnDefinition(
-                each["name"], each["written"], SqlType.from_json(each["type"]), each["key"], each["headers"]
+                each["name"],
+                each["written"],
+                SqlType.from_json(each["type"]),
+                each["key"],
+                each["headers"],
+                each.get("header"),
             )
             for each in plain["columns"]
         )
@@ -114,9 +137,10 @@ def from_statement(statement: CreateSource) -> tuple[Source, TopicShape]:
         window=window,
         window_size_ms=window_size,
         statement=statement.text,
+        is_read_only=statement.is_read_only,
         **described(properties, statement.columns, {}),
     )
-    check(source, statement.properties)
+    check(source, statement.properties, statement.position)
     return source, shape(properties)
 
 
@@ -142,11 +166,59 @@ def described(
             raise SqlError(
                 f"There is no column {timestamp} for timestamps.", properties["timestamp"].position
             )
+        _check_timestamp(columns, given, properties)
     for name in ("key_delimiter", "value_delimiter"):
         delimiter = _text(properties, name)
         if delimiter is not None:
-            given[name] = _DELIMITERS.get(delimiter.upper(), delimiter)
+            given[name] = _delimiter(
+                delimiter, properties[name].position, given[name.replace("delimiter", "format")]
+            )
+    given["is_unwrapped"] = _is_unwrapped(properties, columns, given["value_format"])
     return given
+
+
+def _delimiter(written: str, position: Position, form: str) -> str:
+    delimiter = _DELIMITERS.get(written.upper(), written)
+    if form != "DELIMITED":
+        raise SqlError(f"A delimiter is for the format DELIMITED, and this is {form}.", position)
+    if len(delimiter) != 1:
+        raise SqlError(f"A delimiter is one character, or SPACE or TAB, not '{written}'.", position)
+    return delimiter
+
+
+def _check_timestamp(
+    columns: tuple[ColumnDefinition, ...], given: Mapping[str, Any], properties: Properties
+) -> None:
+    column = next(each for each in columns if each.name == given["timestamp"])
+    position = properties["timestamp"].position
+    if column.type.name not in ("BIGINT", "TIMESTAMP", "STRING"):
+        raise SqlError(
+            f"{column.name} is {column.type}: a column of timestamps is BIGINT, TIMESTAMP, or STRING with "
+            "timestamp_format.",
+            position,
+        )
+    if (column.type.name == "STRING") != (given["timestamp_format"] is not None):
+        need = "needs timestamp_format" if column.type.name == "STRING" else "takes no timestamp_format"
+        raise SqlError(f"{column.name} is {column.type}, which {need}.", position)
+
+
+def _is_unwrapped(properties: Properties, columns: tuple[ColumnDefinition, ...], form: str) -> bool:
+    said = properties.get("wrap_single_value")
+    if said is None:
+        return False
+    if not isinstance(said.value, bool):
+        raise SqlError("wrap_single_value is TRUE or FALSE.", said.position)
+    values = sum(not column.is_key and not column.is_headers for column in columns)
+    if values != 1:
+        raise SqlError(
+            f"wrap_single_value is for a value of one column, and this has {values}.", said.position
+        )
+    if form == "JSON":
+        return not said.value
+    if said.value != (form == "DELIMITED"):
+        asked = "TRUE" if said.value else "FALSE"
+        raise SqlError(f"The format {form} does not support wrap_single_value={asked}.", said.position)
+    return False
 
 
 def shape(properties: Properties) -> TopicShape:
@@ -158,14 +230,20 @@ def topic_of(properties: Properties, name: str) -> str:
     return _text(properties, "kafka_topic") or name
 
 
-def check(source: Source, properties: Properties) -> None:
+def check(source: Source, properties: Properties, where: Position | None = None) -> None:
     """What the formats cannot hold is refused where it is written, not when the first record comes."""
+    for key in source.keys:
+        if has_map(key.type):
+            raise SqlError(
+                f"{key.name} is {key.type}: a key cannot have a MAP, because equal ones may be written differently.",
+                where,
+            )
     for part, columns, chosen in (
         ("key", source.keys, source.key_format),
         ("value", source.values, source.value_format),
     ):
         said = properties.get(f"{part}_format") or properties.get("format")
-        position = said.position if said else None
+        position = said.position if said else where
         if chosen == "KAFKA" and len(columns) > 1:
             raise SqlError(
                 f"The format KAFKA holds one column, and the {part} of {source.name} has {len(columns)}: "

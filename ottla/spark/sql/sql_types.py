@@ -90,6 +90,12 @@ class SqlType:
         )
 
 
+def has_map(kind: SqlType) -> bool:
+    """Whether it is a MAP or has one in it."""
+    inner = [kind.element] if kind.element is not None else [field.type for field in kind.fields]
+    return kind.name == "MAP" or any(has_map(each) for each in inner)
+
+
 def quoted_if_needed(name: str) -> str:
     plain = name.replace("_", "A")
     return name if plain.isalnum() and name == name.upper() and not name[:1].isdigit() else quoted(name)

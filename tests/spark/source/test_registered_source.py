@@ -94,7 +94,10 @@ def test_three_versions_in_one_topic_are_read_as_the_latest(
         framed(ids[1], written(VERSIONS[1], {"id": 2, "customer": "ann", "tags": []})),
         framed(
             ids[2],
-            written(VERSIONS[2], {"id": 3, "customer": "bob", "tags": ["a", "b"], "price": Decimal("0.5"), "at": 1}),
+            written(
+                VERSIONS[2],
+                {"id": 3, "customer": "bob", "tags": ["a", "b"], "price": Decimal("0.5"), "at": 1},
+            ),
         ),
         None,
     ]

@@ -155,8 +155,8 @@ def test_variables_are_put_in() -> None:
         ("SELECT a FROM b WHERE", "An expression is missing after WHERE."),
         ("SELECT a FROM b WINDOW TUMBLING (SIZE 1 FORTNIGHT) GROUP BY a", "Expected a unit of time"),
         (
-            "SELECT a FROM b WINDOW TUMBLING (SIZE 1 DAY, RETENTION 2 DAYS) GROUP BY a",
-            "RETENTION is not supported",
+            "SELECT a FROM b WINDOW TUMBLING (SIZE 1 DAY, RETENTION 2 HOURS) GROUP BY a",
+            "RETENTION is at least the size",
         ),
         ("SELECT a FROM b LIMIT 3 nonsense", "line 1, column 25: Nothing is expected here"),
         ("GRANT ALL", "line 1, column 1: 'GRANT' does not begin a statement"),

@@ -93,7 +93,7 @@ def test_the_names_of_columns() -> None:
     assert plan("SELECT id, user->name, UCASE(page), page AS p FROM clicks").names == [
         "ID",
         "NAME",
-        "KSQL_COL_2",
+        "KSQL_COL_0",
         "P",
     ]
     assert plan("SELECT * FROM clicks c JOIN views v WITHIN 1 DAY ON c.id = v.id EMIT CHANGES").names == [

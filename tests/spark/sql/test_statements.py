@@ -44,8 +44,11 @@ def test_the_same_name_twice(statements: Sql) -> None:
     statements(TWEETS)
     assert "Stream TWEETS exists already; DROP it, or CREATE OR REPLACE." in statements.refused(TWEETS)
     statements(TWEETS.replace("CREATE STREAM", "CREATE STREAM IF NOT EXISTS"))
-    statements("CREATE OR REPLACE STREAM tweets (id BIGINT KEY) WITH (kafka_topic='tweets');")
-    assert statements("DESCRIBE tweets;") == [("ID", "BIGINT", "key")]
+    less = "CREATE OR REPLACE STREAM tweets (id BIGINT KEY) WITH (kafka_topic='tweets');"
+    assert "TWEETS cannot be replaced: columns are changed, missing or reordered" in statements.refused(less)
+    more = TWEETS.replace("CREATE", "CREATE OR REPLACE").replace("likes INT", "likes INT, more STRING")
+    statements(more)
+    assert statements("DESCRIBE tweets;")[-1] == ("MORE", "STRING", "")
     assert "TWEETS is a stream already" in statements.refused(
         "CREATE TABLE tweets (id BIGINT PRIMARY KEY) WITH (kafka_topic='tweets');"
     )

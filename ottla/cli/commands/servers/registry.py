@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,35 +124,29 @@ async def _serve(settings: RegistrySettings, *, quiet: bool) -> None:
         click.echo("Stopped cleanly.")
 
 
-class _sentences:
+@contextmanager
+def _sentences(settings: RegistrySettings) -> Iterator[None]:
     """What goes wrong at the start, as one sentence."""
+    from ottla.client.errors import ClientError
+    from ottla.registry.log.topic import UnusableTopic
+    from ottla.registry.settings import BadSettings
 
-    def __init__(self, settings: RegistrySettings) -> None:
-        self._settings = settings
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        from ottla.client.errors import ClientError
-        from ottla.registry.log.topic import UnusableTopic
-        from ottla.registry.settings import BadSettings
-
-        if isinstance(error, (BadSettings, UnusableTopic)):
-            raise JobError(str(error)) from None
-        if isinstance(error, ClientError):
-            raise JobError(error.message) from None
-        if isinstance(error, TimeoutError):
-            raise JobError(
-                f"The schemas in topic {self._settings.topic} could not be read within "
-                f"{self._settings.init_timeout:g} s: raise kafkastore.init.timeout.ms if there are many."
-            ) from None
-        if isinstance(error, OSError):
-            where = ", ".join(f"{each.host}:{each.port}" for each in self._settings.listeners)
-            raise JobError(
-                f"Cannot listen on {where}: {error.strerror or error}. Choose another address with "
-                "--listen HOST:PORT."
-            ) from None
+    try:
+        yield
+    except (BadSettings, UnusableTopic) as error:
+        raise JobError(str(error)) from None
+    except ClientError as error:
+        raise JobError(error.message) from None
+    except TimeoutError:
+        raise JobError(
+            f"The schemas in topic {settings.topic} could not be read within {settings.init_timeout:g} s: raise "
+            "kafkastore.init.timeout.ms if there are many."
+        ) from None
+    except OSError as error:
+        where = ", ".join(f"{each.host}:{each.port}" for each in settings.listeners)
+        raise JobError(
+            f"Cannot listen on {where}: {error.strerror or error}. Choose another address with --listen HOST:PORT."
+        ) from None
 
 
 def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
@@ -188,10 +183,19 @@ def file_properties(file: Path | None) -> dict[str, str]:
 
 
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
-    """A registry in this process, for the brokers that were just started."""
+    """A registry in this process, for the brokers that were just started.
+
+    It would let everybody in who can reach it, with the rights of the admin in `client_file`.
+    """
     from ottla.http.background import InBackground
     from ottla.registry.server import RegistryServer
 
+    host = listen.rpartition(":")[0] or ("127.0.0.1" if listen.isdecimal() else listen)
+    if client_file is not None and host not in ("127.0.0.1", "localhost", "[::1]"):
+        raise JobError(
+            "Beside a secured broker the registry listens on this machine only: write --registry 127.0.0.1:8081, or "
+            "run 'ottla registry start' with an https listener and authentication.method."
+        )
     properties = {} if client_file is None else client_settings(client_file)
     properties["kafkastore.bootstrap.servers"] = ",".join(brokers)
     properties["listeners"] = http_listener(listen, 8081)

@@ -140,6 +140,12 @@ def start(
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
     if everything:
         registry, rest = registry or DEFAULT_REGISTRY_LISTEN, rest or DEFAULT_REST_LISTEN
+    if registry is not None and not http_listener(registry, 8081).endswith(":0"):
+        # So that topics can ask for schemas (confluent.value.schema.validation) without another setting.
+        settings = {
+            "confluent.schema.registry.url": _reachable_url(http_listener(registry, 8081)),
+            **settings,
+        }
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
         _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, registry, rest)
@@ -291,6 +297,10 @@ def http_listener(text: str, port: int) -> str:
     """Where an HTTP server listens. A host alone has the port of its kind, not that of brokers."""
     has_port = text.isdecimal() or text.rpartition(":")[2].isdecimal()
     return f"http://{parse_listen(text if has_port else f'{text}:{port}')}"
+
+
+def _reachable_url(url: str) -> str:
+    return url.replace("//0.0.0.0:", "//localhost:").replace("//[::]:", "//localhost:")
 
 
 async def _serve(

@@ -154,6 +154,8 @@ async def _serve(
     output.done(f"The SQL server is ready at {', '.join(running.urls)}.")
     await running.ended.wait()
     await running.stop()
+    if running.has_failed:
+        raise JobError("Spark has ended unexpectedly; start the server again, and its queries go on.")
 
 
 def _spark(master: str | None) -> Any:

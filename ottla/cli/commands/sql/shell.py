@@ -125,7 +125,7 @@ class Shell:
         except KeyboardInterrupt:
             click.echo()
         except SqlError as error:
-            output.fail(str(error))
+            output.fail(error.pointed(text))
 
     def _prompt(self) -> Any:
         history = state_directory() / "sql" / "history"

@@ -97,14 +97,16 @@ def sql(
     else:
         client.ensure_reachable()
         session = _open(client, master, checkpoints, functions)
+        if sys.stderr.isatty():
+            session.progress = output.note
     try:
         if statements is None and file is None and sys.stdin.isatty():
             from ottla.cli.commands.sql.shell import Shell
 
             Shell(session, as_json).run()
             return
-        with _sentences(file):
-            script = statements if statements is not None else _read(file)
+        script = statements if statements is not None else _read(file)
+        with _sentences(file, script):
             _run(session, script, as_json, resume=file is not None)
     finally:
         _end(session)
@@ -153,13 +155,15 @@ def _read(file: Path | None) -> str:
 
 
 @contextlib.contextmanager
-def _sentences(file: Path | None) -> Iterator[None]:
+def _sentences(file: Path | None, script: str = "") -> Iterator[None]:
+    """On a terminal with the line of the script, and the word marked."""
     from ottla.spark.sql import SqlError
 
     try:
         yield
     except SqlError as error:
-        raise JobError(str(error) if file is None else f"{file}: {error}") from None
+        message = error.pointed(script) if sys.stderr.isatty() else str(error)
+        raise JobError(message if file is None else f"{file}: {message}") from None
 
 
 def _run(session: SqlSession | SqlClient, script: str, as_json: bool, *, resume: bool) -> None:

@@ -11,12 +11,20 @@ from sqlglot.tokens import Token, TokenType
 
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing import statements as s
+from ottla.spark.sql.parsing.definition_parser import (
+    alter,
+    assertion,
+    columns_of,
+    create_type,
+    pause,
+    properties_of,
+    resume,
+)
 from ottla.spark.sql.parsing.dialect import Text, parse_expression
 from ottla.spark.sql.parsing.select_parser import parse_select
-from ottla.spark.sql.parsing.type_parser import parse_type
-from ottla.spark.sql.parsing.words import Words, split_at_commas
+from ottla.spark.sql.parsing.words import FindType, Words, split_at_commas
 
-_SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "VARIABLES")
+_SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "VARIABLES", "TYPES")
 _VARIABLE = re.compile(r"\$\{\s*(\w+)\s*\}")
 
 
@@ -24,17 +32,19 @@ def parse(script: str, variables: Mapping[str, str] | None = None) -> list[s.Sta
     return list(statements(script, dict(variables or {})))
 
 
-def statements(script: str, variables: dict[str, str]) -> Iterator[s.Statement]:
-    """One after the other, so that a DEFINE holds for what follows it."""
+def statements(
+    script: str, variables: dict[str, str], types: FindType | None = None
+) -> Iterator[s.Statement]:
+    """One after the other, so that a DEFINE holds for what follows it. `types` finds what CREATE TYPE has made."""
     text = Text(script)
     for tokens in _split(text):
         written = _written(text, tokens)
         if not _VARIABLE.search(written):
-            yield _statement(text, tokens)
+            yield _statement(text, tokens, types)
             continue
         try:
             replaced = Text(_substituted(written, variables))
-            yield _statement(replaced, replaced.tokens())
+            yield _statement(replaced, replaced.tokens(), types)
         except SqlError as error:
             # After substitution the columns differ from the script's: point to the statement instead.
             raise SqlError(error.message, text.position(tokens[0].start)) from None
@@ -82,8 +92,8 @@ def _substituted(written: str, variables: Mapping[str, str]) -> str:
     return _VARIABLE.sub(value, written)
 
 
-def _statement(text: Text, tokens: list[Token]) -> s.Statement:
-    words = Words(text, tokens)
+def _statement(text: Text, tokens: list[Token], types: FindType | None) -> s.Statement:
+    words = Words(text, tokens, types)
     where: dict[str, Any] = {"text": _written(text, tokens), "position": words.position}
     kind = words.word()
     parse_one = _STATEMENTS.get(kind)
@@ -101,8 +111,11 @@ def _statement(text: Text, tokens: list[Token]) -> s.Statement:
 def _create(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("CREATE")
     or_replace = words.accept("OR", "REPLACE")
-    if words.word() in ("SOURCE", "TYPE", "CONNECTOR", "SINK"):
+    if words.accept("TYPE"):
+        return create_type(words, where)
+    if words.word() in ("CONNECTOR", "SINK") or (words.word() == "SOURCE" and words.word(1) == "CONNECTOR"):
         raise words.fail(f"CREATE {words.word()} is not supported.")
+    read_only = words.accept("SOURCE")
     kind: s.SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
     if_not_exists = words.accept("IF", "NOT", "EXISTS")
     name, _ = words.name(f"the name of a {kind.lower()}")
@@ -114,68 +127,17 @@ def _create(words: Words, where: dict[str, Any]) -> s.Statement:
         **where,
     }
     listed = words.position
-    columns = _columns(words, kind) if words.accept("(") else None
-    properties = _properties(words) if words.accept("WITH") else {}
+    columns = columns_of(words, kind) if words.accept("(") else None
+    properties = properties_of(words) if words.accept("WITH") else {}
     if words.accept("AS"):
         if columns is not None:
             raise SqlError("CREATE … AS SELECT takes its columns from the query: omit the list.", listed)
+        if read_only:
+            raise SqlError("What a query writes cannot be read only: omit SOURCE.", where["position"])
         return s.CreateAsSelect(select=parse_select(words), properties=properties, **given)
     if columns is None:
         raise words.fail(f"Expected the columns of {name}, or AS SELECT.")
-    return s.CreateSource(columns=columns, properties=properties, **given)
-
-
-def _columns(words: Words, kind: s.SourceKind) -> tuple[s.ColumnDefinition, ...]:
-    columns: list[s.ColumnDefinition] = []
-    while not columns or words.accept(","):
-        position = words.position
-        name, written = words.name("the name of a column")
-        if any(each.name == name for each in columns):
-            raise SqlError(f"There are two columns {name}.", position)
-        column_type = parse_type(words)
-        is_key = is_headers = False
-        at = words.position
-        if words.accept("PRIMARY", "KEY"):
-            if kind == "STREAM":
-                raise SqlError("A stream has a KEY; only a table has a PRIMARY KEY.", at)
-            is_key = True
-        elif words.accept("KEY"):
-            if kind == "TABLE":
-                raise SqlError("A table needs PRIMARY KEY here, because the key says which row it is.", at)
-            is_key = True
-        elif words.accept("HEADERS"):
-            if str(column_type) != "ARRAY<STRUCT<KEY STRING, VALUE BYTES>>":
-                raise SqlError("A column of HEADERS is ARRAY<STRUCT<key STRING, value BYTES>>.", position)
-            is_headers = True
-        elif words.word() == "HEADER":
-            raise words.fail("HEADER('…') is not supported; take HEADERS and pick one in a query.")
-        columns.append(s.ColumnDefinition(name, written, column_type, is_key, is_headers))
-    words.expect(")")
-    if kind == "TABLE" and not any(column.is_key for column in columns):
-        raise words.fail("A table needs a column with PRIMARY KEY.")
-    return tuple(columns)
-
-
-def _properties(words: Words) -> s.Properties:
-    words.expect("(")
-    properties: s.Properties = {}
-    while not words.accept(")"):
-        position = words.position
-        name = str(words.take().text).lower()
-        words.expect("=")
-        properties[name] = s.Property(_literal(words), position)
-        if not words.accept(","):
-            words.expect(")")
-            break
-    return properties
-
-
-def _literal(words: Words) -> str | int | bool:
-    if words.kind == TokenType.STRING:
-        return words.string()
-    if words.word() in ("TRUE", "FALSE"):
-        return str(words.take().text).upper() == "TRUE"
-    return words.number("a text in quotes, a number, TRUE or FALSE")
+    return s.CreateSource(columns=columns, properties=properties, is_read_only=read_only, **given)
 
 
 # INSERT
@@ -215,13 +177,12 @@ def _query(words: Words, where: dict[str, Any]) -> s.Query:
 
 def _show(words: Words, where: dict[str, Any]) -> s.Statement:
     words.take()
-    words.accept("ALL")
-    what = words.word()
-    if what in ("CONNECTORS", "TYPES"):
-        raise words.fail(f"SHOW {what} is not supported.")
+    everything = words.accept("ALL")
+    if words.word() == "CONNECTORS":
+        raise words.fail("SHOW CONNECTORS is not supported.")
     chosen = words.expect_one_of(_SHOWN)
     words.accept("EXTENDED")
-    return s.Show(what=chosen, **where)  # type: ignore[arg-type]
+    return s.Show(what=chosen, with_internal=everything, **where)  # type: ignore[arg-type]
 
 
 def _describe(words: Words, where: dict[str, Any]) -> s.Statement:
@@ -274,8 +235,11 @@ def _terminate(words: Words, where: dict[str, Any]) -> s.Statement:
 
 def _drop(words: Words, where: dict[str, Any]) -> s.Statement:
     words.expect("DROP")
-    if words.word() in ("TYPE", "CONNECTOR"):
-        raise words.fail(f"DROP {words.word()} is not supported.")
+    if words.accept("TYPE"):
+        if_type_exists = words.accept("IF", "EXISTS")
+        return s.DropType(name=words.name("the name of a type")[0], if_exists=if_type_exists, **where)
+    if words.word() == "CONNECTOR":
+        raise words.fail("DROP CONNECTOR is not supported.")
     kind: s.SourceKind = "TABLE" if words.expect_one_of(("STREAM", "TABLE")) == "TABLE" else "STREAM"
     if_exists = words.accept("IF", "EXISTS")
     name, _ = words.name(f"the name of a {kind.lower()}")
@@ -329,4 +293,8 @@ _STATEMENTS: dict[str, Callable[[Words, dict[str, Any]], s.Statement]] = {
     "DEFINE": _define,
     "UNDEFINE": _undefine,
     "RUN": _run,
+    "ALTER": alter,
+    "PAUSE": pause,
+    "RESUME": resume,
+    "ASSERT": assertion,
 }

@@ -149,7 +149,8 @@ def _join(words: Words) -> Join | None:
 def _window(words: Words) -> Window:
     kind = words.expect_one_of(("TUMBLING", "HOPPING", "SESSION"))
     words.expect("(")
-    advance = grace = None
+    advance = grace = retention = None
+    position = words.position
     if kind != "SESSION":
         words.expect("SIZE")
     size = words.duration_ms()
@@ -158,14 +159,20 @@ def _window(words: Words) -> Window:
             advance = words.duration_ms()
         elif words.accept("GRACE", "PERIOD"):
             grace = words.duration_ms()
-        elif words.word() == "RETENTION":
-            raise words.fail("RETENTION is not supported; set retention.ms of the topic instead.")
+        elif words.accept("RETENTION"):
+            retention = words.duration_ms()
         else:
-            raise words.fail(f"Expected GRACE PERIOD, found {words.shown()}.")
+            raise words.fail(f"Expected GRACE PERIOD or RETENTION, found {words.shown()}.")
     if kind == "HOPPING" and advance is None:
         raise words.fail("A HOPPING window needs ADVANCE BY.")
     words.expect(")")
-    return Window(kind, size, advance, grace)  # type: ignore[arg-type]
+    if size == 0 or advance == 0:
+        raise SqlError("The size of a window and its advance are more than 0.", position)
+    if advance is not None and advance > size:
+        raise SqlError("A HOPPING window advances by its size at most.", position)
+    if retention is not None and retention < size + (grace or 0):
+        raise SqlError("RETENTION is at least the size of the window and its GRACE PERIOD.", position)
+    return Window(kind, size, advance, grace, retention)  # type: ignore[arg-type]
 
 
 def _expression(words: Words, clause: str) -> exp.Expr:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ottla.spark.sql.errors import Position
-from ottla.spark.sql.sql_types import Field
+from ottla.spark.sql.sql_types import Field, SqlType
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -24,6 +24,7 @@ class Statement:
 class ColumnDefinition(Field):
     is_key: bool = False
     is_headers: bool = False
+    header: str | None = None  # of HEADER('…'): the key of the header; then is_headers is true, too
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Window:
     size_ms: int  # the gap, of a session
     advance_ms: int | None = None
     grace_ms: int | None = None
+    retention_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Create(Statement):
 @dataclass(frozen=True, kw_only=True)
 class CreateSource(Create):
     columns: tuple[ColumnDefinition, ...]
+    is_read_only: bool = False  # CREATE SOURCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +134,8 @@ class Query(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class Show(Statement):
-    what: Literal["STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "VARIABLES"]
+    what: Literal["STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "VARIABLES", "TYPES"]
+    with_internal: bool = False  # SHOW ALL TOPICS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,3 +201,41 @@ class Undefine(Statement):
 @dataclass(frozen=True, kw_only=True)
 class RunScript(Statement):
     path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alter(Statement):
+    kind: SourceKind
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateType(Statement):
+    name: str
+    type: SqlType
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropType(Statement):
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause(Statement):
+    query_id: str | None  # None is all of them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume(Statement):
+    query_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssertTopic(Statement):
+    topic: str
+    properties: Properties
+    exists: bool = True
+    timeout_ms: int = 1000

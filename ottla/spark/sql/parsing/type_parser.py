@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot.tokens import TokenType
+
 from ottla.spark.sql.errors import SqlError
 from ottla.spark.sql.parsing.words import Words
 from ottla.spark.sql.sql_types import PRIMITIVES, SYNONYMS, Field, SqlType
@@ -11,7 +13,7 @@ def parse_type(words: Words) -> SqlType:
     name = SYNONYMS.get(words.word(), words.word())
     known = (*PRIMITIVES, "DECIMAL", "ARRAY", "MAP", "STRUCT")
     if name not in known:
-        raise words.fail(f"{words.shown()} is not a type; there are {', '.join(known)}.")
+        return _made_by_create_type(words, known)
     words.take()
     if name in PRIMITIVES:
         if words.accept("("):  # VARCHAR(20): the length is not kept, as in ksqlDB
@@ -41,3 +43,14 @@ def parse_type(words: Words) -> SqlType:
     element = parse_type(words)
     words.expect(">")
     return SqlType(name, element=element)
+
+
+def _made_by_create_type(words: Words, known: tuple[str, ...]) -> SqlType:
+    token = words.token()
+    written = "" if token is None else str(token.text)
+    is_quoted = token is not None and token.token_type == TokenType.IDENTIFIER
+    found = words.find_type(written if is_quoted else written.upper())
+    if found is None:
+        raise words.fail(f"{words.shown()} is not a type; there are {', '.join(known)}.")
+    words.take()
+    return found

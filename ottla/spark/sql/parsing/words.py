@@ -8,17 +8,23 @@ from sqlglot.tokens import Token, TokenType
 
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.parsing.dialect import Text
+from ottla.spark.sql.sql_types import SqlType
 
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _UNITS = {"MILLISECOND": 1, "SECOND": 1000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 
 
+#: A type that CREATE TYPE has made, by its name.
+FindType = Callable[[str], SqlType | None]
+
+
 class Words:
     """Words are compared in upper case, and never with what is quoted."""
 
-    def __init__(self, text: Text, tokens: list[Token]) -> None:
+    def __init__(self, text: Text, tokens: list[Token], types: FindType | None = None) -> None:
         self.text = text
+        self.find_type: FindType = types or (lambda _name: None)
         self._tokens = [part for token in tokens for part in _split(token)]
         self._next = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,8 +11,7 @@ from sqlglot import exp
 from ottla.spark.formats.value_format import quoted
 from ottla.spark.sql.errors import Position, SqlError
 from ottla.spark.sql.frames import DELETED, TIME
-from ottla.spark.sql.parsing.dialect import identifier_name
-from ottla.spark.sql.parsing.statements import Select, SelectItem, SourceKind, Window
+from ottla.spark.sql.parsing.statements import ColumnDefinition, Select, SourceKind, Window
 from ottla.spark.sql.planning.aggregate_plan import (
     DEFAULT_GRACE_MS,
     KEEP,
@@ -26,6 +25,7 @@ from ottla.spark.sql.planning.aggregate_plan import (
 )
 from ottla.spark.sql.planning.aggregate_plan import WINDOW_END as GROUP_END
 from ottla.spark.sql.planning.aggregate_plan import WINDOW_START as GROUP_START
+from ottla.spark.sql.planning.checks import check_select
 from ottla.spark.sql.planning.join_plan import (
     FLOW,
     FLOW_DELETED,
@@ -36,8 +36,9 @@ from ottla.spark.sql.planning.join_plan import (
     plan_joins,
     view,
 )
+from ottla.spark.sql.planning.projection import Output, Projection
 from ottla.spark.sql.planning.scope import Scope, has_aggregate
-from ottla.spark.sql.sources import WINDOW_COLUMNS, Source
+from ottla.spark.sql.sources import Source
 from ottla.spark.sql.user_functions import UserFunctions
 
 #: - append: rows are made of rows, or come when nothing can change them any more
@@ -49,14 +50,6 @@ Mode = Literal["append", "update", "changes", "stateful", "batch"]
 
 #: Hidden columns of the result, with ROW_TIME and KEEP.
 WINDOW_START, WINDOW_END = RESULT_START, RESULT_END
-
-
-@dataclass(frozen=True)
-class Output:
-    name: str
-    sql: str
-    is_key: bool
-    position: Position
 
 
 @dataclass(frozen=True)
@@ -136,9 +129,8 @@ class _Planner:
             [] if _is_null(select.partition_by) else [scope.sql(each) for each in select.partition_by]
         )
         key_sql = self._key(groups, partitions)
-        if groups:
-            self._check_groups(groups)
-        outputs = self._outputs(key_sql)
+        check_select(select, scope, groups, batch=self._batch)
+        outputs = Projection(select, self._sources, scope, self._reader).outputs(key_sql)
         missing = self._missing(key_sql, outputs)
         if joins is not None and joins.value is not None and not (groups or partitions):
             # The key is there also where the column by which it is named is null, as in a LEFT JOIN.
@@ -166,7 +158,8 @@ class _Planner:
             grouped.replaced |= {"WINDOWSTART": quoted(GROUP_START), "WINDOWEND": quoted(GROUP_END)}
         self._scope = grouped
         key_sql = [[grouped.group(number)] for number in range(len(groups))]
-        outputs = self._outputs(key_sql)
+        check_select(select, rows, groups, batch=self._batch)
+        outputs = Projection(select, self._sources, grouped, self._reader).outputs(key_sql)
         having = None if select.having is None else grouped.sql(select.having)
         where = None if select.where is None else rows.sql(select.where)
         columns = [f"{output.sql} AS {quoted(output.name)}" for output in outputs]
@@ -201,14 +194,6 @@ class _Planner:
         alias, source = self._select.source.alias, self._left
         names = [*(column.name for column in source.keys), *source.window_columns]
         return f"struct({', '.join(f'{quoted(alias)}.{quoted(name)}' for name in names)})"
-
-    def _check_groups(self, groups: list[str]) -> None:
-        """What Spark aggregates is made of groups and aggregates, too, and refused in the same words."""
-        grouped = GroupedScope.over(self._scope, groups)
-        grouped.replaced |= {name: name for name in WINDOW_COLUMNS if name in self._scope.replaced}
-        for tree in (*(item.expression for item in self._select.items), self._select.having):
-            if tree is not None:
-                grouped.sql(tree)
 
     # Which way it runs
 
@@ -246,8 +231,6 @@ class _Planner:
             raise SqlError("HAVING needs GROUP BY; use WHERE.", position)
         if select.partition_by and select.group_by:
             raise SqlError("PARTITION BY with GROUP BY is not supported: the groups are the key.", position)
-        if has_aggregate(select.where, self._scope.functions):
-            raise SqlError("WHERE cannot look at aggregates; use HAVING.", position)
         if self._left.kind == "TABLE":
             if select.window is not None:
                 raise SqlError("WINDOW over a table is not supported: windows are made of streams.", position)
@@ -301,73 +284,6 @@ class _Planner:
                 return named.replace("`", "")
         return None
 
-    # Columns
-
-    def _outputs(self, key_sql: list[list[str]]) -> list[Output]:
-        named: list[tuple[str, str, bool, Position]] = []
-        for number, item in enumerate(self._select.items):
-            if item.expression is None:
-                named += [(name, sql, True, item.position) for name, sql in self._star(item)]
-                continue
-            if item.all_fields:
-                named += [(name, sql, True, item.position) for name, sql in self._fields(item.expression)]
-                continue
-            sql = self._scope.sql(item.expression)
-            name = item.alias or self._name(item.expression) or f"KSQL_COL_{number}"
-            is_value = _is_call(item.expression, "AS_VALUE")
-            named.append((name, sql, not is_value, item.position))
-        names = [name for name, *_ in named]
-        for i, (name, _, _, position) in enumerate(named):
-            if name in names[:i]:
-                raise SqlError(f"There are two columns {name} in the result; give one an alias.", position)
-        keys = set()
-        for choices in key_sql:
-            there = [
-                (choices.index(sql), name)
-                for name, sql, may_be_key, _ in named
-                if may_be_key and sql in choices
-            ]
-            if there:
-                keys.add(min(there, key=lambda each: each[0])[1])
-        return [Output(name, sql, name in keys, position) for name, sql, _, position in named]
-
-    def _star(self, item: SelectItem) -> list[tuple[str, str]]:
-        if item.source is not None and item.source not in self._sources:
-            raise SqlError(f"There is no {item.source} after FROM.", item.position)
-        columns = []
-        if item.source is None and "ROWKEY" in self._scope.replaced:
-            columns.append(("ROWKEY", self._scope.replaced["ROWKEY"]))
-        for alias, source in self._sources.items():
-            if item.source not in (None, alias):
-                continue
-            prefix = f"{alias}_" if self._select.joins else ""
-            names = [column.name for column in source.columns]
-            if self._reader:
-                names += source.window_columns
-            columns += [(f"{prefix}{name}", self._scope.column(alias, name)) for name in names]
-        return columns
-
-    def _fields(self, struct: exp.Expr) -> list[tuple[str, str]]:
-        """All fields of a struct, each a column."""
-        where = self._scope.place(struct)
-        kind = self._scope.type_of(struct)
-        if kind is None or kind.name != "STRUCT":
-            raise SqlError(f"->* needs a STRUCT, and this is {kind or 'of an unknown type'}.", where)
-        sql = self._scope.sql(struct)
-        return [(field.name, f"{sql}.{quoted(field.name)}") for field in kind.fields]
-
-    def _name(self, tree: exp.Expr) -> str | None:
-        if isinstance(tree, exp.Column):
-            name = identifier_name(tree.this)
-            twice = sum(source.has(name) for source in self._sources.values()) > 1
-            table = tree.args.get("table")
-            if twice and table is not None and identifier_name(table) in self._sources:
-                return f"{identifier_name(table)}_{name}"
-            return name
-        if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier):
-            return identifier_name(tree.expression)
-        return None
-
     # The text
 
     def _sql(self, mode: Mode, outputs: list[Output], groups: list[str]) -> str:
@@ -387,8 +303,8 @@ class _Planner:
             rows.append(f"{scope.replaced['WINDOWSTART']} AS {WINDOW_START}")
             rows.append(f"{scope.replaced['WINDOWEND']} AS {WINDOW_END}")
         elif self._left.window is not None and not self._aggregates:
-            rows.append(f"{scope.column(alias, 'WINDOWSTART')} AS {WINDOW_START}")
-            rows.append(f"{scope.column(alias, 'WINDOWEND')} AS {WINDOW_END}")
+            rows.append(f"{self._window_bound('WINDOWSTART')} AS {WINDOW_START}")
+            rows.append(f"{self._window_bound('WINDOWEND')} AS {WINDOW_END}")
         where = None if select.where is None else scope.sql(select.where)
         having = None if select.having is None else scope.sql(select.having)
         conditions = [f"({group}) IS NOT NULL" for group in groups]
@@ -398,6 +314,12 @@ class _Planner:
             rows.append(f"NOT {deleted} AND {kept} AS {KEEP}")
         elif where is not None:
             conditions.append(f"({where})")
+        if self._left.kind == "STREAM" and not select.joins and mode != "stateful":
+            deleted = scope.column(alias, DELETED)
+            if mode == "append" and not self._aggregates and where is None and not scope.exploded:
+                rows.append(f"NOT {deleted} AS {KEEP}")  # a record without a value stays one
+            else:
+                conditions.append(f"NOT {deleted}")
         text = f"SELECT {', '.join(rows)}\nFROM "
         text += FLOW if mode == "stateful" else f"{view(alias)} AS {quoted(alias)}"
         for join in select.joins if mode == "batch" else ():
@@ -412,6 +334,15 @@ class _Planner:
         if mode == "batch" and select.limit is not None:
             text += f"\nLIMIT {select.limit}"
         return text
+
+    def _window_bound(self, name: str) -> str:
+        """Of the window of a row, whose left side may be missing in a join."""
+        bounds = [
+            self._scope.column(alias, name)
+            for alias, source in self._sources.items()
+            if source.window is not None
+        ]
+        return bounds[0] if len(bounds) == 1 else f"coalesce({', '.join(bounds)})"
 
     def _window_sql(self) -> list[str]:
         window = self._select.window
@@ -428,14 +359,12 @@ def _is_null(partition_by: tuple[exp.Expr, ...]) -> bool:
     return len(partition_by) == 1 and isinstance(partition_by[0], exp.Null)
 
 
-def _is_call(tree: exp.Expr, name: str) -> bool:
-    return isinstance(tree, exp.Anonymous) and str(tree.this).upper() == name
-
-
-def inherited_formats(plan: Plan) -> Mapping[str, str]:
-    """What the result of a query has if WITH (…) says nothing: the formats of its first source."""
+def inherited_formats(plan: Plan, columns: Sequence[ColumnDefinition]) -> Mapping[str, str]:
+    """What the result of a query has if WITH (…) says nothing: the formats of its first source, if they can hold it."""
     left = plan.sources[plan.select.source.alias]
+    values = [column for column in columns if not column.is_key]
+    holds = left.value_format != "NONE" and (left.value_format != "KAFKA" or len(values) == 1)
     return {
         "key_format": left.key_format if left.key_format != "NONE" else "KAFKA",
-        "value_format": left.value_format if left.value_format in ("JSON", "DELIMITED") else "JSON",
+        "value_format": left.value_format if holds else "JSON",
     }

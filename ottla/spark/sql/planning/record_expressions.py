@@ -41,55 +41,78 @@ def decode(columns: Sequence[ColumnDefinition], form: str, raw: str, parsed: str
     valid = f"{parsed}.{CORRUPT} IS NULL"
     if form == "DELIMITED":
         schema = ", ".join(
-            f"{quoted(each.name)} {'STRING' if each.type.name in TIMES else each.type.ddl}"
+            f"{quoted(each.name)} {'STRING' if each.type.name in (*TIMES, 'BYTES') else each.type.ddl}"
             for each in columns
         )
         return Decoding(
             f"from_csv(CAST({raw} AS STRING), {text(f'{schema}, {CORRUPT} STRING')}, "
             f"map({_PERMISSIVE}, 'sep', {text(delimiter)}))",
-            {each.name: decoded(f"{parsed}.{quoted(each.name)}", each.type) for each in columns},
+            {each.name: _delimited_decoded(f"{parsed}.{quoted(each.name)}", each) for each in columns},
             valid,
         )
     parsed_json = _from_json(f"CAST({raw} AS STRING)", columns)
     return Decoding(parsed_json, {each.name: picked(parsed, each, columns) for each in columns}, valid)
 
 
+def _delimited_decoded(value: str, column: ColumnDefinition) -> str:
+    return f"unbase64({value})" if column.type.name == "BYTES" else decoded(value, column.type)
+
+
+def _delimited_encoded(column: ColumnDefinition) -> str:
+    name = quoted(column.name)
+    return f"base64({name})" if column.type.name == "BYTES" else encoded(name, column.type)
+
+
 def _from_json(written: str, columns: Sequence[ColumnDefinition]) -> str:
     return f"from_json({written}, {text(raw_schema(columns, corrupt=True))}, map({_PERMISSIVE}))"
+
+
+def _decode_alone(column: ColumnDefinition, raw: str, parsed: str) -> Decoding:
+    """JSON that is the bare value of one column: it becomes a field to be parsed."""
+    alone = ColumnDefinition("k", "k", column.type)
+    return Decoding(
+        _from_json(f"concat('{{\"k\":', CAST({raw} AS STRING), '}}')", [alone]),
+        {column.name: picked(parsed, alone, [alone])},
+        f"{parsed}.{CORRUPT} IS NULL",
+    )
+
+
+def _encode_alone(column: ColumnDefinition) -> str:
+    whole = _to_json([("k", column)])
+    value = f"CAST(substring({whole}, 6, length({whole}) - 6) AS BINARY)"
+    return f"CASE WHEN {quoted(column.name)} IS NULL THEN NULL ELSE {value} END"
 
 
 def decode_key(source: Source, raw: str, parsed: str) -> Decoding:
     keys = source.keys
     if source.key_format == "JSON" and len(keys) == 1:
-        # A key of one column is the bare value: it becomes a field to be parsed.
-        [column] = keys
-        alone = ColumnDefinition("k", "k", column.type)
-        return Decoding(
-            _from_json(f"concat('{{\"k\":', CAST({raw} AS STRING), '}}')", [alone]),
-            {column.name: picked(parsed, alone, [alone])},
-            f"{parsed}.{CORRUPT} IS NULL",
-        )
+        return _decode_alone(keys[0], raw, parsed)
     return decode(keys, source.key_format, raw, parsed, source.key_delimiter)
 
 
 def decode_value(source: Source, raw: str, parsed: str) -> Decoding:
+    if source.is_unwrapped:
+        return _decode_alone(source.values[0], raw, parsed)
     return decode(source.values, source.value_format, raw, parsed, source.value_delimiter)
 
 
 def encode_value(source: Source) -> str:
+    if source.is_unwrapped:
+        return _encode_alone(source.values[0])
     return _encode(source.values, source.value_format, source.value_delimiter)
 
 
 def encode_key(source: Source, window_start: str, window_end: str) -> str:
     """Of a windowed table the bounds follow the key, as Kafka Streams writes them."""
     keys = source.keys
-    if source.key_format == "JSON" and len(keys) == 1:
-        [column] = keys
-        whole = _to_json([("k", column)])
-        key = f"CAST(substring({whole}, 6, length({whole}) - 6) AS BINARY)"
-        key = f"CASE WHEN {quoted(column.name)} IS NULL THEN NULL ELSE {key} END"
+    if source.key_format == "JSON" and not keys:
+        key = "CAST(NULL AS BINARY)"
+    elif source.key_format == "JSON" and len(keys) == 1:
+        key = _encode_alone(keys[0])
     else:
         key = _encode(keys, source.key_format, source.key_delimiter)
+        if len(keys) == 1:
+            key = f"CASE WHEN {quoted(keys[0].name)} IS NOT NULL THEN {key} END"
     if source.window == "SESSION":
         return f"concat({key}, {_long_bytes(window_end)}, {_long_bytes(window_start)})"
     if source.window is not None:
@@ -113,8 +136,13 @@ def _encode(columns: Sequence[ColumnDefinition], form: str, delimiter: str) -> s
     if form == "KAFKA":
         return _kafka_encoded(columns[0])
     if form == "DELIMITED":
-        parts = ", ".join(f"{text(each.name)}, {encoded(quoted(each.name), each.type)}" for each in columns)
-        return f"CAST(to_csv(named_struct({parts}), map('sep', {text(delimiter)})) AS BINARY)"
+        parts = ", ".join(f"{text(each.name)}, {_delimited_encoded(each)}" for each in columns)
+        line = f"CAST(to_csv(named_struct({parts}), map('sep', {text(delimiter)})) AS BINARY)"
+        # Spark writes no line at all, and fails, where one column is everything and null.
+        nothing = " AND ".join(f"{quoted(each.name)} IS NULL" for each in columns)
+        return (
+            f"CASE WHEN {nothing} THEN CAST({text(delimiter * (len(columns) - 1))} AS BINARY) ELSE {line} END"
+        )
     if not columns:
         return "CAST('{}' AS BINARY)"
     return f"CAST({_to_json([(each.name, each) for each in columns])} AS BINARY)"
@@ -143,6 +171,10 @@ def _kafka_decoded(raw: str, column: ColumnDefinition) -> str:
         return raw
     if column.type.name == "BIGINT":
         return f"CASE WHEN octet_length({raw}) = 8 THEN {_long(raw)} END"
+    if column.type.name == "DOUBLE":
+        # Spark has no function of its own for this; Java prints a double so that it reads the same again.
+        double = f"java_method('java.lang.Double', 'longBitsToDouble', {_long(raw)})"
+        return f"CASE WHEN octet_length({raw}) = 8 THEN CAST({double} AS DOUBLE) END"
     if column.type.name == "INTEGER":
         unsigned = f"CAST(conv(hex({raw}), 16, 10) AS BIGINT)"
         return (
@@ -156,6 +188,9 @@ def _kafka_encoded(column: ColumnDefinition) -> str:
     name = quoted(column.name)
     if column.type.name == "BIGINT":
         return _long_bytes(name)
+    if column.type.name == "DOUBLE":
+        bits = f"CAST(java_method('java.lang.Double', 'doubleToLongBits', {name}) AS BIGINT)"
+        return f"CASE WHEN {name} IS NOT NULL THEN {_long_bytes(bits)} END"
     if column.type.name == "INTEGER":
         return f"unhex(right(lpad(hex({name}), 16, '0'), 8))"
     return f"CAST({name} AS BINARY)"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.spark.sql.errors import Position, SqlError
+from ottla.spark.sql.parsing.definition_parser import check_new_name
 from ottla.spark.sql.parsing.statements import ColumnDefinition, CreateAsSelect
 from ottla.spark.sql.planning.plan import Plan, inherited_formats
 from ottla.spark.sql.sources import Source, check, described, shape, topic_of
@@ -29,6 +30,10 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
             f"The key {plan.missing_key} is missing from the SELECT: add it, or say PARTITION BY for another key.",
             statement.position,
         )
+    if statement.select.limit is not None:
+        raise SqlError(
+            "LIMIT is for queries that somebody reads: CREATE … AS SELECT goes on.", statement.position
+        )
     columns = _columns(plan, schema)
     shape(statement.properties)  # refuses names that are not known
     source = Source(
@@ -37,7 +42,7 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
         topic_of(statement.properties, statement.name),
         columns,
         statement=statement.text,
-        **described(statement.properties, columns, inherited_formats(plan)),
+        **described(statement.properties, columns, inherited_formats(plan, columns)),
     )
     if plan.window is not None:
         size = None if plan.window.kind == "SESSION" else plan.window.size_ms
@@ -45,7 +50,7 @@ def definition(statement: CreateAsSelect, plan: Plan, schema: StructType) -> Sou
     elif plan.windowed_like is not None:
         like = plan.windowed_like
         source = replace(source, window=like.window, window_size_ms=like.window_size_ms)
-    check(source, statement.properties)
+    check(source, statement.properties, statement.position)
     return source
 
 
@@ -58,8 +63,9 @@ def _columns(plan: Plan, schema: StructType) -> tuple[ColumnDefinition, ...]:
                 f"{output.name} is {field.dataType.simpleString()}, which no column can be; CAST it.",
                 output.position,
             )
+        check_new_name(output.name, output.position)
         columns.append(ColumnDefinition(output.name, output.name, kind, output.is_key))
-    return tuple(columns)
+    return tuple(sorted(columns, key=lambda column: not column.is_key))  # the key first, as DESCRIBE shows it
 
 
 def check_target(plan: Plan, target: Source, schema: StructType, position: Position) -> None:

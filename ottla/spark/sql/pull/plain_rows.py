@@ -33,6 +33,16 @@ def named_columns(plan: Plan) -> list[str] | None:
     return None if None in found else [name for name in found if name is not None]
 
 
+def named_types(plan: Plan) -> tuple[str, ...] | None:
+    """The types of the result, if it only names columns of one source."""
+    names = named_columns(plan) if len(plan.sources) == 1 else None
+    if names is None:
+        return None
+    [source] = plan.sources.values()
+    types = {column.name: str(column.type) for column in source.columns} | {"ROWPARTITION": "INTEGER"}
+    return tuple(types.get(name, "BIGINT") for name in names)
+
+
 def plain_rows(source: Source, names: Sequence[str], found: Sequence[Found]) -> list[Row]:
     """NeedsSpark if one of the values is not plain."""
     reader = _Reader(source)
@@ -90,7 +100,7 @@ class _Reader:
             return ()
         if form == "JSON":
             if self._json is None:
-                self._json = json_parser(columns)
+                self._json = json_parser(columns, alone=self._source.is_unwrapped)
             return self._json(value)
         if form == "KAFKA":
             return (_kafka(value, columns[0].type),)

@@ -65,10 +65,11 @@ class SqlServer:
             properties=properties,
             functions=functions,
         )
+        self.session.paced = True
         self._pushes = PushQueries()
         self._log = QueryLog(self.session.brokers, service_id)
         self.commands = Commands(self.session, self._log, self._pushes)
-        self._supervisor = Supervisor(self.commands)
+        self._supervisor = Supervisor(self.commands, self._spark_gone)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="sql")
         self._api = Api(self.commands, self._pushes, self._pool, service_id, self._address)
         self._router = self._api.router()
@@ -87,14 +88,19 @@ class SqlServer:
         self._eager = eager
         self._recovery: threading.Thread | None = None
         self.ended = asyncio.Event()
+        self.has_failed = False  # and should be started again by whoever looks after it
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
         """Returns when it listens; queries come back in the background. Raises OSError, SqlError."""
-        loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
         self._api.on_terminate(self.ended.set)
         await loop.run_in_executor(self._pool, self.session.catalogue.refresh)
         for server in self._servers:
             await server.start()
+        # Before threads do: its modules import each other, and two threads may meet half of them.
+        import pyspark.sql  # noqa: F401
+
         self._recovery = threading.Thread(target=self._recover, name="sql-recovery", daemon=True)
         self._recovery.start()
 
@@ -107,6 +113,11 @@ class SqlServer:
             logger.error("The queries of this server cannot be started: %s", error)
             self.commands.is_ready = True
         self._supervisor.start()
+
+    def _spark_gone(self) -> None:
+        self.has_failed = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.ended.set)
 
     @property
     def urls(self) -> list[str]:
@@ -133,5 +144,6 @@ class SqlServer:
             self._recovery.join(60)
         self._supervisor.stop()
         self._pushes.stop()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self.session.close()
+        self._pool.shutdown(wait=not self.has_failed, cancel_futures=True)
+        if not self.has_failed:
+            self.session.close()

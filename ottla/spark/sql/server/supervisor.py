@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 from ottla.spark.sql.server.commands import Commands
 
@@ -14,8 +16,15 @@ logger = logging.getLogger("ottla.sql")
 class Supervisor:
     """Starts queries again that have failed: after 15 seconds, and then after twice as long each time, as ksqlDB."""
 
-    def __init__(self, commands: Commands, first: float = 15.0, longest: float = 900.0) -> None:
+    def __init__(
+        self,
+        commands: Commands,
+        on_spark_gone: Callable[[], None],
+        first: float = 15.0,
+        longest: float = 900.0,
+    ) -> None:
         self._commands = commands
+        self._on_spark_gone = on_spark_gone
         self._first, self._longest = first, longest
         self._stop = threading.Event()
         self._due: dict[str, tuple[float, float]] = {}
@@ -31,10 +40,23 @@ class Supervisor:
 
     def _run(self) -> None:
         while not self._stop.wait(min(1.0, self._first)):
+            if self._spark_is_gone():
+                logger.critical("Java has ended, and Spark with it: the server ends, too.")
+                self._on_spark_gone()
+                return
             try:
                 self.look()
             except Exception as error:  # Spark is going down, or a broker does not answer
                 logger.warning("Cannot look after queries: %s", error)
+
+    def _spark_is_gone(self) -> bool:
+        """No query can run any more, and PySpark cannot start Java twice in a process."""
+        session = self._commands.session
+        if not session.uses_spark:
+            return False
+        gateway: Any = session.engine.spark.sparkContext._gateway
+        process = getattr(gateway, "proc", None)
+        return process is not None and process.poll() is not None
 
     def look(self) -> None:
         now = time.monotonic()

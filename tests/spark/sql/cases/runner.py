@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.spark import register
 from ottla.spark.sql import SqlError, SqlSession
 from ottla.spark.sql.parsing import statements as s
-from ottla.spark.sql.parsing.parser import parse
+from ottla.spark.sql.parsing.parser import statements
 from ottla.spark.sql.sources import Source
 from ottla.spark.sql.sql_types import SqlType
 from ottla.testing import Broker
@@ -50,6 +50,18 @@ def _session(spark: SparkSession, case: Case) -> Iterator[tuple[SqlSession, Brok
 
 def run(spark: SparkSession, case: Case, way: Way) -> None:
     """Raises AssertionError if the case is not as it should be. Several can run at once, in threads."""
+    for attempt in range(5):
+        try:
+            _run(spark, case, way)
+        except Exception as error:
+            # Spark waits ten seconds for a worker to start, which is not always enough on a busy machine.
+            if "failed to connect back" not in str(error) or attempt == 4:
+                raise
+        else:
+            return
+
+
+def _run(spark: SparkSession, case: Case, way: Way) -> None:
     with _session(spark, case) as (session, broker):
         if case.refused is not None:
             _refused(session, case)
@@ -93,12 +105,13 @@ class _Run:
                 self._settle()
         else:
             # All records are there before the first query starts, and until a statement among them comes.
-            definitions, queries = _halves(self._case.statements)
-            self._session.execute(definitions)
             waiting = list(self._case.inputs)
-            while waiting and isinstance(waiting[0], In):
-                self._do(waiting.pop(0))
-            self._session.execute(queries)
+            types = self._session.catalogue.find_type
+            for statement in statements(self._case.statements, {}, types):
+                if isinstance(statement, s.CreateAsSelect | s.InsertSelect):
+                    while waiting and isinstance(waiting[0], In):
+                        self._do(waiting.pop(0))
+                self._session.execute(statement.text)
             for each in waiting:
                 if isinstance(each, str):
                     self._settle()
@@ -128,10 +141,12 @@ class _Run:
     def _settle(self) -> None:
         """Until all queries have seen what there is; they are in the order in which they read from each other."""
         for running in self._session.queries.all():
+            if running.query is None or running.is_paused:
+                continue
             if running.query.isActive:
                 running.query.processAllAvailable()
             failure = running.query.exception()
-            assert failure is None, str(failure)[:2000]
+            assert failure is None, str(failure)[:800]
 
     def _source(self, topic: str) -> Source | None:
         found = [each for each in self._session.catalogue.all() if each.topic == topic]
@@ -165,15 +180,6 @@ class _Run:
             for partition in range(facts.partitions)
             for record in self._broker.records(topic, partition)
         ]
-
-
-def _halves(statements: str) -> tuple[str, str]:
-    """What is before the first query, and the rest."""
-    definitions: list[str] = []
-    parsed = parse(statements)
-    while parsed and not isinstance(parsed[0], s.CreateAsSelect | s.InsertSelect):
-        definitions.append(parsed.pop(0).text)
-    return ";".join(definitions), ";".join(each.text for each in parsed)
 
 
 def _in_any_order(found: list[Any], source: Source | None) -> list[Any]:

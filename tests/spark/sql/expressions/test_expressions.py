@@ -137,7 +137,9 @@ def test_what_makes_rows_and_columns(row: SparkSession, items: str, rows: list[t
     [statement] = parse(f"SELECT {items} FROM r;")
     assert isinstance(statement, s.Query)
     plan = plan_select(statement.select, lambda *_: _source(), batch=True)
-    row.sql("SELECT *, 0 AS ROWTIME FROM row_of_cases").createOrReplaceTempView(view("R").strip("`"))
+    row.sql("SELECT *, 0 AS ROWTIME, false AS __deleted FROM row_of_cases").createOrReplaceTempView(
+        view("R").strip("`")
+    )
     try:
         found = row.sql(plan.sql).drop("__rowtime").collect()
     finally:

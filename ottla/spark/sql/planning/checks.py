@@ -1,0 +1,153 @@
+"""What ksqlDB refuses in a SELECT: aggregates and table functions out of place, conditions that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from sqlglot import exp
+
+from ottla.spark.sql.errors import SqlError
+from ottla.spark.sql.parsing.statements import Select
+from ottla.spark.sql.planning.functions import AGGREGATES
+from ottla.spark.sql.planning.scope import Scope
+from ottla.spark.sql.sql_types import has_map
+
+
+def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: bool) -> None:
+    """`groups` are the expressions of GROUP BY for Spark. `batch` is a pull query, which may do more here."""
+    for clause, trees in (
+        ("WHERE", [select.where]),
+        ("GROUP BY", select.group_by),
+        ("PARTITION BY", select.partition_by),
+    ):
+        for tree in trees:
+            _no_aggregate(tree, clause, scope)
+    for clause, trees in (
+        ("WHERE", [select.where]),
+        ("HAVING", [select.having]),
+        ("GROUP BY", select.group_by),
+        ("PARTITION BY", select.partition_by),
+    ):
+        for tree in trees:
+            _no_table_function(tree, clause, scope)
+    for clause, tree in (("WHERE", select.where), ("HAVING", select.having)):
+        _is_condition(tree, clause, scope)
+    source = scope.sources[select.source.alias]
+    if select.partition_by and source.window is not None:
+        raise SqlError(
+            f"PARTITION BY of {source.name} is not supported, because its keys have windows.",
+            scope.place(select.partition_by[0]),
+        )
+    _is_a_key(select.group_by, "GROUP BY", scope)
+    _is_a_key(select.partition_by, "PARTITION BY", scope)
+    for item in select.items:
+        if item.expression is not None:
+            _not_nested(item.expression, scope)
+            if select.group_by and any(_table_functions(item.expression, scope)):
+                raise SqlError(
+                    "Table functions cannot be used with aggregations; CREATE STREAM … AS SELECT them first.",
+                    scope.place(item.expression),
+                )
+    if select.group_by:
+        _check_groups(select, scope, groups, batch)
+
+
+_TABLE_FUNCTIONS = {"EXPLODE", "CUBE_EXPLODE"}
+
+
+def _aggregates(tree: exp.Expr | None, scope: Scope) -> Iterator[exp.Anonymous]:
+    return _calls(tree, AGGREGATES, "AGGREGATE", scope)
+
+
+def _table_functions(tree: exp.Expr | None, scope: Scope) -> Iterator[exp.Anonymous]:
+    return _calls(tree, _TABLE_FUNCTIONS, "TABLE", scope)
+
+
+def _calls(tree: exp.Expr | None, names: Collection[str], kind: str, scope: Scope) -> Iterator[exp.Anonymous]:
+    """The calls of functions of these names, and of functions of users of this kind."""
+    if tree is not None:
+        for node in tree.find_all(exp.Anonymous):
+            user = scope.functions.get(str(node.this).upper())
+            if str(node.this).upper() in names or (user is not None and user.kind == kind):
+                yield node
+
+
+def _no_aggregate(tree: exp.Expr | None, clause: str, scope: Scope) -> None:
+    for node in _aggregates(tree, scope):
+        other = "; use HAVING" if clause == "WHERE" else ""
+        raise SqlError(
+            f"{clause} cannot look at aggregates, and {str(node.this).upper()} is one{other}.",
+            scope.place(tree or node),
+        )
+
+
+def _no_table_function(tree: exp.Expr | None, clause: str, scope: Scope) -> None:
+    for node in _table_functions(tree, scope):
+        raise SqlError(
+            f"{clause} cannot have table functions, and {str(node.this).upper()} is one.", scope.place(node)
+        )
+
+
+def _not_nested(tree: exp.Expr, scope: Scope) -> None:
+    for node in _aggregates(tree, scope):
+        for argument in node.expressions:
+            inner = next(_aggregates(argument, scope), None)
+            if inner is not None:
+                raise SqlError(
+                    f"Aggregate functions can not be nested: {str(inner.this).upper()} is an argument of "
+                    f"{str(node.this).upper()}.",
+                    scope.place(node),
+                )
+
+
+def _is_condition(tree: exp.Expr | None, clause: str, scope: Scope) -> None:
+    kind = None if tree is None else scope.type_of(tree)
+    if tree is not None and kind is not None and kind.name != "BOOLEAN":
+        raise SqlError(f"{clause} needs a condition, and this is {kind}.", scope.place(tree))
+
+
+def _is_a_key(trees: Sequence[exp.Expr], clause: str, scope: Scope) -> None:
+    for tree in trees:
+        kind = scope.type_of(tree)
+        if kind is not None and has_map(kind):
+            raise SqlError(
+                f"{clause} makes a key, and a key cannot have a MAP: equal ones may be written differently.",
+                scope.place(tree),
+            )
+
+
+def _check_groups(select: Select, scope: Scope, groups: Sequence[str], batch: bool) -> None:
+    """Each column is a group, or in an aggregate."""
+    trees = [item.expression for item in select.items if item.expression is not None]
+    aggregates = [node for tree in (*trees, select.having) for node in _aggregates(tree, scope)]
+    if not batch and not aggregates:
+        raise SqlError(
+            "GROUP BY needs an aggregate, such as COUNT(*), in SELECT or HAVING.",
+            scope.place(select.group_by[0]),
+        )
+    for item in select.items:
+        if item.expression is None:
+            raise SqlError("* cannot be used with GROUP BY: name the groups and aggregates.", item.position)
+        loose = _not_grouped(item.expression, scope, set(groups))
+        if loose is not None:
+            raise SqlError(
+                f"{loose.sql().upper()} is not part of GROUP BY, and in no aggregate.", scope.place(loose)
+            )
+
+
+def _not_grouped(tree: exp.Expr, scope: Scope, groups: set[str]) -> exp.Expr | None:
+    """The first column that is in no group and in no aggregate."""
+    if isinstance(tree, exp.Lambda) or any(node is tree for node in _aggregates(tree, scope)):
+        return None
+    if tree.find(exp.Column) is not None and not any(_aggregates(tree, scope)) and scope.sql(tree) in groups:
+        return None
+    if isinstance(tree, exp.Column):
+        name = tree.name.upper()
+        return None if name in scope.replaced or name in ("WINDOWSTART", "WINDOWEND") else tree
+    if isinstance(tree, exp.PropertyEQ):
+        return _not_grouped(tree.expression, scope, groups)
+    for child in tree.iter_expressions():
+        loose = _not_grouped(child, scope, groups)
+        if loose is not None:
+            return loose
+    return None
