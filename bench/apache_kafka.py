@@ -107,6 +107,15 @@ def spark_connector_jars() -> str:
     return ",".join(sorted(map(str, jars.glob("*.jar"))))
 
 
+def spark_format_jars() -> str:
+    """Those of `from_avro` and `from_protobuf`."""
+    artifacts = [
+        f"org.apache.spark:spark-{each}_{SCALA}:{SPARK_CONNECTOR_VERSION}" for each in ("avro", "protobuf")
+    ]
+    jars = resolve(f"spark-formats-{SPARK_CONNECTOR_VERSION}", artifacts, transitive=False)
+    return ",".join(sorted(map(str, jars.glob("*.jar"))))
+
+
 def kafka_classpath(version: str = VERSION) -> str:
     return f"{kafka_jars(version)}/*"
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from ottla.cli.commands.servers.registry import start_beside
+from ottla.cli.errors import JobError
 from ottla.testing import Broker
 from tests.cli.conftest import Ottla
 
@@ -132,3 +134,9 @@ def test_two_cannot_listen_at_the_same_place(schemas):
     refused = schemas("registry", "start", "--listen", url.removeprefix("http://"), check=False)
     assert refused.code == 1
     assert f"Cannot listen on {url.removeprefix('http://')}" in refused.err
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8081", ":8081", "registry.example"])
+def test_beside_a_secured_broker_it_is_open_to_this_machine_only(tmp_path, listen):
+    with pytest.raises(JobError, match="listens on this machine only"):
+        start_beside(listen, ["127.0.0.1:1"], tmp_path / "client.properties")

@@ -151,7 +151,12 @@ class Engine:
         value = encode_value(target)
         if KEEP in hidden:
             value = f"CASE WHEN {KEEP} THEN {value} END"
-        time = ROW_TIME if target.timestamp is None else milliseconds_of(target)
+        time = ROW_TIME
+        if target.timestamp is not None:
+            # A tombstone has no columns, and still a time; a row whose time is not known is not written.
+            kept = KEEP if KEEP in hidden else "true"
+            time = f"CASE WHEN {kept} THEN {milliseconds_of(target)} ELSE {ROW_TIME} END"
+            typed = typed.where(f"{time} >= 0")
         return typed.selectExpr(
             f"{encode_key(target, WINDOW_START, WINDOW_END)} AS key",
             f"{value} AS value",

@@ -79,8 +79,9 @@ class TableIndex:
         self._options: SourceOptions = parse_options(
             {**options, "subscribe": source.topic, "failOnDataLoss": "false"}, streaming=False
         )
-        self._json = source.value_format == "JSON" and bool(source.values)
-        self._decoder = JsonDecoder(raw_type(source.values), "UTC") if self._json else None
+        # What is no JSON does not replace a row: see `frames`.
+        is_json = source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
+        self._decoder = JsonDecoder(raw_type(source.values), "UTC") if is_json else None
         self._lock = threading.Lock()
         self._environment: Any = None
         self._settings_at = -_SETTINGS_SECONDS
