@@ -157,7 +157,7 @@ def main() -> int:
         console.print(f"No row is called like {', '.join(options.only)}; --list shows them all.")
         return 2
     try:
-        jars = f"{spark_connector_jars()},{spark_format_jars()}"
+        jars = ",".join(filter(None, (spark_connector_jars(), spark_format_jars())))
         broker = OttlaBroker(ottla_command())
     except Unavailable as missing:
         console.print(str(missing))
