@@ -174,7 +174,8 @@ class SqlSession:
 
     def _index_directory(self) -> Path:
         """Where tables are indexed for pull queries: beside the checkpoints, if they are on this machine."""
-        return (local_path(self._checkpoint("")) or state_directory() / "sql") / "index"
+        place = local_path(self._checkpoint(""))
+        return (place or state_directory() / "sql" / self.brokers.cluster_id()) / "index"
 
     def _forget_queries(self, source: Source) -> None:
         """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.

@@ -11,6 +11,7 @@ not the size of the state.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -66,7 +67,9 @@ class History:
         if sum(each.size for each in deltas) > max(_SMALLEST_SNAPSHOT, base.size if base else 0):
             change_files.write(self._files, f"{self._folder}/{version:012d}.snapshot", everything())
         else:
-            self._merge([each for each in deltas if each.last < version])
+            # Another attempt may have merged and deleted them. What is damaged stays: restoring it says so.
+            with contextlib.suppress(DamagedFile, FileNotFoundError):
+                self._merge([each for each in deltas if each.last < version])
         self._clean(version)
 
     def _merge(self, deltas: list[StateFile]) -> None:
@@ -95,7 +98,8 @@ class History:
         for each in files:
             # A snapshot that has just been written is not the only way to its version yet.
             if each.path not in needed and each.last < version:
-                self._files.delete_file(each.path)
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.delete_file(each.path)
 
     def _delta(self, first: int, last: int) -> str:
         return f"{self._folder}/{first:012d}-{last:012d}.delta"

@@ -152,6 +152,15 @@ def test_a_damaged_snapshot_is_passed_over_while_deltas_are_there(
     assert held_before(place, 17) == held
 
 
+def test_a_damaged_delta_does_not_end_batches_that_do_not_need_it(place: StatePlace) -> None:
+    for batch in range(16):
+        run(place, batch, {b"a": b"%d" % batch})
+    files(place)[3].write_bytes(b"")
+    for batch in range(16, 40):
+        held = run(place, batch, {b"a": b"%d" % batch})
+    assert held_before(place, 40) == held
+
+
 def test_scans_are_in_the_order_of_keys(place: StatePlace) -> None:
     run(place, 0, {b"a1": b"", b"b2": b"", b"b1": b"", b"c": b""})
     with open_state(place, 1) as state:
@@ -284,11 +293,11 @@ STEPS = st.lists(
         st.dictionaries(KEYS, st.none() | st.binary(max_size=5), max_size=5),
         st.sampled_from(["go on", "repeat", "give up", "move"]),
     ),
-    max_size=40,
+    max_size=25,
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_whatever_happens_the_state_is_that_of_the_batches(steps: list[tuple[Changes, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:

@@ -25,6 +25,8 @@ _ASSERTIONS = frozenset((
     "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "dependencies",
     "dependentRequired", "dependentSchemas", "propertyNames",
 ))  # fmt: skip
+_BASE = _ASSERTIONS | {"not", "if"}
+_DEMANDS = _BASE | set(COMBINERS)
 
 
 @dataclass(eq=False)
@@ -35,9 +37,8 @@ class View:
     document: Document
     referred: list[tuple[Any, Document]] = field(default_factory=list)
 
-    @property
-    def words(self) -> dict[str, Any]:
-        return self.keywords if isinstance(self.keywords, dict) else {}
+    def __post_init__(self) -> None:
+        self.words: dict[str, Any] = self.keywords if isinstance(self.keywords, dict) else {}
 
     @cached_property
     def accepts_all(self) -> bool:
@@ -45,7 +46,7 @@ class View:
             return self.keywords
         if self.referred:
             return False
-        return not any(name in self.words for name in (*_ASSERTIONS, *COMBINERS, "not", "if"))
+        return self.words.keys().isdisjoint(_DEMANDS)
 
     @cached_property
     def accepts_nothing(self) -> bool:
@@ -54,11 +55,11 @@ class View:
     @cached_property
     def has_base(self) -> bool:
         """Whether it says anything that is not a combination of other schemas."""
-        return any(name in self.words for name in _ASSERTIONS) or "not" in self.words or "if" in self.words
+        return not self.words.keys().isdisjoint(_BASE)
 
     @cached_property
     def evaluates_elsewhere(self) -> bool:
-        return bool(self.referred) or any(name in self.words for name in _IN_PLACE)
+        return bool(self.referred) or not self.words.keys().isdisjoint(_IN_PLACE)
 
     @cached_property
     def stated_types(self) -> frozenset[str]:
@@ -101,6 +102,8 @@ class View:
 
     @cached_property
     def combiners(self) -> list[str]:
+        if not self.referred and self.words.keys().isdisjoint(COMBINERS):
+            return []
         return [keyword for keyword in COMBINERS if self.combined(keyword)]
 
     @cached_property

@@ -303,8 +303,8 @@ class _Planner:
             rows.append(f"{scope.replaced['WINDOWSTART']} AS {WINDOW_START}")
             rows.append(f"{scope.replaced['WINDOWEND']} AS {WINDOW_END}")
         elif self._left.window is not None and not self._aggregates:
-            rows.append(f"{scope.column(alias, 'WINDOWSTART')} AS {WINDOW_START}")
-            rows.append(f"{scope.column(alias, 'WINDOWEND')} AS {WINDOW_END}")
+            rows.append(f"{self._window_bound('WINDOWSTART')} AS {WINDOW_START}")
+            rows.append(f"{self._window_bound('WINDOWEND')} AS {WINDOW_END}")
         where = None if select.where is None else scope.sql(select.where)
         having = None if select.having is None else scope.sql(select.having)
         conditions = [f"({group}) IS NOT NULL" for group in groups]
@@ -334,6 +334,15 @@ class _Planner:
         if mode == "batch" and select.limit is not None:
             text += f"\nLIMIT {select.limit}"
         return text
+
+    def _window_bound(self, name: str) -> str:
+        """Of the window of a row, whose left side may be missing in a join."""
+        bounds = [
+            self._scope.column(alias, name)
+            for alias, source in self._sources.items()
+            if source.window is not None
+        ]
+        return bounds[0] if len(bounds) == 1 else f"coalesce({', '.join(bounds)})"
 
     def _window_sql(self) -> list[str]:
         window = self._select.window

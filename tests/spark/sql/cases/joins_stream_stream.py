@@ -161,7 +161,7 @@ _WINDOWED = [
          f"CREATE STREAM o AS SELECT l.k AS k, a, b FROM l JOIN r {WITHIN} ON l.k = r.k;",
          [In("l", b"x" + (0).to_bytes(8, "big"), {"a": 1}, 0), In("r", b"x" + (1000).to_bytes(8, "big"), {"b": 2}, 10),
           In("r", b"x" + (0).to_bytes(8, "big"), {"b": 3}, 20)],
-         [Out("O", b"x", {"A": 1, "B": 3}, 20, (0, 1000))], grouped=GROUPED, different=""),
+         [Out("O", "x", {"A": 1, "B": 3}, 20, (0, 1000))], grouped=GROUPED),
 ]
 
 _REFUSED = [
