@@ -107,7 +107,7 @@ def test_delete(schemas, file, unique):
 def test_a_registry_that_is_not_there_is_one_sentence(alone):
     refused = alone("schema", "list", "--registry-url", "http://127.0.0.1:1", check=False)
     assert refused.code == 1
-    assert refused.err.startswith("Error: Cannot reach a schema registry at http://127.0.0.1:1: ")
+    assert refused.err.startswith("Error: No schema registry answers at http://127.0.0.1:1: ")
     assert len(refused.err.splitlines()) == 1
     odd = alone("schema", "list", "--registry-url", "localhost:8081", check=False)
     assert "is not the URL of a registry" in odd.err

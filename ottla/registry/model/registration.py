@@ -189,7 +189,7 @@ def lookup(
         raise errors.subject_not_found(subject)
     config = effective_config(state, subject, defaults)
     given = _pinned(state, subject, given)
-    parsed = parse(state, subject, given.schema_type, given.schema, given.references)
+    parsed = parse(state, subject, given.schema_type, given.schema, given.references, stored=True)
     found = None
     for text in _spellings(parsed, given, normalize or config.get("normalize") is True):
         found = lookup_version(state, subject, replace(given, schema=text), deleted=deleted)

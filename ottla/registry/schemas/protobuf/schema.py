@@ -17,7 +17,7 @@ from ottla.registry.schemas.protobuf.normal_form import normal_form, without_ext
 from ottla.registry.schemas.protobuf.parser import Layout, parse_file
 from ottla.registry.schemas.protobuf.printer import to_text
 from ottla.registry.schemas.protobuf.resolver import resolved
-from ottla.registry.schemas.protobuf.validation import validate
+from ottla.registry.schemas.protobuf.validation import pool_of, validate
 from ottla.registry.schemas.protobuf.well_known import well_known
 
 _BASE64 = re.compile(r"\s*[A-Za-z0-9+/\r\n]+={0,2}\s*")
@@ -65,19 +65,21 @@ class ProtobufSchema(ParsedSchema):
         return check_files(self, writer)
 
 
-def parse_protobuf(text: str, references: Mapping[str, ParsedSchema]) -> ProtobufSchema:
+def parse_protobuf(
+    text: str, references: Mapping[str, ParsedSchema], *, stored: bool = False
+) -> ProtobufSchema:
     if not text.strip():
         raise InvalidSchema("the schema is empty")
     if _BASE64.fullmatch(text):
         described = _from_base64(text)
         imports = _imports(described, references)
         raw = resolved(described, imports)
-        pool = validate(raw, imports)
+        pool = pool_of(raw, imports) if stored else validate(raw, imports)
         return ProtobufSchema(spelled_out(described, pool), raw, Layout(), imports, references)
     written, layout = parse_file(text)
     imports = _imports(written, references)
     raw = resolved(written, imports)
-    pool = validate(raw, imports)
+    pool = pool_of(raw, imports) if stored else validate(raw, imports)
     return ProtobufSchema(written, interpreted(raw, imports, pool), layout, imports, references)
 
 

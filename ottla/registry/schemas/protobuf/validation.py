@@ -29,7 +29,7 @@ def validate(
             _check_message(name, type_, proto3)
         else:
             _check_enum(name, type_, proto3)
-    return _in_pool(file, imports)
+    return pool_of(file, imports)
 
 
 def _check_names(scope: str, where: str, items: Iterable[Any]) -> None:
@@ -94,10 +94,10 @@ def _check_enum(name: str, enum: EnumDescriptorProto, proto3: bool) -> None:
             raise InvalidSchema(f"the name of {name}.{value.name} is reserved")
 
 
-def _in_pool(
+def pool_of(
     file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]
 ) -> descriptor_pool.DescriptorPool:
-    """The library's own checks: whatever is left would fail in every client that loads the schema."""
+    """A pool with the file. What the library itself refuses would fail in every client that loads the schema."""
     pool = descriptor_pool.DescriptorPool()
     try:
         for name in in_order(file, imports):
