@@ -324,6 +324,8 @@ def test_records_say_which_message_they_are() -> None:
         (b"\x00\x01", "begin no field"),
         (b"\x0f", "begin no field"),
         (b"\x1c", "ends a group that did not begin"),
+        (b"\x1b\x24", "ends a group that did not begin"),
+        (b"\x1b\x08\x01", "it ends within"),
         (b"\x92\x01\x05\x0a\x01", "it ends within"),
     ],
 )

@@ -10,18 +10,16 @@ import struct
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from ottla.spark.formats.avro import operations as op
 from ottla.spark.formats.avro.columns import members_of, wide_number
+from ottla.spark.formats.avro.matching import factor, is_empty, is_like, is_value, same_name
 from ottla.spark.formats.avro.schema import Field, Node
 from ottla.spark.formats.column_tree import LIST, NOTHING, STRUCT, Column, Layout
 
 #: How many bytes of a value make 10 to the power of each precision, as two words.
 _LIMITS = np.array([((10**digits) & (2**64 - 1), 10**digits >> 64) for digits in range(39)], np.uint64)
 
-#: The factor to microseconds.
-_FACTORS = {"millis": 1000, "micros": 1, "nanos": -1000}
 _PROMOTIONS = {
     "int": ("int", "long", "float", "double"),
     "long": ("long", "float", "double"),
@@ -201,13 +199,13 @@ class Programs:
         same = [each for each in reader.of if each.type == writer.type]
         if writer.name and not self._by_columns:
             exact = [each for each in same if each.name == writer.name or writer.name in each.aliases]
-            short = [each for each in same if _same_name(writer, each)]
+            short = [each for each in same if same_name(writer, each)]
             structural = same if writer.type == "record" and len(same) == 1 else []
             same = exact or short or structural
         if same:
             return same[0]
         for each in reader.of:
-            if each.type in _PROMOTIONS.get(writer.type, ()) or (self._by_columns and _is_like(writer, each)):
+            if each.type in _PROMOTIONS.get(writer.type, ()) or (self._by_columns and is_like(writer, each)):
                 return each
         return None
 
@@ -233,7 +231,7 @@ class Programs:
     def _loop(self, writer: Node, column: Column | None, where: str, body: Any) -> None:
         """Over the blocks of an array or a map, into a list column or to nowhere."""
         self._where = where
-        may_be_empty = writer.type == "array" and _is_empty(writer.of[0], ())
+        may_be_empty = writer.type == "array" and is_empty(writer.of[0], ())
         list_column, level = (-1, -1) if column is None else (column.index, column.inner)
         begin = self._emit(op.LOOP, list_column, level, int(may_be_empty))
         body()
@@ -253,7 +251,7 @@ class Programs:
         elif reader.logical == "decimal":
             self._decimal(writer, reader, at, misfit)
         elif kind == "fixed":
-            same = wanted == "fixed" and writer.size == reader.size and _same_name(writer, reader)
+            same = wanted == "fixed" and writer.size == reader.size and same_name(writer, reader)
             if not same and not (self._by_columns and wanted in ("bytes", "string")):
                 raise misfit
             self._emit(op.FIXED, at, int(wanted == "string"), size=writer.size)
@@ -264,7 +262,7 @@ class Programs:
             if wanted in ("float", "double"):
                 self._emit(op.TO_FLOAT if wanted == "float" else op.TO_DOUBLE, at, bits)
             else:
-                self._emit(op.WHOLE, at, bits, _factor(writer, reader, column))
+                self._emit(op.WHOLE, at, bits, factor(writer, reader, column))
         elif kind == "float":
             self._emit(op.FLOAT if wanted == "float" else op.WIDER, at, size=4)
         elif kind in ("string", "bytes"):
@@ -276,7 +274,7 @@ class Programs:
 
     def _enum(self, writer: Node, reader: Node, column: int, misfit: Unresolvable) -> None:
         if reader.type == "enum":
-            if not _same_name(writer, reader):
+            if not same_name(writer, reader):
                 raise misfit
             symbols = [each if each in reader.symbols else reader.default_symbol for each in writer.symbols]
         elif self._by_columns and reader.type == "string":
@@ -339,7 +337,7 @@ class Programs:
 
     def _value_of_union(self, value: Any, union: Node, column: Column) -> None:
         members = members_of(union)
-        branch = next((each for each in union.of if _is_value(value, each)), None)
+        branch = next((each for each in union.of if is_value(value, each)), None)
         if branch is None:
             raise ValueError(value)
         if branch.type == "null" or len(members) == 1:
@@ -354,7 +352,7 @@ class Programs:
                     self._nulls(child)
 
     def _slots(self, value: Any, node: Node, column: Column) -> tuple[int, ...]:
-        if not _is_value(value, node):
+        if not is_value(value, node):
             raise ValueError(value)
         if node.logical == "decimal":
             number = int.from_bytes(value.encode("latin-1"), "big", signed=True)
@@ -367,8 +365,8 @@ class Programs:
             return struct.unpack("<i", struct.pack("<f", value))
         if node.type == "double":
             return struct.unpack("<q", struct.pack("<d", value))
-        factor = _factor(node, node, column)
-        return (int(value) * factor if factor > 0 else int(value) // -factor,)
+        times = factor(node, node, column)
+        return (int(value) * times if times > 0 else int(value) // -times,)
 
     # What the reader does not want
 
@@ -405,53 +403,3 @@ class Programs:
 
 
 _EMITTED = (*_PROMOTIONS, "boolean")
-
-
-def _same_name(writer: Node, reader: Node) -> bool:
-    names = {reader.short_name, *(alias.rpartition(".")[2] for alias in reader.aliases)}
-    return writer.short_name in names
-
-
-def _is_like(writer: Node, reader: Node) -> bool:
-    """What given columns take besides: enums as strings, fixed as bytes."""
-    if writer.type == "enum":
-        return reader.type == "string"
-    return writer.type == "fixed" and reader.type == "bytes"
-
-
-def _is_empty(node: Node, above: tuple[Node, ...]) -> bool:
-    """Whether values may take no bytes at all."""
-    if node.type == "record":
-        return node not in above and all(_is_empty(each.node, (*above, node)) for each in node.fields)
-    return node.type == "null" or (node.type == "fixed" and node.size == 0)
-
-
-def _factor(writer: Node, reader: Node, column: Column) -> int:
-    """By what a number is multiplied, so that timestamps are microseconds. The writer knows its unit best."""
-    if not pa.types.is_timestamp(column.type):
-        return 1
-    for node in (writer, reader):
-        if "timestamp-" in node.logical:
-            return _FACTORS[node.logical.rpartition("-")[2]]
-    return 1
-
-
-def _is_value(value: Any, node: Node) -> bool:
-    """Whether the JSON of a default is of a type."""
-    kind = node.type
-    if kind == "null":
-        return value is None
-    if kind == "boolean":
-        return isinstance(value, bool)
-    if kind in ("int", "long"):
-        limit = 1 << (31 if kind == "int" else 63)
-        return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
-    if kind in ("float", "double"):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if kind in ("record", "map"):
-        return isinstance(value, dict)
-    if kind == "array":
-        return isinstance(value, list)
-    if kind == "enum":
-        return value in node.symbols
-    return isinstance(value, str)

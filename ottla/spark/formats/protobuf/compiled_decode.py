@@ -78,35 +78,48 @@ def _begin(message: Any, tables: Any, places: Any, positions: Any) -> Any:
 
 @compiled
 def _skip(data: Any, at: Any, end: Any, wire: Any) -> Any:
-    """The place after a field that nobody wants; below 0 what is wrong."""
-    groups = 0
-    while True:
-        if wire == VARINT:
-            _, at = read_varint(data, at, end)
-        elif wire == EIGHT:
-            at = at + 8 if end - at >= 8 else -TRUNCATED
-        elif wire == FOUR:
-            at = at + 4 if end - at >= 4 else -TRUNCATED
-        elif wire == BYTES_WIRE:
-            size, at = read_varint(data, at, end)
-            if at >= 0:
-                at = at + np.int64(size) if size <= np.uint64(end - at) else -TRUNCATED
-        elif wire == START_GROUP:
-            groups += 1
-            if groups > _DEEPEST:
-                return np.int64(-TOO_DEEP)
-        elif wire == END_GROUP:
-            groups -= 1
-            if groups < 0:
-                return np.int64(-NO_GROUP)
-        else:
-            return np.int64(-NO_TAG)
-        if at < 0 or groups == 0:
+    """The place after a field that nobody wants and that is no group; below 0 what is wrong."""
+    if wire == VARINT:
+        _, at = read_varint(data, at, end)
+        return np.int64(at)
+    if (wire == EIGHT) | (wire == FOUR):
+        size = np.uint64(8 if wire == EIGHT else 4)
+    elif wire == BYTES_WIRE:
+        size, at = read_varint(data, at, end)
+        if at < 0:
             return np.int64(at)
+    else:
+        return np.int64(-NO_GROUP if wire == END_GROUP else -NO_TAG)
+    return np.int64(at) + np.int64(size) if size <= np.uint64(end - at) else np.int64(-TRUNCATED)
+
+
+@compiled
+def _skip_group(data: Any, at: Any, end: Any, number: Any) -> Any:
+    """The place after a group, which ends with the number that it began with."""
+    numbers = np.empty(_DEEPEST, np.int64)
+    numbers[0] = number
+    depth = 1
+    while depth:
         tag, at = read_varint(data, at, end)
         if at < 0:
             return np.int64(at)
-        wire = np.int64(tag & _7)
+        wire, number = np.int64(tag & _7), np.int64(tag >> _3)
+        if number == 0:
+            return np.int64(-NO_TAG)
+        if wire == START_GROUP:
+            if depth == _DEEPEST:
+                return np.int64(-TOO_DEEP)
+            numbers[depth] = number
+            depth += 1
+        elif wire == END_GROUP:
+            depth -= 1
+            if numbers[depth] != number:
+                return np.int64(-NO_GROUP)
+        else:
+            at = _skip(data, at, end, wire)
+            if at < 0:
+                return np.int64(at)
+    return np.int64(at)
 
 
 @compiled
@@ -237,7 +250,10 @@ def _run(
             and fields[field, LIST] >= 0
         )
         if field < 0 or (wire != fields[field, WIRE] and not packed):
-            at = _skip(data, at, end, wire)
+            if wire == START_GROUP:
+                at = _skip_group(data, at, end, number)
+            else:
+                at = _skip(data, at, end, wire)
             if at < 0:
                 return np.int64(-at), message, np.int64(0)
             continue
