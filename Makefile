@@ -89,6 +89,10 @@ bench-cluster: spark ## Print one table: three brokers of Ottla beside three of 
 bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka connector
 	$(BIN)/python -m bench.spark
 
+.PHONY: bench-sql
+bench-sql: spark ## Print one table: SQL as tables grow, beside DataFrames and Kafka Streams
+	$(BIN)/python -m bench.sql
+
 .PHONY: bench-registry
 bench-registry: install ## Print two tables: the schema registry and the REST proxy under load
 	$(BIN)/python -m bench.registry

@@ -11,6 +11,7 @@ Nothing of Kafka is kept in the repository: its jars go to a cache under the use
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -52,6 +53,7 @@ DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
 # Spark's own connector, and what Spark's distribution lacks of what it needs. Its release 4.2.0 runs on Spark 4.2
 # and 4.3. The rest of its dependencies are in Spark already, so that only these are copied.
 SPARK_CONNECTOR_VERSION = "4.2.0"
+SPARK_FORMATS = {"spark-avro": "4.1.1", "spark-protobuf": SPARK_CONNECTOR_VERSION}
 SPARK_CONNECTOR_ARTIFACTS = (
     f"org.apache.spark:spark-sql-kafka-0-10_{SCALA}:{SPARK_CONNECTOR_VERSION}",
     f"org.apache.spark:spark-token-provider-kafka-0-10_{SCALA}:4.0.0",
@@ -105,6 +107,18 @@ def spark_connector_jars() -> str:
     name = f"spark-kafka-{SPARK_CONNECTOR_VERSION}"
     jars = resolve(name, SPARK_CONNECTOR_ARTIFACTS, transitive=False)
     return ",".join(sorted(map(str, jars.glob("*.jar"))))
+
+
+def spark_format_jars() -> str:
+    """Those of `from_avro` and `from_protobuf`, as far as they can be had: they come later than the connector's."""
+    found: list[str] = []
+    for name, version in SPARK_FORMATS.items():
+        with contextlib.suppress(Unavailable):
+            jars = resolve(
+                f"{name}-{version}", [f"org.apache.spark:{name}_{SCALA}:{version}"], transitive=False
+            )
+            found += sorted(map(str, jars.glob("*.jar")))
+    return ",".join(found)
 
 
 def kafka_classpath(version: str = VERSION) -> str:

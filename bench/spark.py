@@ -18,10 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bench.apache_kafka import Unavailable, spark_connector_jars
+from bench.apache_kafka import Unavailable, spark_connector_jars, spark_format_jars
 from bench.brokers import OttlaBroker, ottla_command
 from bench.experiment import matches
 from bench.figures import advantage, best, readable
+from bench.spark_formats import format_experiments
 from bench.spark_rows import OURS, THEIRS, Bench, Experiment, Figure, Scale, every_experiment
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def main() -> int:
     console = Console(stderr=True)
     chosen = [
         experiment
-        for experiment in every_experiment()
+        for experiment in (*every_experiment(), *format_experiments())
         if any(matches(figure.name, options.only) for figure in experiment.figures)
     ]
     if options.list:
@@ -156,7 +157,7 @@ def main() -> int:
         console.print(f"No row is called like {', '.join(options.only)}; --list shows them all.")
         return 2
     try:
-        jars = spark_connector_jars()
+        jars = ",".join(filter(None, (spark_connector_jars(), spark_format_jars())))
         broker = OttlaBroker(ottla_command())
     except Unavailable as missing:
         console.print(str(missing))

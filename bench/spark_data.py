@@ -46,8 +46,16 @@ def delete(servers: str, topics: Sequence[str]) -> None:
         deleted.result(30)
 
 
-def fill(servers: str, topic: str, partitions: int, codec: str, size: int, rows: int) -> None:
-    """So many rows, spread evenly, in the batches that librdkafka makes of a full queue."""
+def fill(
+    servers: str,
+    topic: str,
+    partitions: int,
+    codec: str,
+    size: int,
+    rows: int,
+    made: list[bytes] | None = None,
+) -> None:
+    """So many rows, of this size or those that are `made`, in the batches that librdkafka makes of a full queue."""
     create(servers, topic, partitions)
     producer = Producer(
         {
@@ -59,7 +67,7 @@ def fill(servers: str, topic: str, partitions: int, codec: str, size: int, rows:
             "delivery.report.only.error": True,
         }
     )
-    messages = [{"value": value} for value in values(size)]
+    messages = [{"value": value} for value in (values(size) if made is None else made)]
     sent = chunk = 0
     while sent < rows:
         part = messages[: min(5_000, rows - sent)]

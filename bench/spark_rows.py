@@ -71,6 +71,13 @@ class Bench:
             self._filled.add(name)
         return name
 
+    def filled(self, name: str, values: Callable[[], list[bytes]]) -> str:
+        """The same with values of one's own, uncompressed, in eight partitions."""
+        if name not in self._filled:
+            spark_data.fill(self.servers, name, 8, "none", 100, self.scale.rows(100), values())
+            self._filled.add(name)
+        return name
+
     @contextmanager
     def empty_topic(self, partitions: int) -> Iterator[str]:
         name = f"written-{next(self._numbers)}"

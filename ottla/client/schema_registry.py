@@ -26,12 +26,13 @@ _NOT_FOUND = (40401, 40402, 40403, 40404)
 
 
 class RegistryError(ClientError):
-    """What a registry refused: `status` is that of HTTP, and `error_code` that of the registry."""
+    """What a registry refused: `status` is that of HTTP, `error_code` that of the registry, `reason` its own words."""
 
-    def __init__(self, message: str, status: int, error_code: int) -> None:
+    def __init__(self, message: str, status: int, error_code: int, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.error_code = error_code
+        self.reason = reason
 
     @property
     def is_retriable(self) -> bool:
@@ -221,7 +222,7 @@ class SchemaRegistry:
                 self._connection = self._connect()
                 return self._exchange(self._connection, method, path, data, headers)
             except (OSError, http.client.HTTPException) as error:
-                reason = str(error) or type(error).__name__
+                reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
                 self._disconnect()
                 self._url = (self._url + 1) % len(self._settings.urls)
         raise Unreachable(f"No schema registry answers at {', '.join(self._settings.urls)}: {reason}.")
@@ -302,7 +303,8 @@ def _parsed(status: int, answer: bytes, url: str) -> Any:
         return value
     if isinstance(value, dict) and "message" in value:
         code = int(value.get("error_code", status))
-        raise RegistryError(f"The schema registry refuses: {value['message']}", status, code)
+        reason = str(value["message"])
+        raise RegistryError(f"The schema registry refuses: {reason}", status, code, reason)
     if status in (401, 403):
         raise RegistryError(f"The schema registry at {url} does not let us in.", status, status)
     raise RegistryError(

@@ -209,7 +209,7 @@ def _client(shared: Shared, transport: Any, tls: ssl.SSLObject | None) -> Client
     if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
         # A machine that vanishes says no goodbye; a stream to it that is quiet ends after two minutes.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6)):
-            if hasattr(socket, name):
-                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 6)):
+            if hasattr(socket, option):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return Client(peer, name, shared.principal(name))

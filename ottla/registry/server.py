@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 from ottla.http import HttpServer
+from ottla.http.tls import BadTlsSettings, client_tls, principal_mapper, server_tls
 from ottla.registry.api.routes import build_router
 from ottla.registry.election.forwarding import Forwarder
 from ottla.registry.election.protocol import Identity
@@ -16,7 +17,6 @@ from ottla.registry.node import Node
 from ottla.registry.security.authentication import basic_authentication
 from ottla.registry.security.authorization import BadAcls, Rights, read_acls
 from ottla.registry.security.schema_subjects import subjects_of_schema
-from ottla.registry.security.tls import client_tls, principal_mapper, server_tls
 from ottla.registry.settings import BadSettings, Listener, RegistrySettings
 
 _log = logging.getLogger(__name__)
@@ -30,12 +30,13 @@ class RegistryServer:
     def __init__(self, settings: RegistrySettings) -> None:
         self.settings = settings
         self.node = Node(settings)
-        self._tls = (
-            server_tls(settings.properties)
-            if any(each.scheme == "https" for each in settings.listeners)
-            else None
-        )
-        self._forwarder = Forwarder(client_tls(settings.properties), settings.timeout)
+        has_https = any(each.scheme == "https" for each in settings.listeners)
+        try:
+            self._tls = server_tls(settings.properties) if has_https else None
+            self._forwarder = Forwarder(client_tls(settings.properties), settings.timeout)
+            self._mapper = principal_mapper(settings.properties)
+        except BadTlsSettings as error:
+            raise BadSettings(str(error)) from None
         self._authenticate = basic_authentication(settings.properties)
         self._rights = _rights(settings, self.node)
         self._servers: list[tuple[Listener, HttpServer]] = []
@@ -51,7 +52,7 @@ class RegistryServer:
                     listener.port,
                     tls=self._tls if listener.scheme == "https" else None,
                     authenticate=self._authenticate,
-                    mapper=principal_mapper(self.settings.properties),
+                    mapper=self._mapper,
                     max_body=self.settings.max_body,
                 )
                 await server.start()

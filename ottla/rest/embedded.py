@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.client.errors import ClientError
-from ottla.client.schema_registry import RegistryError, RegistrySettings, Schema, SchemaRegistry
+from ottla.client.schema_codecs import BadData, Codec, SchemaCodecs, decode, encode, unframed
+from ottla.client.schema_registry import (
+    AVRO,
+    JSON,
+    PROTOBUF,
+    RegistryError,
+    RegistrySettings,
+    Schema,
+    SchemaRegistry,
+)
 from ottla.http import HttpError
-from ottla.rest import formats, schema_codecs
-from ottla.rest.errors import KEY_SCHEMA_MISSING, VALUE_SCHEMA_MISSING, bad_request, unprocessable
+from ottla.rest import formats
+from ottla.rest.errors import (
+    BAD_CONVERSION,
+    KEY_SCHEMA_MISSING,
+    VALUE_SCHEMA_MISSING,
+    bad_request,
+    unprocessable,
+)
 from ottla.rest.formats import Format
-from ottla.rest.schema_codecs import TYPES, Codec, codec_of
+
+T = TypeVar("T")
 
 _MISSING = {
     "key": (KEY_SCHEMA_MISSING, "Request includes keys but does not include key schema"),
     "value": (VALUE_SCHEMA_MISSING, "Request includes values but does not include value schema"),
 }
-_MOST_KEPT = 1000
+TYPES: dict[Format, str] = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
 
 
 class Registered(NamedTuple):
@@ -59,19 +76,24 @@ class Encoder:
         if found is None:
             code, message = _MISSING[which]
             raise unprocessable(message, code)
-        return schema_codecs.encode(found.codec, data, found.schema_id)
+        return _encoded(found, data)
+
+
+def _encoded(found: Registered, data: Any) -> bytes:
+    try:
+        return encode(found.codec, data, found.schema_id)
+    except BadData as error:
+        raise unprocessable(str(error), BAD_CONVERSION) from None
 
 
 class Embedded:
     """Owner: the event loop; the registry is asked in threads. What has an id never changes, and is kept."""
 
     def __init__(self, registry_url: str | None) -> None:
-        self._registry: SchemaRegistry | None = None
+        self._codecs: SchemaCodecs | None = None
         if registry_url:
-            self._registry = SchemaRegistry(
-                RegistrySettings.from_properties({"schema.registry.url": registry_url})
-            )
-        self._codecs: dict[int, Codec] = {}
+            settings = RegistrySettings.from_properties({"schema.registry.url": registry_url})
+            self._codecs = SchemaCodecs(SchemaRegistry(settings))
 
     async def encoder(self, kind: Format, topic: str, body: dict[str, Any]) -> Encoder:
         """`key_schema`, `key_schema_id` and those of the value are in the body of the request."""
@@ -94,15 +116,18 @@ class Embedded:
         subject = str(part.get("subject") or f"{topic}-{which}")
         found = await self._registered(kind, subject, part)
         value = part.get("data")
-        data = None if value is None else schema_codecs.encode(found.codec, value, found.schema_id)
+        data = None if value is None else _encoded(found, value)
         about = {"type": (kind or "avro").upper(), "subject": subject, "schema_id": found.schema_id}
         return data, {**about, "size": len(data or b"")}
 
     async def decode(self, data: bytes | None, kind: Format) -> Any:
         if kind not in TYPES or data is None:
             return formats.decode(data, kind)
-        schema_id, payload = schema_codecs.unframed(data)
-        return schema_codecs.decode(await self._codec(schema_id), payload)
+        try:
+            schema_id, payload = unframed(data)
+            return decode(await self._codec(schema_id), payload)
+        except BadData as error:
+            raise unprocessable(str(error), BAD_CONVERSION) from None
 
     # The registry
 
@@ -114,8 +139,8 @@ class Embedded:
             return Registered(schema_id, await self._codec(schema_id))
         if text is not None:
             schema = Schema(str(text), TYPES[kind or "avro"])
-            schema_id = await self._ask(lambda registry: registry.register(subject, schema))
-            return Registered(schema_id, await self._codec(schema_id))
+            registered = await self._ask(lambda registry: registry.register(subject, schema))
+            return Registered(registered, await self._codec(registered))
         if version is not None:
             found = await self._ask(lambda registry: registry.version(subject, int(version)))
         else:
@@ -123,44 +148,28 @@ class Embedded:
         return Registered(found.id, await self._codec(found.id))
 
     async def _codec(self, schema_id: int) -> Codec:
-        found = self._codecs.get(schema_id)
-        if found is None:
-            if len(self._codecs) >= _MOST_KEPT:
-                self._codecs.clear()
-            found = self._codecs[schema_id] = await self._ask(lambda registry: _made(registry, schema_id))
-        return found
+        kept = None if self._codecs is None else self._codecs.kept(schema_id)
+        if kept is not None:
+            return kept
+        return await self._convert(lambda codecs: codecs.by_id(schema_id))
 
-    async def _ask(self, question: Any) -> Any:
-        registry = self._registry
-        if registry is None:
+    async def _ask(self, question: Callable[[SchemaRegistry], T]) -> T:
+        return await self._convert(lambda codecs: question(codecs.registry))
+
+    async def _convert(self, question: Callable[[SchemaCodecs], T]) -> T:
+        codecs = self._codecs
+        if codecs is None:
             raise unprocessable("This format needs a schema registry: set schema.registry.url.")
         try:
-            return await asyncio.to_thread(question, registry)
+            return await asyncio.to_thread(question, codecs)
         except RegistryError as error:
-            if error.status < 500:
-                raise HttpError(
-                    422 if error.status == 409 else error.status, error.error_code, error.message
-                ) from None
-            raise HttpError(502, 50205, error.message) from None
+            if error.status >= 500:
+                raise HttpError(502, 50205, error.message) from None
+            status = 422 if error.status == 409 else error.status
+            raise HttpError(status, error.error_code, error.message) from None
         except ClientError as error:
             raise HttpError(502, 50205, error.message) from None
 
     def close(self) -> None:
-        if self._registry is not None:
-            self._registry.close()
-
-
-def _made(registry: SchemaRegistry, schema_id: int) -> Codec:
-    schema = registry.by_id(schema_id)
-    referenced = registry.referenced(schema)
-
-    def serialized(wanted: Schema) -> str:
-        path = f"/schemas/ids/{wanted.id}"
-        return str(registry.request("GET", path, query={"format": "serialized"})["schema"])
-
-    try:
-        return codec_of(schema, referenced, serialized)
-    except ClientError:
-        raise
-    except Exception as error:  # of the libraries, on a schema that they cannot read
-        raise unprocessable(f"The schema {schema_id} cannot be used: {error}.") from None
+        if self._codecs is not None:
+            self._codecs.registry.close()

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from ottla.cli.commands.servers.registry import start_beside
+from ottla.cli.errors import JobError
 from ottla.testing import Broker
 from tests.cli.conftest import Ottla
 
@@ -105,7 +107,7 @@ def test_delete(schemas, file, unique):
 def test_a_registry_that_is_not_there_is_one_sentence(alone):
     refused = alone("schema", "list", "--registry-url", "http://127.0.0.1:1", check=False)
     assert refused.code == 1
-    assert refused.err.startswith("Error: Cannot reach a schema registry at http://127.0.0.1:1: ")
+    assert refused.err.startswith("Error: No schema registry answers at http://127.0.0.1:1: ")
     assert len(refused.err.splitlines()) == 1
     odd = alone("schema", "list", "--registry-url", "localhost:8081", check=False)
     assert "is not the URL of a registry" in odd.err
@@ -132,3 +134,9 @@ def test_two_cannot_listen_at_the_same_place(schemas):
     refused = schemas("registry", "start", "--listen", url.removeprefix("http://"), check=False)
     assert refused.code == 1
     assert f"Cannot listen on {url.removeprefix('http://')}" in refused.err
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8081", ":8081", "registry.example"])
+def test_beside_a_secured_broker_it_is_open_to_this_machine_only(tmp_path, listen):
+    with pytest.raises(JobError, match="listens on this machine only"):
+        start_beside(listen, ["127.0.0.1:1"], tmp_path / "client.properties")

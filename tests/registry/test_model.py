@@ -21,7 +21,7 @@ from ottla.registry.model.contracts import (
     read_metadata,
     read_rule_set,
 )
-from ottla.registry.model.records import Key, Write, decode_key, encode_key, to_bytes
+from ottla.registry.model.records import Key, SchemaVersion, Write, decode_key, encode_key, to_bytes
 from ottla.registry.model.registration import Given
 from ottla.registry.model.scopes import Defaults, effective_config, effective_mode
 from ottla.registry.model.state import State
@@ -230,3 +230,15 @@ def test_clear_subject_takes_away_what_is_soft_deleted():
     log.write([Write(Key("CLEAR_SUBJECT", "a"), {"subject": "a"})])
     assert log.state.subjects == {}
     assert json.loads(log.records[-1][0]) == {"keytype": "CLEAR_SUBJECT", "subject": "a", "magic": 0}
+
+
+def test_an_id_that_two_nodes_have_given_stands_for_the_first_schema():
+    state = State()
+    for offset, (subject, schema) in enumerate([("a", '"int"'), ("b", '"long"'), ("c", '"int"')]):
+        version = SchemaVersion(subject, 1, 5, schema)
+        state.apply(encode_key(version.key), to_bytes(version.to_value()), offset, 0)
+    assert {place: each.schema for place, each in state.places_of(".", 5).items()} == {
+        ("a", 1): '"int"',
+        ("c", 1): '"int"',
+    }
+    assert state.next_id(".") == 6

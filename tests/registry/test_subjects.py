@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.registry.conftest import V1, record
 
 
@@ -201,15 +203,41 @@ def test_a_guid_is_the_same_everywhere(api, subject):
     assert api("GET", "/schemas/guids/no-guid").code == 40403
 
 
+def tag(path: str, *tags: str, kind: str = "sr_field") -> dict:
+    return {"schemaEntity": {"entityPath": path, "entityType": kind}, "tags": list(tags)}
+
+
 def test_tags_make_a_new_version(api, subject):
-    api.register(subject, record("A", "x"))
-    tagged = api(
-        "POST",
-        f"/subjects/{subject}/versions/latest/tags",
-        {"tagsToAdd": [{"schemaEntity": {"entityPath": "A.x", "entityType": "sr_field"}, "tags": ["PII"]}]},
-    )
-    assert tagged.status == 200
-    assert api.get(f"/subjects/{subject}/versions/latest")["metadata"] == {"tags": {"A.x": ["PII"]}}
+    api.register(subject, {**record("A", "x"), "namespace": "shop"})
+    path = f"/subjects/{subject}/versions/latest"
+    tags = [tag("shop.A.x", "PII", "PRIVATE"), tag("shop.A", "ORDER", kind="sr_record")]
+    assert api("POST", f"{path}/tags", {"newVersion": 2, "tagsToAdd": tags}).status == 200
+    tagged = api.get(path)
+    assert tagged["version"] == 2
+    assert json.loads(tagged["schema"])["fields"][0]["confluent:tags"] == ["PII", "PRIVATE"]
+    assert json.loads(tagged["schema"])["confluent:tags"] == ["ORDER"]
+    found = api.get(f"{path}?findTags=PII")["schemaTags"]
+    assert found == [tag("shop.A.x", "PII", "PRIVATE")]
+    assert len(api.get(f"/schemas/ids/{tagged['id']}?findTags=*")["schemaTags"]) == 2
+    assert api("POST", f"{path}/tags", {"tagsToRemove": [tag("shop.A.x", "PII")]}).status == 200
+    assert json.loads(api.get(path)["schema"])["fields"][0]["confluent:tags"] == ["PRIVATE"]
+    nowhere = api("POST", f"{path}/tags", {"tagsToAdd": [tag("shop.A.z", "PII")]})
+    assert (nowhere.code, nowhere.message) == (42201, "No matching path 'shop.A.z' found in the schema")
+    late = api("POST", f"{path}/tags", {"newVersion": 9, "tagsToAdd": [tag("shop.A.x", "T")]})
+    assert (late.code, late.message) == (42201, "Version is not one more than previous version")
+    assert api("POST", f"{path}/tags", {"tagsToAdd": [{"tags": ["T"]}]}).code == 400
+
+
+def test_tags_of_a_json_schema_and_with_a_registration(api, subject):
+    line = {"type": "object", "properties": {"price": {"type": "number"}}}
+    schema = {
+        "type": "object",
+        "properties": {"lines": {"type": "array", "items": line}, "id": {"oneOf": [line]}},
+    }
+    tags = [tag("object.lines.array.object.price", "MONEY"), tag("object.id.oneof.0.object.price", "MONEY")]
+    api.id_of(subject, schema, schemaType="JSON", schemaTagsToAdd=tags)
+    version = api.get(f"/subjects/{subject}/versions/1?findTags=MONEY")
+    assert sorted(map(str, version["schemaTags"])) == sorted(map(str, tags))
 
 
 def test_references_that_branch_and_join_are_resolved_once_each(api, subject):

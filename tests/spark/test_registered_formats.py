@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
-from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from ottla.spark import avro, jsonschema, protobuf, read_topic, to_topic
@@ -72,8 +72,9 @@ def session(spark: SparkSession, broker: Broker) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def registry(broker: Broker) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": broker.schema_registry_url})
+def registry(broker: Broker) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": broker.schema_registry_url}) as client:
+        yield client
 
 
 def send(broker: Broker, topic: str, serializer: Any, *values: Any) -> None:
@@ -160,6 +161,30 @@ def test_json_schema_and_what_spark_writes(
         assert sorted(read, key=lambda each: each["id"]) == expected
         again = read_topic(session, topic, value=kind(), stream=False).orderBy("value.id")
         assert [row.value.asDict(True) for row in again.collect()] == expected
+
+
+def test_protobuf_that_spark_writes(
+    session: SparkSession, broker: Broker, registry: SchemaRegistryClient
+) -> None:
+    broker.create_topic("spark-proto")
+    rows = session.range(2).selectExpr(
+        "id",
+        "array(id, 2L) AS xs",
+        "struct('grüß' AS name, map('k', id) AS m) AS inner",
+        "timestamp_millis(id) AS at",
+    )
+    to_topic(rows, "spark-proto", value=protobuf())
+    text = registry.get_latest_version("spark-proto-value").schema.schema_str
+    message = classes(text)["TopLevelRecord"]
+    deserializer = ProtobufDeserializer(message, {"use.deprecated.format": False}, registry)
+    values = [each.value() for each in consume(broker.bootstrap_servers, "spark-proto", 1)]
+    read = [deserializer(each, SerializationContext("spark-proto", MessageField.VALUE)) for each in values]
+    found = sorted(
+        (each.id, list(each.xs), each.inner.name, dict(each.inner.m), each.at.nanos) for each in read
+    )
+    assert found == [(0, [0, 2], "grüß", {"k": 0}, 0), (1, [1, 2], "grüß", {"k": 1}, 1_000_000)]
+    again = read_topic(session, "spark-proto", value=protobuf(), stream=False).select("value.*").orderBy("id")
+    assert again.collect() == rows.orderBy("id").collect()
 
 
 def test_an_incompatible_schema_is_refused_before_anything_is_written(

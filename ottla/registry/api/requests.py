@@ -23,6 +23,7 @@ from ottla.registry.model.subjects import (
     in_context,
     parse_subject,
 )
+from ottla.registry.model.tags import FIELD, RECORD, Entity
 
 V1 = "application/vnd.schemaregistry.v1+json"
 UNVERSIONED = "application/vnd.schemaregistry+json"
@@ -150,8 +151,8 @@ def read_given(fields: Json) -> Given:
         references=tuple(_reference(each) for each in references),
         metadata=read_metadata(fields.get("metadata")),
         rule_set=read_rule_set(fields.get("ruleSet")),
-        id=_integer(fields, "id", -1),
-        version=max(_integer(fields, "version", 0), 0),
+        id=read_integer(fields, "id", -1),
+        version=max(read_integer(fields, "version", 0), 0),
     )
 
 
@@ -161,7 +162,7 @@ def _reference(value: Any) -> Reference:
     name, subject = _text(value, "name"), _text(value, "subject")
     if not name or not subject:
         raise errors.invalid_schema("A reference needs a name, a subject and a version.")
-    return Reference(name, subject, _integer(value, "version", -1))
+    return Reference(name, subject, read_integer(value, "version", -1))
 
 
 def _text(fields: Json, name: str) -> str | None:
@@ -171,7 +172,7 @@ def _text(fields: Json, name: str) -> str | None:
     return value
 
 
-def _integer(fields: Json, name: str, default: int) -> int:
+def read_integer(fields: Json, name: str, default: int) -> int:
     value = fields.get(name)
     if value is None:
         return default
@@ -193,3 +194,29 @@ def with_references(request: Request, version: SchemaVersion) -> SchemaVersion:
         for each in version.references
     )
     return replace(version, references=named)
+
+
+def read_tags(fields: Json, name: str) -> dict[Entity, list[str]]:
+    """Tags of a request, by what they are on."""
+    value = fields.get(name)
+    if value is None:
+        return {}
+    found: dict[Entity, list[str]] = {}
+    try:
+        for each in value:
+            path, kind, tags = (
+                each["schemaEntity"]["entityPath"],
+                each["schemaEntity"]["entityType"],
+                each["tags"],
+            )
+            if not isinstance(path, str) or kind.lower() not in (FIELD, RECORD):
+                raise TypeError
+            if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+                raise TypeError
+            found.setdefault(Entity(path, kind.lower()), []).extend(tags)
+    except (KeyError, TypeError, AttributeError):
+        raise errors.bad_request(
+            f"{name} must be an array of tags, each with a schemaEntity (entityPath and entityType sr_field or "
+            "sr_record) and tags."
+        ) from None
+    return found

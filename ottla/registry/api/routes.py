@@ -33,6 +33,7 @@ _PARAMETERS = {
         Parameter("verbose", "Whether to say what is incompatible.", _BOOLEAN),
         Parameter("force", "Whether to change the mode although there are schemas.", _BOOLEAN),
         Parameter("recursive", "Whether to delete those of all subjects of the context, too.", _BOOLEAN),
+        Parameter("findTags", "Which tags to look for in the schema; `*` is all."),
         Parameter("referenceFormat", "`qualified`: the subjects of references with their context."),
         Parameter("defaultToGlobal", "Whether to answer what is in force, where nothing is set.", _BOOLEAN),
         Parameter("latestOnly", "Whether to list only the latest version of each subject.", _BOOLEAN),
@@ -85,20 +86,20 @@ def build_router(node: Node, forwarder: Forwarder, rights: Rights) -> Router:
     add("POST", "/", contexts.root, None, "Nothing: the registry answers.", in_contexts=False)
 
     add("GET", "/subjects", subjects.list_subjects, O.GLOBAL_SUBJECTS_READ, "List subjects.", "subjectPrefix deleted deletedOnly offset limit")
-    add("POST", "/subjects/{subject}", subjects.look_up, O.SUBJECT_READ, "Look up a schema under a subject.", "normalize deleted format referenceFormat", has_body=True)
+    add("POST", "/subjects/{subject}", subjects.look_up, O.SUBJECT_READ, "Look up a schema under a subject.", "normalize deleted format referenceFormat findTags", has_body=True)
     add("DELETE", "/subjects/{subject}", subjects.delete_subject, O.SUBJECT_DELETE, "Delete a subject.", "permanent")
-    add("GET", "/subjects/{subject}/metadata", subjects.get_by_metadata, O.SUBJECT_READ, "The latest version with given metadata.", "key value deleted format referenceFormat")
+    add("GET", "/subjects/{subject}/metadata", subjects.get_by_metadata, O.SUBJECT_READ, "The latest version with given metadata.", "key value deleted format referenceFormat findTags")
     add("GET", "/subjects/{subject}/versions", subjects.list_versions, O.SUBJECT_READ, "List versions.", "deleted deletedOnly offset limit")
     add("POST", "/subjects/{subject}/versions", subjects.register, O.SUBJECT_WRITE, "Register a schema.", "normalize", has_body=True)
-    add("GET", "/subjects/{subject}/versions/{version}", subjects.get_version, O.SUBJECT_READ, "A version.", "deleted format referenceFormat")
+    add("GET", "/subjects/{subject}/versions/{version}", subjects.get_version, O.SUBJECT_READ, "A version.", "deleted format referenceFormat findTags")
     add("DELETE", "/subjects/{subject}/versions/{version}", subjects.delete_version, O.SUBJECT_DELETE, "Delete a version.", "permanent")
-    add("GET", "/subjects/{subject}/versions/{version}/schema", subjects.get_schema, O.SUBJECT_READ, "The schema of a version.", "deleted format referenceFormat")
+    add("GET", "/subjects/{subject}/versions/{version}/schema", subjects.get_schema, O.SUBJECT_READ, "The schema of a version.", "deleted format referenceFormat findTags")
     add("GET", "/subjects/{subject}/versions/{version}/referencedby", subjects.referenced_by, O.SUBJECT_READ, "Ids of schemas that refer to a version.", "offset limit")
     add("POST", "/subjects/{subject}/versions/{version}/tags", subjects.tag, O.SUBJECT_WRITE, "A new version with other tags.", has_body=True)
 
     add("GET", "/schemas", schemas.list_schemas, O.GLOBAL_SUBJECTS_READ, "List schemas.", "subjectPrefix deleted latestOnly ruleType offset limit")
     add("GET", "/schemas/types", schemas.list_types, None, "List types of schemas.")
-    add("GET", "/schemas/ids/{id}", schemas.get_by_id, O.SCHEMA_READ, "A schema by its id.", "subject format referenceFormat fetchMaxId")
+    add("GET", "/schemas/ids/{id}", schemas.get_by_id, O.SCHEMA_READ, "A schema by its id.", "subject format referenceFormat findTags fetchMaxId")
     add("GET", "/schemas/ids/{id}/schema", schemas.get_text_by_id, O.SCHEMA_READ, "The text of a schema by its id.", "subject format")
     add("GET", "/schemas/ids/{id}/subjects", schemas.list_subjects_of, O.SCHEMA_READ, "Subjects that have the schema.", "subject deleted offset limit")
     add("GET", "/schemas/ids/{id}/versions", schemas.list_versions_of, O.SCHEMA_READ, "Versions that have the schema.", "subject deleted offset limit")

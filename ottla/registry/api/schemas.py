@@ -10,7 +10,7 @@ from ottla.http import HttpError, Request, Response
 from ottla.registry import errors
 from ottla.registry.api.requests import answer, context_of_path, flag, is_extended, page, with_references
 from ottla.registry.api.resource import Resource
-from ottla.registry.api.subjects import has_prefix
+from ottla.registry.api.subjects import has_prefix, tags_of
 from ottla.registry.election.forwarding import Forwarder
 from ottla.registry.model.answers import schema_json, version_json
 from ottla.registry.model.contracts import Json
@@ -57,7 +57,8 @@ class Schemas(Resource):
             max_id = self.state.next_id(context_of(version.subject)) - 1
         text = self._text(request, version)
         answered = with_references(request, version)
-        return schema_json(answered, text, extended=is_extended(request), max_id=max_id)
+        found = schema_json(answered, text, extended=is_extended(request), max_id=max_id)
+        return found | tags_of(request, version)
 
     def get_text_by_id(self, request: Request) -> Response:
         version = self._one(request, self._places(request))

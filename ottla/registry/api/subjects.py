@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from ottla.http import Request, Response
 from ottla.registry import errors
@@ -15,7 +16,9 @@ from ottla.registry.api.requests import (
     is_extended,
     page,
     read_given,
+    read_integer,
     read_object,
+    read_tags,
     subject_of,
     version_of,
     with_references,
@@ -24,12 +27,13 @@ from ottla.registry.api.resource import Resource
 from ottla.registry.errors import RegistryError
 from ottla.registry.model import deletion, registration
 from ottla.registry.model.answers import registered_json, version_json
-from ottla.registry.model.contracts import merge_metadata, read_metadata, read_rule_set
+from ottla.registry.model.contracts import Json, read_metadata, read_rule_set
 from ottla.registry.model.parsing import parse, parse_version
 from ottla.registry.model.records import SchemaVersion, Write
 from ottla.registry.model.registration import Given
 from ottla.registry.model.state import State
 from ottla.registry.model.subjects import ANY_CONTEXT, context_prefix, parse_subject
+from ottla.registry.model.tags import found_json, with_tags
 
 #: Larger schemas are parsed in a thread first, so that others are answered meanwhile.
 _LARGE = 64 * 1024
@@ -105,9 +109,10 @@ class Subjects(Resource):
         wanted = request.query.get("format", "").strip()
         return parse_version(self.state, version).formatted(wanted) if wanted else None
 
-    def _json(self, request: Request, version: SchemaVersion) -> object:
+    def _json(self, request: Request, version: SchemaVersion) -> Json:
         text = self._text(request, version)
-        return version_json(with_references(request, version), text, extended=is_extended(request))
+        found = version_json(with_references(request, version), text, extended=is_extended(request))
+        return found | tags_of(request, version)
 
     # Looking up and registering
 
@@ -133,6 +138,11 @@ class Subjects(Resource):
         given = read_given(fields)
         subject = subject_of(request, self.state)
         normalize = flag(request, "normalize")
+        added, removed = read_tags(fields, "schemaTagsToAdd"), read_tags(fields, "schemaTagsToRemove")
+        if added or removed:
+            # The text must be a schema before anything can be found in it.
+            parse(self.state, subject, given.schema_type, given.schema, given.references)
+            given = replace(given, schema=with_tags(given.schema_type, given.schema, added, removed))
 
         # What is there already needs no leader: producers ask this whenever they start.
         known = self._known(subject, given)
@@ -180,7 +190,11 @@ class Subjects(Resource):
             )
 
     def _registered(self, request: Request, made: SchemaVersion, given: Given | None) -> Response:
-        stored = self.state.version(made.subject, made.version) or made
+        stored = self.state.version(made.subject, made.version, deleted=True)
+        if stored is None or stored.md5 != made.md5:
+            raise errors.store_failed(
+                "The schema was not registered: another node has written at the same time"
+            )
         is_as_given = given is not None and (given.metadata, given.rule_set) == (
             stored.metadata,
             stored.rule_set,
@@ -196,28 +210,20 @@ class Subjects(Resource):
         fields = read_object(body)
         subject, wanted = subject_of(request, self.state), version_of(request)
         metadata, rules = read_metadata(fields.get("metadata")), read_rule_set(fields.get("ruleSet"))
-        added, removed = _tags(fields.get("tagsToAdd")), _tags(fields.get("tagsToRemove"))
+        added, removed = read_tags(fields, "tagsToAdd"), read_tags(fields, "tagsToRemove")
+        number = read_integer(fields, "newVersion", 0)
 
         def decide(state: State) -> tuple[SchemaVersion, Sequence[Write]]:
             base = state.version(subject, wanted)
             if base is None:
                 raise errors.version_not_found("latest" if wanted == -1 else wanted)
-            tags = {
-                path: set(each)
-                for path, each in ((metadata or base.metadata or {}).get("tags") or {}).items()
-            }
-            for path, each in added.items():
-                tags[path] = tags.get(path, set()) | each
-            for path, each in removed.items():
-                tags[path] = tags.get(path, set()) - each
-            kept = dict(merge_metadata(base.metadata, metadata) or {})
-            kept["tags"] = {path: sorted(each) for path, each in tags.items() if each}
             given = Given(
-                base.schema,
+                with_tags(base.schema_type, base.schema, added, removed),
                 base.schema_type,
                 base.references,
-                read_metadata(kept),
+                base.metadata if metadata is None else metadata,
                 base.rule_set if rules is None else rules,
+                version=number,
             )
             made = registration.register(state, subject, given, self.node.defaults)
             return made.version, made.writes
@@ -247,30 +253,15 @@ class Subjects(Resource):
         )
 
 
+def tags_of(request: Request, version: SchemaVersion) -> Json:
+    """With `findTags`."""
+    wanted = request.query.get("findTags", "")
+    return {"schemaTags": found_json(version.schema_type, version.schema, wanted)} if wanted else {}
+
+
 def has_prefix(subject: str, prefix: str) -> bool:
     """`:*:` is every context; a prefix without a context is one in the default context."""
     if prefix.startswith(ANY_CONTEXT):
         return parse_subject(subject).name.startswith(prefix.removeprefix(ANY_CONTEXT))
     wanted, held = parse_subject(prefix), parse_subject(subject)
     return held.context == wanted.context and held.name.startswith(wanted.name)
-
-
-def _tags(value: object) -> dict[str, set[str]]:
-    if value is None:
-        return {}
-    if not isinstance(value, list):
-        raise errors.bad_request("tagsToAdd and tagsToRemove must be arrays.")
-    found: dict[str, set[str]] = {}
-    for each in value:
-        try:
-            path, tags = each["schemaEntity"]["entityPath"], each["tags"]
-        except (KeyError, TypeError):
-            raise errors.bad_request("A tag needs a schemaEntity with an entityPath, and tags.") from None
-        if (
-            not isinstance(path, str)
-            or not isinstance(tags, list)
-            or not all(isinstance(t, str) for t in tags)
-        ):
-            raise errors.bad_request("The entityPath of a tag must be a string, and its tags strings.")
-        found.setdefault(path, set()).update(tags)
-    return found

@@ -21,16 +21,25 @@ _References = tuple[tuple[str, ParsedSchema], ...]
 
 
 def parse(
-    state: State, subject: str, schema_type: str, text: str, references: Sequence[Reference]
+    state: State,
+    subject: str,
+    schema_type: str,
+    text: str,
+    references: Sequence[Reference],
+    *,
+    stored: bool = False,
 ) -> ParsedSchema:
-    """RegistryError 42201, if it is not valid or if one of its references is not."""
+    """RegistryError 42201, if it is not valid or if one of its references is not.
+
+    One that is `stored` already is not held against rules that another registry did not have when it was registered.
+    """
     if schema_type not in TYPES:
         raise invalid_schema(f"Invalid schema type {schema_type}")
     if not text.strip():
         raise invalid_schema("Empty schema")
     try:
         resolved = _Resolver(state).resolve(context_of(subject), references)
-        return _parse(schema_type, text, resolved)
+        return _parse(schema_type, text, resolved, stored)
     except ModuleNotFoundError:
         raise invalid_schema(
             f"Schemas of type {schema_type} need packages that are not installed on the server: "
@@ -47,7 +56,7 @@ def parse(
 
 
 def parse_version(state: State, version: SchemaVersion) -> ParsedSchema:
-    return parse(state, version.subject, version.schema_type, version.schema, version.references)
+    return parse(state, version.subject, version.schema_type, version.schema, version.references, stored=True)
 
 
 class _Resolver:
@@ -75,14 +84,14 @@ class _Resolver:
         if place not in self._parsed:
             self._open.append(place)
             inner = self.resolve(context_of(subject), found.references)
-            self._parsed[place] = _parse(found.schema_type, found.schema, inner)
+            self._parsed[place] = _parse(found.schema_type, found.schema, inner, True)
             self._open.pop()
         return self._parsed[place]
 
 
-def _parse(schema_type: str, text: str, references: _References) -> ParsedSchema:
+def _parse(schema_type: str, text: str, references: _References, stored: bool) -> ParsedSchema:
     parse_text = _parse_small if len(text) < _LARGE else _parse_large
-    return parse_text(schema_type, text, references)
+    return parse_text(schema_type, text, references, stored)
 
 
 # References are compared by identity, which the caches themselves keep the same. Few large ones are kept: they cost
@@ -90,10 +99,10 @@ def _parse(schema_type: str, text: str, references: _References) -> ParsedSchema
 
 
 @lru_cache(maxsize=2000)
-def _parse_small(schema_type: str, text: str, references: _References) -> ParsedSchema:
-    return schemas.parse(schema_type, text, dict(references))
+def _parse_small(schema_type: str, text: str, references: _References, stored: bool) -> ParsedSchema:
+    return schemas.parse(schema_type, text, dict(references), stored=stored)
 
 
 @lru_cache(maxsize=20)
-def _parse_large(schema_type: str, text: str, references: _References) -> ParsedSchema:
-    return schemas.parse(schema_type, text, dict(references))
+def _parse_large(schema_type: str, text: str, references: _References, stored: bool) -> ParsedSchema:
+    return schemas.parse(schema_type, text, dict(references), stored=stored)

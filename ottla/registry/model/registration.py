@@ -67,6 +67,7 @@ def register(
         if existing is not None and not existing.deleted:
             return Registration(existing)
     if mode != "IMPORT":
+        _check_version(state, subject, given)
         versions = compatibility.comparable(config, merged.metadata, list(state.versions(subject)))
         messages = compatibility.check(state, config, parsed, versions)
         if messages:
@@ -81,6 +82,12 @@ def _check_mode(subject: str, mode: str, given: Given) -> None:
         raise errors.not_permitted(f"Subject {subject} is not in import mode")
     if given.id < 0 and mode == "IMPORT":
         raise errors.not_permitted(f"Subject {subject} is in import mode")
+
+
+def _check_version(state: State, subject: str, given: Given) -> None:
+    highest = state.latest(subject, deleted=True)
+    if given.version not in (0, 1 if highest is None else highest.version + 1):
+        raise errors.invalid_schema("Version is not one more than previous version")
 
 
 def _pinned(state: State, subject: str, given: Given) -> Given:
@@ -182,7 +189,7 @@ def lookup(
         raise errors.subject_not_found(subject)
     config = effective_config(state, subject, defaults)
     given = _pinned(state, subject, given)
-    parsed = parse(state, subject, given.schema_type, given.schema, given.references)
+    parsed = parse(state, subject, given.schema_type, given.schema, given.references, stored=True)
     found = None
     for text in _spellings(parsed, given, normalize or config.get("normalize") is True):
         found = lookup_version(state, subject, replace(given, schema=text), deleted=deleted)

@@ -94,15 +94,26 @@ class State:
         if previous is not None and previous.md5 == version.md5 and previous.id == version.id:
             self._replace(place, version)
             return
+        name = context_of(version.subject)
+        context = self.contexts.setdefault(name, Context())
+        context.max_id = max(context.max_id, version.id)
+        others = context.by_id.get(version.id, {})
+        if any(each.md5 != version.md5 for held, each in others.items() if held != place):
+            # Two nodes wrote at the same time, one of which no longer led: the first counts, on every node.
+            _log.error(
+                "Skipped version %d of %s at offset %d: its id %d stands for another schema.",
+                version.version,
+                version.subject,
+                version.offset,
+                version.id,
+            )
+            return
         if previous is not None:
             self._remove(place)
         versions = self.subjects.setdefault(version.subject, {})
         versions[version.version] = version
         if version.version != max(versions):
             self.subjects[version.subject] = dict(sorted(versions.items()))
-        name = context_of(version.subject)
-        context = self.contexts.setdefault(name, Context())
-        context.max_id = max(context.max_id, version.id)
         context.by_id.setdefault(version.id, {})[place] = version
         context.ids.setdefault(version.md5, set()).add(version.id)
         self.guids.setdefault(version.md5, set()).add((name, version.id))

@@ -14,21 +14,27 @@ __all__ = ["SCHEMA_TYPES", "Incompatibility", "InvalidSchema", "ParsedSchema", "
 SCHEMA_TYPES = ("JSON", "PROTOBUF", "AVRO")
 
 
-def parse(schema_type: str, text: str, references: Mapping[str, ParsedSchema]) -> ParsedSchema:
-    """The schema of `text`, which refers to `references` by their names. Raises `InvalidSchema`."""
+def parse(
+    schema_type: str, text: str, references: Mapping[str, ParsedSchema], *, stored: bool = False
+) -> ParsedSchema:
+    """The schema of `text`, which refers to `references` by their names. Raises `InvalidSchema`.
+
+    A schema that is `stored` already may be older than a rule that it breaks: defaults in Avro, patterns in
+    JSON Schema, reserved numbers and names in Protobuf are checked for new ones only.
+    """
     # Each type has libraries of its own; a registry with Avro schemas only never loads the others.
     if schema_type == "AVRO":
         from ottla.registry.schemas.avro import parse_avro
 
-        return parse_avro(text, references)
+        return parse_avro(text, references, stored=stored)
     if schema_type == "JSON":
         from ottla.registry.schemas.json_schema import parse_json_schema
 
-        return parse_json_schema(text, references)
+        return parse_json_schema(text, references, stored=stored)
     if schema_type == "PROTOBUF":
         from ottla.registry.schemas.protobuf import parse_protobuf
 
-        return parse_protobuf(text, references)
+        return parse_protobuf(text, references, stored=stored)
     raise InvalidSchema(f"unknown schema type {schema_type}: it is one of {', '.join(sorted(SCHEMA_TYPES))}")
 
 

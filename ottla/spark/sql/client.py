@@ -57,6 +57,10 @@ class SqlClient:
         if parts.scheme not in ("http", "https") or not self._host:
             raise SqlError(f"{url} is not the URL of a server, such as http://localhost:8088.")
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
+        if self._tls is not None:
+            self._tls.set_alpn_protocols(
+                ["http/1.1"]
+            )  # a context that another client has used may offer HTTP/2
         self._port = self._port or (443 if parts.scheme == "https" and ":" not in parts.netloc else 8088)
         self.url = f"{parts.scheme}://{self._host}:{self._port}"
         if user is None and parts.username:

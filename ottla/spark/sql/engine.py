@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla.spark import queries
@@ -20,7 +20,7 @@ from ottla.spark.sink.batches import write_batch
 from ottla.spark.sql.brokers import Brokers
 from ottla.spark.sql.errors import SqlError, sentence
 from ottla.spark.sql.frames import TIME, batch_frame, empty_frame, found_frame, milliseconds_of, stream_frame
-from ottla.spark.sql.paces import Paces, no_turns
+from ottla.spark.sql.paces import Paces
 from ottla.spark.sql.planning.aggregate_plan import KEEP, ROW_TIME
 from ottla.spark.sql.planning.join_plan import view
 from ottla.spark.sql.planning.plan import WINDOW_END, WINDOW_START, Plan
@@ -151,7 +151,12 @@ class Engine:
         value = encode_value(target)
         if KEEP in hidden:
             value = f"CASE WHEN {KEEP} THEN {value} END"
-        time = ROW_TIME if target.timestamp is None else milliseconds_of(target)
+        time = ROW_TIME
+        if target.timestamp is not None:
+            # A tombstone has no columns, and still a time; a row whose time is not known is not written.
+            kept = KEEP if KEEP in hidden else "true"
+            time = f"CASE WHEN {kept} THEN {milliseconds_of(target)} ELSE {ROW_TIME} END"
+            typed = typed.where(f"{time} >= 0")
         return typed.selectExpr(
             f"{encode_key(target, WINDOW_START, WINDOW_END)} AS key",
             f"{value} AS value",
@@ -193,21 +198,21 @@ class Engine:
         def write(rows: DataFrame, batch: int) -> None:
             write_batch(self._encoded(rows, target), options, batch_id=batch, checkpoint=checkpoint)
 
-        with self._turn() as begun:
+        def begin() -> StreamingQuery:
             with self._settings():
                 if plan.mode in ("append", "changes"):
                     rows = self._encoded(self._stream(plan, starting, group), target)
                     writer = rows.writeStream.format("ottla").options(**options).outputMode("append")
                 else:
                     writer = self._each_batch(plan, starting, group, checkpoint, write)
-                query = queries.start(writer, self.spark, query_id, checkpoint, None)
-            begun(query)
-        return query
+                return queries.start(writer, self.spark, query_id, checkpoint, None)
 
-    def _turn(
-        self, interrupted: threading.Event | None = None
-    ) -> AbstractContextManager[Callable[[StreamingQuery], None]]:
-        return no_turns() if self._paces is None else self._paces.turn(interrupted)
+        return self._begun(begin)
+
+    def _begun(
+        self, begin: Callable[[], StreamingQuery], interrupted: threading.Event | None = None
+    ) -> StreamingQuery:
+        return begin() if self._paces is None else self._paces.begin(begin, interrupted)
 
     def _each_batch(
         self,
@@ -268,12 +273,14 @@ class Engine:
                 waiting.put(tuple(map(plain, row[:-1])))
 
         checkpoint = tempfile.mkdtemp(prefix="ottla-sql-")
+
+        def begin() -> StreamingQuery:
+            with self._settings():
+                writer = self._each_batch(plan, starting, None, checkpoint, collect)
+                return writer.option("checkpointLocation", checkpoint).start()
+
         try:
-            with self._turn(interrupted) as begun:
-                with self._settings():
-                    writer = self._each_batch(plan, starting, None, checkpoint, collect)
-                    query = writer.option("checkpointLocation", checkpoint).start()
-                begun(query)
+            query = self._begun(begin, interrupted)
             try:
                 yield from self._waited(query, waiting, interrupted)
             finally:

@@ -60,7 +60,7 @@ def _as_read(raw: DataFrame, source: Source) -> DataFrame:
     if _is_typed(source):
         value = f"from_json(CAST(value AS STRING), {text(raw_schema(source.values))}) AS value"
         others.append("CAST(NULL AS BINARY) AS badValue")
-    if source.headers is not None:
+    if source.headers:
         others.append("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers")
     return raw.selectExpr("key", value, *others)
 

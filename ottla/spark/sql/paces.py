@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,23 +19,28 @@ if TYPE_CHECKING:
 _LONGEST = 60.0
 _LOOK_EVERY = 0.1
 _WAITING = "Waiting for data to arrive"
+_TOO_SLOW = "Python worker failed to connect back"
+_ATTEMPTS = 5
 
 
 class Paces:
     def __init__(self, at_once: int | None = None) -> None:
         self._turns = threading.BoundedSemaphore(at_once or max(2, (os.cpu_count() or 2) // 2))
 
-    @contextmanager
-    def turn(self, interrupted: threading.Event | None = None) -> Iterator[Callable[[StreamingQuery], None]]:
-        """Start the query inside, and call what this gives: it returns after the first micro-batch."""
+    def begin(
+        self, start: Callable[[], StreamingQuery], interrupted: threading.Event | None = None
+    ) -> StreamingQuery:
+        """Returns after the first micro-batch, or when there is nothing to do for it. A query whose process of Python
+        was too slow is started again.
+        """
         with self._turns:
-            yield lambda query: _until_begun(query, interrupted)
-
-
-@contextmanager
-def no_turns() -> Iterator[Callable[[StreamingQuery], None]]:
-    """For those who start one query after the other anyway."""
-    yield lambda query: None
+            for _ in range(_ATTEMPTS - 1):
+                query = start()
+                _until_begun(query, interrupted)
+                failure = query.exception()
+                if failure is None or _TOO_SLOW not in str(failure):
+                    return query
+            return start()
 
 
 def _until_begun(query: StreamingQuery, interrupted: threading.Event | None) -> None:

@@ -174,7 +174,8 @@ class SqlSession:
 
     def _index_directory(self) -> Path:
         """Where tables are indexed for pull queries: beside the checkpoints, if they are on this machine."""
-        return (local_path(self._checkpoint("")) or state_directory() / "sql") / "index"
+        place = local_path(self._checkpoint(""))
+        return (place or state_directory() / "sql" / self.brokers.cluster_id()) / "index"
 
     def _forget_queries(self, source: Source) -> None:
         """Remove the checkpoints and commit logs of queries that wrote to what is now dropped or replaced.
@@ -333,8 +334,9 @@ class SqlSession:
             query_id = there.query_id
         plan = self._plan(statement.select)
         target = definition(statement, plan, self.engine.schema(plan))
-        if there is not None:
+        if there is not None and query_id is None:
             check_replacement(there, target, statement)
+            query_id = self._continued(there, plan)
         for each in self.queries.writing_to(statement.name):
             self.queries.stop(each.query_id)
         left = plan.sources[statement.select.source.alias]
@@ -362,6 +364,17 @@ class SqlSession:
             self._forget_queries(there)
         message = f"Created {statement.kind.lower()} {statement.name} with query {query_id}."
         return Result(statement, message, query=query)
+
+    def _continued(self, there: Source, plan: Plan) -> str | None:
+        """The query that a new one takes over: it goes on where that was, if both only look at one record at a time."""
+        if there.query_id is None or plan.mode not in ("append", "changes"):
+            return None
+        [before] = self.parse(there.statement)
+        if not isinstance(before, s.CreateAsSelect):
+            return None
+        old = self._plan(before.select)
+        topics = [[source.topic for source in each.sources.values()] for each in (old, plan)]
+        return there.query_id if old.mode == plan.mode and topics[0] == topics[1] else None
 
     def _insert_select(self, statement: s.InsertSelect) -> Result:
         target = self.catalogue.find(statement.target, statement.position)

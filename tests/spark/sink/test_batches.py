@@ -12,6 +12,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from ottla.spark import to_topic
 from ottla.spark.checkpoints import query_of
 from ottla.spark.options import OptionError
@@ -34,29 +37,32 @@ class Dies(Exception):
 class Counts:
     """How many records have even and odd keys, each time that it changes: a query in output mode update."""
 
-    def __init__(self, spark: SparkSession, broker: Broker, checkpoint: str) -> None:
+    def __init__(self, spark: SparkSession, bootstrap_servers: str, checkpoint: str) -> None:
         self._spark = spark
-        self._broker = broker
+        self._bootstrap_servers = bootstrap_servers
         self.topic = f"counts-{random.randrange(10**9)}"
         self.checkpoint = Path(checkpoint)
         self.fed = 0
-        broker.create_topic(f"{self.topic}-in", partitions=2)
-        broker.create_topic(self.topic, partitions=3)
+        admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+        for made in admin.create_topics(
+            [NewTopic(f"{self.topic}-in", 2, 1), NewTopic(self.topic, 3, 1)]
+        ).values():
+            made.result(30)
 
     def feed(self, count: int = 20) -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap_servers})
         for number in range(self.fed, self.fed + count):
-            self._broker.produce(
-                f"{self.topic}-in", b"v%d" % number, key=b"%d" % number, partition=number % 2
-            )
+            producer.produce(f"{self.topic}-in", f"v{number}", key=str(number), partition=number % 2)
+        assert producer.flush(60) == 0
         self.fed += count
 
     @property
     def options(self) -> dict[str, str]:
-        return {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "topic": self.topic}
+        return {"kafka.bootstrap.servers": self._bootstrap_servers, "topic": self.topic}
 
     def frame(self) -> DataFrame:
         options = {"subscribe": f"{self.topic}-in", "startingOffsets": "earliest"}
-        servers = {"kafka.bootstrap.servers": self._broker.bootstrap_servers}
+        servers = {"kafka.bootstrap.servers": self._bootstrap_servers}
         source = self._spark.readStream.format("ottla").options(**servers, **options).load()
         counts = source.selectExpr(PARITY).groupBy("key").count()
         return counts.selectExpr("key", "concat(key, ':', count) AS value")
@@ -66,7 +72,7 @@ class Counts:
             self.frame(),
             self.topic,
             checkpoint=str(self.checkpoint),
-            bootstrap_servers=self._broker.bootstrap_servers,
+            bootstrap_servers=self._bootstrap_servers,
             trigger="available-now",
             output_mode="update",
             **options,
@@ -93,8 +99,8 @@ class Counts:
         (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
 
     def written(self, isolation: str = "read_committed") -> Counter[bytes]:
-        found = consume(self._broker.bootstrap_servers, self.topic, isolation=isolation)
-        return Counter(message.value() for message in found)
+        found = consume(self._bootstrap_servers, self.topic, isolation=isolation)
+        return Counter(message.value() or b"" for message in found)
 
     def expected(self) -> Counter[bytes]:
         return Counter(b"%d:%d" % (key, n) for key in (0, 1) for n in range(10, self.fed // 2 + 1, 10))
@@ -102,7 +108,16 @@ class Counts:
 
 @pytest.fixture
 def counts(spark: SparkSession, ottla_broker: Broker, checkpoint: str) -> Counts:
-    return Counts(spark, ottla_broker, checkpoint)
+    return Counts(spark, ottla_broker.bootstrap_servers, checkpoint)
+
+
+@pytest.mark.peers
+def test_updates_are_written_once_to_apache_kafka(
+    spark: SparkSession, apache_kafka: str, checkpoint: str
+) -> None:
+    test_updates_that_spark_replays_are_not_written_again_and_keep_their_state(
+        Counts(spark, apache_kafka, checkpoint)
+    )
 
 
 def test_updates_that_spark_replays_are_not_written_again_and_keep_their_state(counts: Counts) -> None:

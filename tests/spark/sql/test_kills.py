@@ -1,7 +1,8 @@
 """Promise: with drivers, executors and brokers killed, a query of SQL writes exactly the changes of an undisturbed run.
 
 The input is there before the queries start, and each micro-batch takes the same number of its records. So the changes
-are determined, and both runs can be compared record by record. OTTLA_CHAOS_SEED repeats the kills of a run.
+are determined, and both runs can be compared record by record. OTTLA_CHAOS_SEED repeats the kills of a run, and
+OTTLA_KILLS=6 makes it a short one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,8 +28,10 @@ from tests.spark.test_chaos import Cluster, wait
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-KILLS = ["driver"] * 5 + ["executor"] * 8 + ["broker"] * 7
-BATCHES = 100
+KILLS = [
+    ("driver", "executor", "broker")[number % 3] for number in range(int(os.environ.get("OTTLA_KILLS", "20")))
+]
+BATCHES = 4 * len(KILLS)
 PER_BATCH = 20
 USERS = ("ann", "bob", "cid")
 PARTITIONS = 2
@@ -67,6 +69,22 @@ def last_per_key(found: list[Change]) -> dict[bytes | None, bytes | None]:
     return {key: value for key, value, _ in found}
 
 
+def undisturbed(servers: str, directory: Path, options: dict[str, str], name: str) -> list[Change]:
+    """The changes of one run from its beginning to its end."""
+    for attempt in range(5):
+        run = f"calm{attempt}"
+        place = str(directory / run)
+        driver = DriverProcess(
+            directory, {**options, "run": run, "master": "local[2]", "checkpoint": place}, name
+        )
+        # On a busy machine Spark gives up on workers that start slowly. That is not the run that is meant.
+        if driver.wait(1200) == 0:
+            found = changes(servers, QUERIES[name].format(run=run))
+            assert len(found) > BATCHES
+            return found
+    raise AssertionError(driver.output.read_text())
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker = BrokerProcess(tmp_path / "broker", ["--set", "transaction.state.log.num.partitions=4"])
@@ -85,15 +103,10 @@ def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path
     for made in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in TOPICS]).values():
         made.result(30)
     produce(servers)
-    options: dict[str, Any] = {"servers": servers, "per_batch": str(PER_BATCH)}
-    calm = {**options, "run": "calm", "master": "local[2]", "checkpoint": str(tmp_path / "calm")}
-    undisturbed = DriverProcess(tmp_path, calm, *QUERIES)
-    assert undisturbed.wait(1200) == 0, undisturbed.output.read_text()
-    expected = {name: changes(servers, topic.format(run="calm")) for name, topic in QUERIES.items()}
-    for found in expected.values():
-        assert len(found) > BATCHES
+    options = {"servers": servers, "per_batch": str(PER_BATCH)}
+    expected = {name: undisturbed(servers, tmp_path, options, name) for name in QUERIES}
 
-    cluster = Cluster(tmp_path, broker, {**options, "run": "killed", "interval": "2 seconds"}, *QUERIES)
+    cluster = Cluster(tmp_path, broker, {**options, "run": "killed", "interval": "3 seconds"}, *QUERIES)
     killed = {name: topic.format(run="killed") for name, topic in QUERIES.items()}
 
     def written() -> int:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
@@ -14,9 +9,10 @@ from urllib.parse import quote, urlsplit
 import click
 
 from ottla.cli.errors import JobError
+from ottla.client.errors import ClientError, Unreachable
+from ottla.client.schema_registry import RegistryError, RegistrySettings, SchemaRegistry
 
 DEFAULT_URL = "http://localhost:8081"
-_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -31,22 +27,20 @@ class Refused(JobError):
 
 class RegistryClient:
     def __init__(self, url: str, user: str | None, ca: str | None, timeout: float) -> None:
-        self.url = url.rstrip("/")
-        if urlsplit(self.url).scheme not in ("http", "https"):
+        if urlsplit(url).scheme not in ("http", "https"):
             raise click.UsageError(f"'{url}' is not the URL of a registry: write {DEFAULT_URL}.")
-        self._timeout = timeout
-        self._headers = {"Content-Type": _CONTENT_TYPE, "Accept": _CONTENT_TYPE}
+        given = {"schema.registry.url": url, "schema.registry.request.timeout.ms": str(int(timeout * 1000))}
         if user is not None:
-            self._headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
-        self._tls = None
-        if self.url.startswith("https"):
-            try:
-                self._tls = ssl.create_default_context(cafile=ca)
-            except OSError as error:
-                raise JobError(f"The certificates in {ca} cannot be read: {error}.") from None
+            given["schema.registry.basic.auth.user.info"] = user
+        if ca is not None:
+            given["schema.registry.ssl.truststore.location"] = ca
+        try:
+            self._registry = SchemaRegistry(RegistrySettings.from_properties(given))
+        except ClientError as error:
+            raise JobError(error.message) from None
 
     def get(self, *path: str, query: str = "") -> Any:
-        return self._ask("GET", path, query, None)
+        return self._ask("GET", path, query)
 
     def post(self, body: object, *path: str, query: str = "") -> Any:
         return self._ask("POST", path, query, body)
@@ -55,35 +49,22 @@ class RegistryClient:
         return self._ask("PUT", path, "", body)
 
     def delete(self, *path: str, query: str = "") -> Any:
-        return self._ask("DELETE", path, query, None)
+        return self._ask("DELETE", path, query)
 
-    def _ask(self, method: str, path: tuple[str, ...], query: str, body: object) -> Any:
-        url = "/".join([self.url, *(quote(part, safe="") for part in path)]) + (f"?{query}" if query else "")
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, self._headers, method=method)
+    def _ask(self, method: str, path: tuple[str, ...], query: str, body: object = None) -> Any:
+        where = "/" + "/".join(quote(part, safe="") for part in path) + (f"?{query}" if query else "")
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout, context=self._tls) as answer:
-                text = answer.read()
-        except urllib.error.HTTPError as error:
-            raise _refusal(error.code, error.read(), self.url) from None
-        except (urllib.error.URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            raise JobError(
-                f"Cannot reach a schema registry at {self.url}: {reason}. Start one with "
-                "'ottla start --registry', or name another with --registry-url."
+            return self._registry.request(method, where, body)
+        except RegistryError as error:
+            raise (
+                Refused(error.error_code, error.reason) if error.reason else JobError(error.message)
             ) from None
-        try:
-            return json.loads(text) if text else None
-        except ValueError:
-            raise JobError(f"What answers at {self.url} is not a schema registry.") from None
-
-
-def _refusal(status: int, body: bytes, url: str) -> JobError:
-    try:
-        fields = json.loads(body)
-        return Refused(int(fields["error_code"]), str(fields["message"]))
-    except (ValueError, KeyError, TypeError):
-        return JobError(f"What answers at {url} is not a schema registry: HTTP {status}.")
+        except Unreachable as error:
+            raise JobError(
+                f"{error.message} Start one with 'ottla start --registry', or name another with --registry-url."
+            ) from None
+        except ClientError as error:
+            raise JobError(error.message) from None
 
 
 def registry_options(command: Command) -> Command:

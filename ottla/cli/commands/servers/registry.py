@@ -183,10 +183,19 @@ def file_properties(file: Path | None) -> dict[str, str]:
 
 
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
-    """A registry in this process, for the brokers that were just started."""
+    """A registry in this process, for the brokers that were just started.
+
+    It would let everybody in who can reach it, with the rights of the admin in `client_file`.
+    """
     from ottla.http.background import InBackground
     from ottla.registry.server import RegistryServer
 
+    host = listen.rpartition(":")[0] or ("127.0.0.1" if listen.isdecimal() else listen)
+    if client_file is not None and host not in ("127.0.0.1", "localhost", "[::1]"):
+        raise JobError(
+            "Beside a secured broker the registry listens on this machine only: write --registry 127.0.0.1:8081, or "
+            "run 'ottla registry start' with an https listener and authentication.method."
+        )
     properties = {} if client_file is None else client_settings(client_file)
     properties["kafkastore.bootstrap.servers"] = ",".join(brokers)
     properties["listeners"] = http_listener(listen, 8081)

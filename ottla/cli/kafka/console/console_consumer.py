@@ -67,6 +67,17 @@ def main(argv: list[str]) -> int:
     return printer.run(consumption, printer.print_batch)
 
 
+def main_with_schemas() -> None:
+    """`kafka-avro-console-consumer`, `kafka-json-schema-console-consumer` and `kafka-protobuf-console-consumer`"""
+    from ottla.cli.kafka.console.console_producer import tool_kind
+    from ottla.cli.kafka.console.schemas import FORMATTERS, KINDS
+
+    kind = KINDS[tool_kind()]
+    name = next(name for name, of in FORMATTERS.items() if of == kind)
+    sys.argv[1:1] = ["--formatter", name]
+    main()
+
+
 @tool.entry_point()
 def main_share(argv: list[str]) -> int:
     args = _share_parser().options(argv)

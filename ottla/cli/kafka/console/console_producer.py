@@ -8,6 +8,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from ottla.cli.client import Client
 from ottla.cli.errors import JobError, TopicNotFound
@@ -17,6 +18,9 @@ from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client, read_file
 from ottla.cli.kafka.console.line_reader import LineReader
 from ottla.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from ottla.cli.kafka.console.schemas import SchemaReader
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _ACKS = ("all", "-1", "0", "1")
@@ -53,13 +57,11 @@ def main(argv: list[str]) -> int:
             f"Invalid value {args.compression_codec} for configuration compression.type: String must be one of: "
             f"{', '.join(_CODECS)}"
         )
-    if args.line_reader.rpartition(".")[2].rpartition("$")[2] != "LineMessageReader":
-        raise tool.UsageError(f"There is no line reader '{args.line_reader}': lines are read by {_READER}.")
     reading = {
         **read_file(args.reader_config),
         **tool.key_values([*args.property, *args.reader_property]),
     }
-    reader = LineReader.from_properties(reading)
+    reader = _reader(args.line_reader, args.topic, reading)
     client, properties = open_client(
         args, [*args.producer_property, *args.command_property], "console-producer"
     )
@@ -80,6 +82,33 @@ def main(argv: list[str]) -> int:
     if summary.failed:
         raise JobError(f"{summary.failed} messages were not delivered: {summary.first_error}")
     return 130 if interrupted else 0
+
+
+def main_with_schemas() -> None:
+    """`kafka-avro-console-producer`, `kafka-json-schema-console-producer` and `kafka-protobuf-console-producer`"""
+    from ottla.cli.kafka.console.schemas import KINDS, READERS
+
+    kind = KINDS[tool_kind()]
+    name = next(name for name, of in READERS.items() if of == kind)
+    sys.argv[1:1] = ["--line-reader", name]
+    main()
+
+
+def tool_kind() -> str:
+    """What stands between kafka- and -console in the name of the command."""
+    return os.path.basename(sys.argv[0]).removeprefix("kafka-").partition("-console-")[0]
+
+
+def _reader(name: str, topic: str, properties: dict[str, str]) -> LineReader | SchemaReader:
+    short = name.rpartition(".")[2].rpartition("$")[2]
+    if short == "LineMessageReader":
+        return LineReader.from_properties(properties)
+    from ottla.cli.kafka.console.schemas import READERS, SchemaReader, short_names
+
+    kind = short_names(READERS).get(short)
+    if kind is None:
+        raise tool.UsageError(f"There is no line reader '{name}': lines are read by {_READER}.")
+    return SchemaReader(kind, topic, properties)
 
 
 def _parser() -> tool.Parser:

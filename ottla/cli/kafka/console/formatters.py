@@ -59,10 +59,20 @@ def formatter(name: str, properties: Mapping[str, str]) -> Formatter:
         from ottla.cli.jobs.internal_records import line_of
 
         return line_of(short.removesuffix("MessageFormatter"))
+    if short in ("AvroMessageFormatter", "JsonSchemaMessageFormatter", "ProtobufMessageFormatter"):
+        from ottla.cli.kafka.console.schemas import schema_formatter
+
+        return schema_formatter(properties)
     raise JobError(f"There is no formatter '{name}'.")
 
 
-def default_formatter(properties: Mapping[str, str]) -> Formatter:
+def default_formatter(
+    properties: Mapping[str, str],
+    read_key: Deserializer | None = None,
+    read_value: Deserializer | None = None,
+) -> Formatter:
+    """The deserializers are those that properties name, unless they are given."""
+
     def flag(name: str, default: bool = False) -> bool:
         return properties.get(name, str(default)).strip().lower() == "true"
 
@@ -70,8 +80,8 @@ def default_formatter(properties: Mapping[str, str]) -> Formatter:
     end = properties.get("line.separator", "\n").encode()
     between_headers = properties.get("headers.separator", ",").encode()
     null = properties.get("null.literal", "null").encode()
-    read_key = deserializer(properties.get("key.deserializer"))
-    read_value = deserializer(properties.get("value.deserializer"))
+    of_key = read_key or deserializer(properties.get("key.deserializer"))
+    of_value = read_value or deserializer(properties.get("value.deserializer"))
     read_header = deserializer(properties.get("headers.deserializer"))
 
     def text(data: bytes | None, read: Deserializer) -> bytes:
@@ -103,9 +113,9 @@ def default_formatter(properties: Mapping[str, str]) -> Formatter:
     if flag("print.headers"):
         parts.append(headers)
     if flag("print.key"):
-        parts.append(lambda message: text(message.key, read_key))
+        parts.append(lambda message: text(message.key, of_key))
     if flag("print.value", default=True):
-        parts.append(lambda message: text(message.value, read_value))
+        parts.append(lambda message: text(message.value, of_value))
     return lambda message: separator.join([part(message) for part in parts]) + end
 
 

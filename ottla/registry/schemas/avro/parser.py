@@ -49,11 +49,14 @@ _RESERVED_SCHEMA = {
 }
 
 
-def parse_types(document: Any, known: Mapping[str, Named]) -> tuple[AvroType, dict[str, Named]]:
+def parse_types(
+    document: Any, known: Mapping[str, Named], *, check_defaults: bool = True
+) -> tuple[AvroType, dict[str, Named]]:
     """The type of `document`, and the named types that it defines. `known` are those it may refer to."""
     parser = _Parser(known)
     root = parser.resolved(parser.parse(document, "", ""))
-    parser.check_defaults()
+    if check_defaults:
+        parser.check_defaults()
     return root, parser.defined
 
 

@@ -45,13 +45,13 @@ class AvroSchema(ParsedSchema):
         return check_types(self.raw, writer.raw)
 
 
-def parse_avro(text: str, references: Mapping[str, ParsedSchema]) -> AvroSchema:
+def parse_avro(text: str, references: Mapping[str, ParsedSchema], *, stored: bool = False) -> AvroSchema:
     known: dict[str, Named] = {}
     for name, reference in references.items():
         if not isinstance(reference, AvroSchema):
             raise InvalidSchema(f"the reference {name} is of type {reference.schema_type}, not AVRO")
         known.update(reference.named_types)
-    raw, defined = parse_types(load(text, comments=True), known)
+    raw, defined = parse_types(load(text, comments=True), known, check_defaults=not stored)
     schema = AvroSchema(raw, defined, known, references)
     # What cannot be printed cannot be stored.
     _ = schema.canonical

@@ -23,12 +23,15 @@ META_SCHEMAS = {
     2020: "https://json-schema.org/draft/2020-12/schema",
 }
 
-_ONE = (
+# Keywords whose value is a schema, a list of schemas, or schemas by name.
+_ONE = frozenset((
     "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not",
     "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
-)  # fmt: skip
-_SEVERAL = ("allOf", "anyOf", "items", "oneOf", "prefixItems")
-_BY_NAME = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+))  # fmt: skip
+_SEVERAL = frozenset(("allOf", "anyOf", "items", "oneOf", "prefixItems"))
+_BY_NAME = frozenset(
+    ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+)
 
 
 def draft_of(schema: Any) -> int:
@@ -40,15 +43,13 @@ def draft_of(schema: Any) -> int:
 
 def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The schemas directly inside `schema`, with their pointers relative to it."""
-    for keyword in _ONE:
-        if isinstance(schema.get(keyword), dict | bool):
-            yield f"/{keyword}", schema[keyword]
-    for keyword in _SEVERAL:
-        if isinstance(schema.get(keyword), list):
-            for index, item in enumerate(schema[keyword]):
-                yield f"/{keyword}/{index}", item
-    for keyword in _BY_NAME:
-        if isinstance(schema.get(keyword), dict):
-            for name, item in schema[keyword].items():
+    for keyword, value in schema.items():
+        if keyword in _BY_NAME and isinstance(value, dict):
+            for name, item in value.items():
                 if isinstance(item, dict | bool):
                     yield f"/{keyword}/{name}", item
+        elif keyword in _SEVERAL and isinstance(value, list):
+            for index, item in enumerate(value):
+                yield f"/{keyword}/{index}", item
+        elif keyword in _ONE and isinstance(value, dict | bool):
+            yield f"/{keyword}", value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import jsonschema_rs
@@ -36,7 +36,9 @@ class JsonSchema(ParsedSchema):
         return check_documents(self.document, writer.document, policy)
 
 
-def parse_json_schema(text: str, references: Mapping[str, ParsedSchema]) -> JsonSchema:
+def parse_json_schema(
+    text: str, references: Mapping[str, ParsedSchema], *, stored: bool = False
+) -> JsonSchema:
     raw = load(text)
     if not isinstance(raw, dict | bool):
         raise InvalidSchema(f"a JSON Schema is an object or a boolean, not {text[:100]}")
@@ -46,21 +48,32 @@ def parse_json_schema(text: str, references: Mapping[str, ParsedSchema]) -> Json
             raise InvalidSchema(f"the reference {name} is of type {reference.schema_type}, not JSON")
         documents[name] = reference.document
     document = Document(raw, documents)
+    # A schema that breaks its meta-schema cannot be compared: keywords would have values of any kind.
     _check_meta_schema(raw, document.draft)
-    _check_patterns(raw)
+    if not stored:
+        _check_patterns(raw)
     return JsonSchema(raw, document, references)
 
 
 def _check_meta_schema(raw: Any, draft: int) -> None:
-    # With a `$schema` of its own the validator would look for that one, on the network if need be.
-    known = {**raw, "$schema": META_SCHEMAS[draft]} if isinstance(raw, dict) else raw
     try:
-        jsonschema_rs.meta.validate(known)
+        _meta_validator(draft).validate(raw)
     except jsonschema_rs.ValidationError as error:
         where = "/".join(map(str, error.instance_path))
         raise InvalidSchema(f"at #/{where}: {error.message}") from None
-    except ValueError as error:
-        raise InvalidSchema(str(error)) from None
+
+
+@cache
+def _meta_validator(draft: int) -> Any:
+    """A validator of schemas of this draft, whatever `$schema` they name. Formats do not matter."""
+    classes = {
+        4: jsonschema_rs.Draft4Validator,
+        6: jsonschema_rs.Draft6Validator,
+        7: jsonschema_rs.Draft7Validator,
+        2019: jsonschema_rs.Draft201909Validator,
+        2020: jsonschema_rs.Draft202012Validator,
+    }
+    return classes[draft]({"$ref": META_SCHEMAS[draft]}, validate_formats=False)
 
 
 def _check_patterns(raw: Any) -> None:

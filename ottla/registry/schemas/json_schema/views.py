@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,8 @@ _ASSERTIONS = frozenset((
     "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "dependencies",
     "dependentRequired", "dependentSchemas", "propertyNames",
 ))  # fmt: skip
+_BASE = _ASSERTIONS | {"not", "if"}
+_DEMANDS = _BASE | set(COMBINERS)
 
 
 @dataclass(eq=False)
@@ -35,9 +38,8 @@ class View:
     document: Document
     referred: list[tuple[Any, Document]] = field(default_factory=list)
 
-    @property
-    def words(self) -> dict[str, Any]:
-        return self.keywords if isinstance(self.keywords, dict) else {}
+    def __post_init__(self) -> None:
+        self.words: dict[str, Any] = self.keywords if isinstance(self.keywords, dict) else {}
 
     @cached_property
     def accepts_all(self) -> bool:
@@ -45,7 +47,7 @@ class View:
             return self.keywords
         if self.referred:
             return False
-        return not any(name in self.words for name in (*_ASSERTIONS, *COMBINERS, "not", "if"))
+        return self.words.keys().isdisjoint(_DEMANDS)
 
     @cached_property
     def accepts_nothing(self) -> bool:
@@ -54,11 +56,11 @@ class View:
     @cached_property
     def has_base(self) -> bool:
         """Whether it says anything that is not a combination of other schemas."""
-        return any(name in self.words for name in _ASSERTIONS) or "not" in self.words or "if" in self.words
+        return not self.words.keys().isdisjoint(_BASE)
 
     @cached_property
     def evaluates_elsewhere(self) -> bool:
-        return bool(self.referred) or any(name in self.words for name in _IN_PLACE)
+        return bool(self.referred) or not self.words.keys().isdisjoint(_IN_PLACE)
 
     @cached_property
     def stated_types(self) -> frozenset[str]:
@@ -101,6 +103,8 @@ class View:
 
     @cached_property
     def combiners(self) -> list[str]:
+        if not self.referred and self.words.keys().isdisjoint(COMBINERS):
+            return []
         return [keyword for keyword in COMBINERS if self.combined(keyword)]
 
     @cached_property
@@ -163,15 +167,17 @@ class Views:
         return self._views[key]
 
 
-def frozen(value: Any) -> Any:
-    """Hashable, and equal where JSON Schema calls values equal: 1 and 1.0 are, 1 and true are not."""
-    if isinstance(value, bool):
-        return ("bool", value)
-    if isinstance(value, dict):
-        return ("object", frozenset((key, frozen(item)) for key, item in value.items()))
-    if isinstance(value, list):
-        return ("array", tuple(frozen(item) for item in value))
-    return value
+def frozen(value: Any) -> str:
+    """Equal for values that JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
+    text = json.dumps(value, sort_keys=True)
+    if "." in text or "e" in text:
+        text = json.dumps(json.loads(text, parse_float=_plain), sort_keys=True)
+    return text
+
+
+def _plain(literal: str) -> float:
+    value = float(literal)
+    return int(value) if value.is_integer() else value
 
 
 def _type_of(value: Any) -> str:

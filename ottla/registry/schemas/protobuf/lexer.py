@@ -36,10 +36,10 @@ def tokens(source: str) -> Iterator[Token]:
         hit = match(source, position)
         if hit is None:
             raise error_at(source, position, f"unexpected character {source[position]!r}")
-        if source.startswith("/*", position) and hit.lastgroup != "skip":
-            raise error_at(source, position, "the comment has no end")
         kind = hit.lastgroup
         if kind != "skip":
+            if hit[0] == "/" and source.startswith("/*", position):
+                raise error_at(source, position, "the comment has no end")
             yield Token(str(kind), hit[0], position)
         position = hit.end()
     yield Token("end", "", length)

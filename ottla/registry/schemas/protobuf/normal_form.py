@@ -31,7 +31,7 @@ def normal_form(file: FileDescriptorProto) -> FileDescriptorProto:
             _sort_enum(enum)
     for enum in copy.enum_type:
         _sort_enum(enum)
-    for options in _options(copy):
+    for options in options_of(copy):
         _sort(options.uninterpreted_option, lambda option: [part.name_part for part in option.name])
     return copy
 
@@ -43,7 +43,7 @@ def without_extensions(file: FileDescriptorProto) -> FileDescriptorProto:
     del copy.extension[:]
     for message in _messages(copy):
         del message.extension[:]
-    for options in _options(copy):
+    for options in options_of(copy):
         del options.uninterpreted_option[:]
         options.DiscardUnknownFields()
         for extension in list(options.Extensions):
@@ -82,7 +82,7 @@ def _messages(file: FileDescriptorProto) -> Iterator[DescriptorProto]:
         stack.extend(message.nested_type)
 
 
-def _options(file: FileDescriptorProto) -> Iterator[Any]:
+def options_of(file: FileDescriptorProto) -> Iterator[Any]:
     """The options that something in the file has set."""
     holders: list[Any] = [file, *file.extension, *file.service]
     holders.extend(method for service in file.service for method in service.method)

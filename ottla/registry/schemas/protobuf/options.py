@@ -9,7 +9,7 @@ from google.protobuf.descriptor_pb2 import UninterpretedOption
 from ottla.registry.schemas.protobuf.words import Words
 
 # Nested braces of an option's value.
-_MAX_NESTING = 100
+_MAX_NESTING = 50
 
 
 class OptionReader:
@@ -80,7 +80,10 @@ class OptionReader:
                 depth -= 1
                 if not depth:
                     return " ".join(parts)
-            parts.append(token.text)
+            if parts and parts[-1] == "-":
+                parts[-1] += token.text
+            else:
+                parts.append(token.text)
 
     def _set(self, options: Any, option: UninterpretedOption) -> bool:
         """Set an option that Protobuf itself defines; others are left."""

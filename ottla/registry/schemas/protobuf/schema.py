@@ -12,11 +12,12 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
 from ottla.registry.schemas.parsed import Incompatibility, InvalidSchema, ParsedSchema
+from ottla.registry.schemas.protobuf.custom_options import interpreted, spelled_out
 from ottla.registry.schemas.protobuf.normal_form import normal_form, without_extensions
 from ottla.registry.schemas.protobuf.parser import Layout, parse_file
 from ottla.registry.schemas.protobuf.printer import to_text
 from ottla.registry.schemas.protobuf.resolver import resolved
-from ottla.registry.schemas.protobuf.validation import validate
+from ottla.registry.schemas.protobuf.validation import pool_of, validate
 from ottla.registry.schemas.protobuf.well_known import well_known
 
 _BASE64 = re.compile(r"\s*[A-Za-z0-9+/\r\n]+={0,2}\s*")
@@ -25,21 +26,23 @@ _BASE64 = re.compile(r"\s*[A-Za-z0-9+/\r\n]+={0,2}\s*")
 class ProtobufSchema(ParsedSchema):
     schema_type = "PROTOBUF"
     raw: FileDescriptorProto
-    """With the full names of all types."""
+    """With the full names of all types, and with options interpreted."""
 
     def __init__(
         self,
         written: FileDescriptorProto,
+        raw: FileDescriptorProto,
         layout: Layout,
         imports: Mapping[str, FileDescriptorProto],
         references: Mapping[str, ParsedSchema],
     ) -> None:
+        """`written` is what is printed: types by the names that the file uses, options as they are spelled."""
         self._written = written
         self._layout = layout
         self.imports = imports
         """Every file that this one imports, directly or not, by its name."""
         self.references = references
-        self.raw = resolved(written, imports)
+        self.raw = raw
 
     @cached_property
     def canonical(self) -> str:
@@ -47,7 +50,7 @@ class ProtobufSchema(ParsedSchema):
 
     @cached_property
     def normalized(self) -> str:
-        return to_text(normal_form(self.raw), self._layout)
+        return to_text(normal_form(resolved(self._written, self.imports)), self._layout)
 
     def formatted(self, format: str) -> str:
         if format == "serialized":
@@ -62,17 +65,22 @@ class ProtobufSchema(ParsedSchema):
         return check_files(self, writer)
 
 
-def parse_protobuf(text: str, references: Mapping[str, ParsedSchema]) -> ProtobufSchema:
+def parse_protobuf(
+    text: str, references: Mapping[str, ParsedSchema], *, stored: bool = False
+) -> ProtobufSchema:
     if not text.strip():
         raise InvalidSchema("the schema is empty")
     if _BASE64.fullmatch(text):
-        written, layout = _from_base64(text), Layout()
-    else:
-        written, layout = parse_file(text)
+        described = _from_base64(text)
+        imports = _imports(described, references)
+        raw = resolved(described, imports)
+        pool = pool_of(raw, imports) if stored else validate(raw, imports)
+        return ProtobufSchema(spelled_out(described, pool), raw, Layout(), imports, references)
+    written, layout = parse_file(text)
     imports = _imports(written, references)
-    schema = ProtobufSchema(written, layout, imports, references)
-    validate(schema.raw, imports)
-    return schema
+    raw = resolved(written, imports)
+    pool = pool_of(raw, imports) if stored else validate(raw, imports)
+    return ProtobufSchema(written, interpreted(raw, imports, pool), layout, imports, references)
 
 
 def _from_base64(text: str) -> FileDescriptorProto:

@@ -16,8 +16,10 @@ _REQUIRED = 2
 _OWN_NUMBERS = range(19000, 20000)
 
 
-def validate(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> None:
-    """`file` has full names. Raises `InvalidSchema`."""
+def validate(
+    file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]
+) -> descriptor_pool.DescriptorPool:
+    """A pool with `file`, which has full names, and all that it imports. Raises `InvalidSchema`."""
     proto3 = file.syntax == "proto3"
     _check_names(
         file.package, "the file", (*file.message_type, *file.enum_type, *file.service, *file.extension)
@@ -27,7 +29,7 @@ def validate(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProt
             _check_message(name, type_, proto3)
         else:
             _check_enum(name, type_, proto3)
-    _check_in_pool(file, imports)
+    return pool_of(file, imports)
 
 
 def _check_names(scope: str, where: str, items: Iterable[Any]) -> None:
@@ -92,8 +94,10 @@ def _check_enum(name: str, enum: EnumDescriptorProto, proto3: bool) -> None:
             raise InvalidSchema(f"the name of {name}.{value.name} is reserved")
 
 
-def _check_in_pool(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> None:
-    """The library's own checks: whatever is left would fail in every client that loads the schema."""
+def pool_of(
+    file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]
+) -> descriptor_pool.DescriptorPool:
+    """A pool with the file. What the library itself refuses would fail in every client that loads the schema."""
     pool = descriptor_pool.DescriptorPool()
     try:
         for name in in_order(file, imports):
@@ -106,6 +110,7 @@ def _check_in_pool(file: FileDescriptorProto, imports: Mapping[str, FileDescript
     except (TypeError, KeyError) as error:
         text = str(error).rpartition("descriptor pool:")[2].strip() or str(error)
         raise InvalidSchema(text) from None
+    return pool
 
 
 def in_order(file: FileDescriptorProto, imports: Mapping[str, FileDescriptorProto]) -> list[str]:

@@ -38,7 +38,8 @@ class Words:
         return True
 
     def take(self, text: str) -> bool:
-        if self.at(text):
+        token = self._ahead[0]
+        if token.text == text and token.kind != "text":
             self.next()
             return True
         return False

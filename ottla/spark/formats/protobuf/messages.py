@@ -47,7 +47,7 @@ _WRAPPERS = {
     "DoubleValue", "FloatValue", "Int64Value", "UInt64Value", "Int32Value", "UInt32Value", "BoolValue", "StringValue",
     "BytesValue",
 }  # fmt: skip
-_TIMES = {"google.protobuf.Timestamp": TIMESTAMP, "google.protobuf.Duration": DURATION}
+TIMES = {"google.protobuf.Timestamp": TIMESTAMP, "google.protobuf.Duration": DURATION}
 
 
 class ProtobufError(Exception):
@@ -96,6 +96,23 @@ class Types:
             raise ProtobufError(f"it has no message '{name}'")
         return found
 
+    def indexes_of(self, name: str) -> bytes:
+        """Where a message is in its file, as records say it."""
+        path: list[int] = []
+        messages, rest = self.file.message_type, name.removeprefix(f"{self.file.package}.").split(".")
+        for part in rest:
+            path.append(next(index for index, each in enumerate(messages) if each.name == part))
+            messages = messages[path[-1]].nested_type
+        if path == [0]:
+            return b"\0"
+        return b"".join(_zigzag(each) for each in (len(path), *path))
+
+    def is_packed(self, field: FieldDescriptorProto) -> bool:
+        """Whether the elements of a repeated field stand together."""
+        if field.options.HasField("packed"):
+            return bool(field.options.packed)
+        return bool(self.file.syntax == "proto3")
+
     def has_presence(self, message: str, field: FieldDescriptorProto) -> bool:
         """Whether a field that was not written differs from one that has its default."""
         if field.label == _Field.LABEL_REPEATED:
@@ -128,7 +145,7 @@ class _Columns:
             raise OptionError(f"The schema has more than {_MOST_COLUMNS} columns.")
         if field.label != _Field.LABEL_REPEATED:
             return self._one(field, above)
-        entry = _map_entry(self._types, field)
+        entry = map_entry(self._types, field)
         if entry is None:
             return tree.array(self._one(field, above))
         return tree.mapping(self._one(entry.field[0], above), self._one(entry.field[1], above))
@@ -137,9 +154,9 @@ class _Columns:
         if field.type != _Field.TYPE_MESSAGE:
             return _column(_SCALARS[field.type][1])
         name = field.type_name.lstrip(".")
-        if name in _TIMES:
-            return tree.number(_TIMES[name])
-        if _is_wrapper(name):
+        if name in TIMES:
+            return tree.number(TIMES[name])
+        if is_wrapper(name):
             return _column(_SCALARS[self._types.message(name).field[0].type][1])
         return self.message(name, above)
 
@@ -246,7 +263,7 @@ class MessageTables:
     def _field(self, types: Types, field: FieldDescriptorProto, column: Column) -> list[int]:
         if field.label != _Field.LABEL_REPEATED:
             return self._one(types, field, column, -1)
-        entry = _map_entry(types, field)
+        entry = map_entry(types, field)
         if entry is not None and pa.types.is_map(column.type):
             return self._map(types, field, entry, column)
         if entry is None and pa.types.is_list(column.type):
@@ -268,13 +285,13 @@ class MessageTables:
     def _one(self, types: Types, field: FieldDescriptorProto, column: Column, of: int) -> list[int]:
         at, name = column.index, field.type_name.lstrip(".")
         if field.type == _Field.TYPE_MESSAGE:
-            if name in _TIMES:
-                _check(field, column, _TIMES[name])
+            if name in TIMES:
+                _check(field, column, TIMES[name])
                 seconds = [1, op.SECONDS, at, -1, 0, 0, 0, op.VARINT]
                 nanos = [2, op.NANOS, at, -1, 0, 0, 0, op.VARINT]
                 number = self._add(field.name, [seconds, nanos], [(at, op.AS_DEFAULT, 0, 0)])
                 return [field.number, op.MESSAGE, -1, of, number, 0, 0, op.BYTES_WIRE]
-            if _is_wrapper(name):
+            if is_wrapper(name):
                 inner = types.message(name).field[0]
                 row = self._one(types, inner, column, -1)
                 number = self._add(field.name, [row], [(at, op.AS_DEFAULT, 0, 0)])
@@ -322,13 +339,21 @@ def _check(field: FieldDescriptorProto, column: Column, wanted: pa.DataType) -> 
         raise ProtobufError(f"{field.name} is {wanted}, and the column is {column.type}")
 
 
-def _is_wrapper(name: str) -> bool:
+def is_wrapper(name: str) -> bool:
     package, _, short = name.rpartition(".")
     return package == "google.protobuf" and short in _WRAPPERS
 
 
-def _map_entry(types: Types, field: FieldDescriptorProto) -> DescriptorProto | None:
+def map_entry(types: Types, field: FieldDescriptorProto) -> DescriptorProto | None:
     if field.type != _Field.TYPE_MESSAGE:
         return None
     found = types.message(field.type_name.lstrip("."))
     return found if found.options.map_entry else None
+
+
+def _zigzag(value: int) -> bytes:
+    value, out = value << 1, bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])

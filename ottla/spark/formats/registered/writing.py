@@ -174,7 +174,9 @@ def default_schema(name: str, columns: pa.DataType) -> str:
         from ottla.spark.formats.json_schema.types import schema_of as json_schema_of
 
         return json_schema_of(columns)
-    raise OptionError(f"{name} cannot be written yet: use avro or jsonschema.")
+    from ottla.spark.formats.protobuf.encode_program import schema_of as proto_of
+
+    return proto_of(columns)
 
 
 def record_name(name: str, schema: Schema) -> str:
@@ -185,6 +187,10 @@ def record_name(name: str, schema: Schema) -> str:
         found = parse(schema.text).name
         if found:
             return found
+    if name == "protobuf":
+        from ottla.spark.formats.protobuf.messages import Types
+
+        return Types(schema, {}).by_indexes((0,))
     if name == "jsonschema":
         found = json.loads(schema.text).get("title")
         if found:
@@ -198,9 +204,11 @@ def format_encoder(encoding: Encoding, columns: pa.DataType) -> FormatEncoder:
         from ottla.spark.formats.json_schema.encoder import JsonSchemaEncoder
 
         return JsonSchemaEncoder(columns)
+    assert encoding.schema is not None
     if encoding.name == "protobuf":
-        raise OptionError("protobuf cannot be written yet: use avro or jsonschema.")
+        from ottla.spark.formats.protobuf.encoder import ProtobufEncoder
+
+        return ProtobufEncoder(encoding.source, encoding.schema, columns, encoding.part)
     from ottla.spark.formats.avro.registered import avro_encoder
 
-    assert encoding.schema is not None
     return avro_encoder(encoding.source, encoding.schema, columns, encoding.part)

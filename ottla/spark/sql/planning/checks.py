@@ -32,6 +32,12 @@ def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: 
             _no_table_function(tree, clause, scope)
     for clause, tree in (("WHERE", select.where), ("HAVING", select.having)):
         _is_condition(tree, clause, scope)
+    source = scope.sources[select.source.alias]
+    if select.partition_by and source.window is not None:
+        raise SqlError(
+            f"PARTITION BY of {source.name} is not supported, because its keys have windows.",
+            scope.place(select.partition_by[0]),
+        )
     _is_a_key(select.group_by, "GROUP BY", scope)
     _is_a_key(select.partition_by, "PARTITION BY", scope)
     for item in select.items:
@@ -39,7 +45,7 @@ def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: 
             _not_nested(item.expression, scope)
             if select.group_by and any(_table_functions(item.expression, scope)):
                 raise SqlError(
-                    "Table functions cannot be used with aggregations; CREATE STREAM … AS SELECT them first.",
+                    "Table functions cannot be used with aggregations.",
                     scope.place(item.expression),
                 )
     if select.group_by:

@@ -46,7 +46,7 @@ def is_indexable(source: Source) -> bool:
     return (
         source.kind == "TABLE"
         and bool(source.keys)
-        and source.headers is None
+        and not source.headers
         and all(column.type.name in allowed for column in source.keys)
     )
 

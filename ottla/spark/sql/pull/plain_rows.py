@@ -100,7 +100,7 @@ class _Reader:
             return ()
         if form == "JSON":
             if self._json is None:
-                self._json = json_parser(columns)
+                self._json = json_parser(columns, alone=self._source.is_unwrapped)
             return self._json(value)
         if form == "KAFKA":
             return (_kafka(value, columns[0].type),)

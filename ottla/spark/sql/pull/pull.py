@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
+import shutil
 import threading
 from collections.abc import Callable
 from itertools import islice
@@ -67,6 +69,11 @@ class PullQueries:
             index = _indexes.pop(path, None)
         if index is not None:
             index.remove()
+        for left in path.parent.glob(f"{glob.escape(path.name)}-*"):  # of this boot and others
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
     def _index(self, source: Source) -> TableIndex:
         path = self._path(source)

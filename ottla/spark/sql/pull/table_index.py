@@ -17,7 +17,7 @@ import shutil
 import struct
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,8 +79,9 @@ class TableIndex:
         self._options: SourceOptions = parse_options(
             {**options, "subscribe": source.topic, "failOnDataLoss": "false"}, streaming=False
         )
-        self._json = source.value_format == "JSON" and bool(source.values)
-        self._decoder = JsonDecoder(raw_type(source.values), "UTC") if self._json else None
+        # What is no JSON does not replace a row: see `frames`.
+        is_json = source.value_format == "JSON" and bool(source.values) and not source.is_unwrapped
+        self._decoder = JsonDecoder(raw_type(source.values), "UTC") if is_json else None
         self._lock = threading.Lock()
         self._environment: Any = None
         self._settings_at = -_SETTINGS_SECONDS
@@ -156,16 +157,16 @@ class TableIndex:
         topic = cluster.topics([self._topic]).get(self._topic)
         if topic is None:
             raise ClientError(f"The topic '{self._topic}' does not exist.")
-        firsts = list_offsets(cluster, dict.fromkeys(topic.partitions, EARLIEST))
-        lasts = list_offsets(cluster, dict.fromkeys(topic.partitions, LATEST), READ_COMMITTED)
-        starts = {each.partition: firsts[each].offset for each in topic.partitions}
-        ends = {each.partition: lasts[each].offset for each in topic.partitions}
+        starts = _offsets(cluster, topic.partitions, EARLIEST)
+        ends = _offsets(cluster, topic.partitions, LATEST)
         identity = topic.topic_id.hex()
         self._open()
         state = self._state()
         if self._is_complete(state, identity, ends):
             return starts, state
         with self._only_process():
+            if _is_ahead(self._state(), ends):  # another process has asked for them later
+                ends = _offsets(cluster, topic.partitions, LATEST)
             return starts, self._catch_up_to(cluster, identity, starts, ends)
 
     def _catch_up_to(
@@ -210,9 +211,8 @@ class TableIndex:
             return False
         if state.get("format") != _FORMAT or state.get("topic_id") != identity:
             return True
-        positions = state.get("positions", {})
-        if any(positions.get(str(number), 0) > end for number, end in ends.items()):
-            return True  # the topic has lost its end, or another process is ahead
+        if _is_ahead(state, ends):
+            return True  # the topic has lost its end
         # Compaction may have removed the tombstone of a row that we still have.
         away_ms: float = (time.time() - state.get("caught_up_at", 0)) * 1000
         return away_ms > self._kept_tombstones_ms(cluster)
@@ -342,6 +342,17 @@ class TableIndex:
         self._close()
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._directory)
+
+
+def _offsets(cluster: Cluster, partitions: Sequence[TopicPartition], which: int) -> dict[int, int]:
+    """Where the partitions start, or where what is committed of them ends."""
+    found = list_offsets(cluster, dict.fromkeys(partitions, which), READ_COMMITTED)
+    return {each.partition: found[each].offset for each in partitions}
+
+
+def _is_ahead(state: dict[str, Any], ends: dict[int, int]) -> bool:
+    positions = state.get("positions", {})
+    return any(positions.get(str(number), 0) > end for number, end in ends.items())
 
 
 def _loaded(transaction: Any) -> dict[str, Any]:

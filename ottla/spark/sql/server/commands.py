@@ -10,7 +10,7 @@ import dataclasses
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ _START = Position(1, 1)
 #: Statements that change nothing that others see; they do not wait for those that do.
 _LOOKS = (
     s.Show, s.Describe, s.DescribeFunction, s.Explain, s.InsertValues, s.SetProperty, s.UnsetProperty, s.Define,
-    s.Undefine,
+    s.Undefine, s.AssertTopic,
 )  # fmt: skip
 _USE_QUERY = "The following statement types should be issued to the websocket endpoint '/query':\n\t* PRINT\n\t* SELECT"
 
@@ -174,12 +174,14 @@ class Commands:
         if not self.accepts:
             raise HttpError(503, NOT_READY, "The server is about to end and takes no statements.")
         with self.lock:
-            if isinstance(statement, s.Terminate) and self._pushes.close(statement.query_id or ""):
+            if isinstance(statement, s.Terminate) and self._ended_without_spark(statement.query_id):
                 result = Result(statement, f"Terminated {statement.query_id}.")
             elif isinstance(statement, s.CreateAsSelect | s.InsertSelect):
                 result = self._start(statement, conversation, request)
             else:
                 [result] = conversation.run(statement, resume=request.resume)
+            if isinstance(statement, s.Drop):
+                self._give_up(lambda each: each.key == statement.name)
             self._forget_ended()
             command_id, status = _status(result, conversation)
             self.statuses[command_id] = status
@@ -223,6 +225,21 @@ class Commands:
             self._log.remove(key)
         else:
             self._log.put(before)
+
+    def _ended_without_spark(self, query_id: str | None) -> bool:
+        """A push query, or one that could not be started again; of TERMINATE ALL only the latter."""
+        if query_id is None:
+            self._give_up(lambda each: True)
+            return False
+        return self._pushes.close(query_id) or self._give_up(lambda each: each.query_id == query_id)
+
+    def _give_up(self, chosen: Callable[[LoggedQuery], bool]) -> bool:
+        """Of those that could not be started again."""
+        found = [each.key for each in self._log.all() if each.key in self.not_started and chosen(each)]
+        for key in found:
+            self._log.remove(key)
+            del self.not_started[key]
+        return bool(found)
 
     def _forget_ended(self) -> None:
         """After TERMINATE, DROP and CREATE OR REPLACE; and note what is paused."""
@@ -317,5 +334,13 @@ def _status(result: Result, session: SqlSession) -> tuple[str, CommandStatus]:
             return f"{kind.lower()}/`{name}`/drop", CommandStatus("SUCCESS", said)
         case s.Terminate(query_id=terminated):
             return f"terminate/{terminated or 'ALL'}/execute", CommandStatus("SUCCESS", "Query terminated.")
+        case s.Pause(query_id=paused):
+            return f"pause/{paused or 'ALL'}/execute", CommandStatus("SUCCESS", "Query paused.")
+        case s.Resume(query_id=resumed):
+            return f"resume/{resumed or 'ALL'}/execute", CommandStatus("SUCCESS", "Query resumed.")
+        case s.CreateType(name=name):
+            return f"type/`{name}`/create", CommandStatus("SUCCESS", message)
+        case s.DropType(name=name):
+            return f"type/`{name}`/drop", CommandStatus("SUCCESS", message)
     name = type(result.statement).__name__.lower()
     return f"{name}/{abs(hash(result.statement.text))}/execute", CommandStatus("SUCCESS", message)

@@ -38,6 +38,8 @@ def entity(result: Result, session: SqlSession, pushes: list[Entity]) -> Entity 
                 "@type": "queryDescription",
                 "queryDescription": _explained(result.statement, result, session),
             }
+        case s.AssertTopic(topic=topic, exists=exists):
+            return {"@type": "assert_topic", "topicName": topic, "exists": exists}
         case s.InsertValues() | s.SetProperty() | s.UnsetProperty() | s.Define() | s.Undefine():
             return None
     return {"@type": "ottla_result", "message": result.message or ""}
@@ -77,6 +79,9 @@ def _show(what: str, result: Result, session: SqlSession, pushes: list[Entity]) 
                 {"name": name, "type": str(kind).upper(), "category": ""} for name, kind in result.rows
             ]
             return {"@type": "function_names", "functions": functions}
+        case "TYPES":
+            types = {name: schema(kind) for name, kind in session.catalogue.types()}
+            return {"@type": "type_list", "types": types}
         case "VARIABLES":
             variables = [{"name": name, "value": value} for name, value in result.rows]
             return {"@type": "variables", "variables": variables}

@@ -9,6 +9,8 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from grpc_tools import protoc
 
 from ottla.registry.schemas import InvalidSchema, parse
+from ottla.registry.schemas.protobuf import ProtobufSchema
+from ottla.registry.schemas.protobuf.bundled_files import BUNDLED
 from ottla.registry.schemas.protobuf.normal_form import normal_form
 from tests.registry.schemas.protobuf.files import FILES
 
@@ -153,15 +155,90 @@ def test_extensions_can_be_left_out() -> None:
     assert "optional int32 a = 1;" in printed
 
 
-def test_tags_of_fields_are_kept() -> None:
-    text = (
-        'syntax = "proto3"; import "confluent/meta.proto";'
-        'message M { string ssn = 1 [(confluent.field_meta) = { tags: "PII" }, (confluent.field_meta).doc = "d"]; }'
-    )
+TAGGED = (
+    'syntax = "proto3"; import "confluent/meta.proto";'
+    'message M { string ssn = 1 [(confluent.field_meta) = { tags: "PII", params: [{ key: "a" value: "b" }] },'
+    ' (confluent.field_meta).doc = "d"]; }'
+)
+OWN = """
+    syntax = "proto2"; package p.q; import "google/protobuf/descriptor.proto";
+    extend google.protobuf.FieldOptions { optional string text = 50001; repeated int32 numbers = 50002; optional E e = 50003; }
+    extend google.protobuf.MessageOptions { optional double ratio = 50004; optional bool flag = 50005; optional N n = 50006; }
+    enum E { A = 0; B = 1; }
+    message N { optional int64 x = 1; optional N inner = 2; extend google.protobuf.EnumOptions { optional bytes b = 50007; } }
+    message M {
+      option (ratio) = 1.5; option (p.q.flag) = true; option (.p.q.n).inner.x = -3;
+      optional int32 a = 1 [(text) = "it's", (q.numbers) = 1, (numbers) = 2, (e) = B];
+    }
+    enum K { option (p.q.N.b) = "\\377"; Z = 0; }
+"""
 
-    printed = parse("PROTOBUF", text, {}).canonical
 
-    assert '[(confluent.field_meta) = { tags : "PII" }, (confluent.field_meta).doc = "d"];' in printed
+def test_options_of_ones_own_are_spelled_out_in_text() -> None:
+    printed = parse("PROTOBUF", TAGGED, {}).canonical
+
+    assert '(confluent.field_meta) = { tags : "PII" , params : [ { key : "a" value : "b" } ] }' in printed
+    assert '(confluent.field_meta).doc = "d"' in printed
+
+
+def test_options_of_ones_own_are_interpreted_in_descriptors_as_protoc_does(tmp_path: Path) -> None:
+    theirs = described_by_protoc(OWN, tmp_path)
+    assert theirs is not None
+
+    ours = parse("PROTOBUF", OWN, {}).raw
+
+    assert not ours.message_type[1].options.uninterpreted_option
+    assert printed_descriptor(ours) == printed_descriptor(theirs)
+
+
+def printed_descriptor(file: FileDescriptorProto) -> str:
+    return parse("PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {}).normalized
+
+
+@pytest.mark.parametrize("text", [TAGGED, OWN])
+def test_options_in_a_descriptor_are_printed_and_read_again(text: str) -> None:
+    schema = parse("PROTOBUF", text, {})
+    from_descriptor = parse("PROTOBUF", schema.formatted("serialized"), {})
+    again = parse("PROTOBUF", from_descriptor.canonical, {})
+
+    assert from_descriptor.formatted("serialized") == schema.formatted("serialized")
+    assert printed_descriptor(again.raw) == printed_descriptor(schema.raw) == from_descriptor.normalized
+
+
+def test_an_option_whose_extension_is_unknown_stays_as_it_is() -> None:
+    schema = parse("PROTOBUF", 'syntax = "proto3"; message M { int32 a = 1 [(x.y).z = 3]; }', {})
+
+    assert "[(x.y).z = 3]" in schema.canonical
+    assert schema.raw.message_type[0].field[0].options.uninterpreted_option[0].name[0].name_part == "x.y"
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_files_that_come_along_are_those_that_clients_have(name: str) -> None:
+    module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
+    if name.startswith("confluent"):
+        module = "confluent_kafka.schema_registry." + module
+    theirs = FileDescriptorProto()
+    pytest.importorskip(module, exc_type=ImportError).DESCRIPTOR.CopyToProto(theirs)
+    theirs.ClearField("options")
+
+    # Whatever imports the file sees it.
+    user = parse("PROTOBUF", f'syntax = "proto3"; import "{name}";', {})
+
+    assert isinstance(user, ProtobufSchema)
+    assert comparable(user.imports[name]) == comparable(theirs)
+
+
+def test_what_confluents_serializer_sends_and_asks_for_is_understood() -> None:
+    protobuf = pytest.importorskip("confluent_kafka.schema_registry.protobuf")
+    from google.protobuf import api_pb2
+
+    sent = protobuf._schema_to_str(api_pb2.DESCRIPTOR)
+    schema = parse("PROTOBUF", sent, {})
+
+    answered = protobuf._str_to_proto("google/protobuf/api.proto", schema.formatted("serialized"))
+    assert comparable(answered) == comparable(schema.raw)
+    assert [message.name for message in answered.message_type] == ["Api", "Method", "Mixin"]
+    assert parse("PROTOBUF", schema.canonical, {}).canonical == schema.canonical
 
 
 def m(body: str) -> str:

@@ -141,6 +141,8 @@ class _Run:
     def _settle(self) -> None:
         """Until all queries have seen what there is; they are in the order in which they read from each other."""
         for running in self._session.queries.all():
+            if running.query is None or running.is_paused:
+                continue
             if running.query.isActive:
                 running.query.processAllAvailable()
             failure = running.query.exception()

@@ -60,6 +60,10 @@ def test_a_query_that_cannot_be_started_stays_promised(broker: Broker, tmp_path:
         # Others are not held up by it.
         served.done("CREATE STREAM y (x INT) WITH (kafka_topic='y', partitions=1); DROP STREAM y;")
     assert [each.key for each in log.load()] == ["X"]
+    with serving(broker.bootstrap_servers, checkpoints=str(tmp_path), service_id="failing_") as served:
+        assert served.done("TERMINATE CSAS_X_7;")[0]["commandStatus"]["message"] == "Query terminated."
+        assert served.done("SHOW QUERIES;")[0]["queries"] == []
+    assert log.load() == []
     brokers.close()
 
 

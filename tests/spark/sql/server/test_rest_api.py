@@ -91,6 +91,14 @@ def test_describe(served: Served) -> None:
     ]
 
 
+def test_types_and_assertions(served: Served) -> None:
+    created, listed, dropped = served.done("CREATE TYPE point AS STRUCT<x INT>; LIST TYPES; DROP TYPE point;")
+    assert (created["commandId"], dropped["commandId"]) == ("type/`POINT`/create", "type/`POINT`/drop")
+    assert listed["types"]["POINT"]["fields"][0]["name"] == "X"
+    asserted = served.done("ASSERT TOPIC s;")[0]
+    assert (asserted["@type"], asserted["topicName"], asserted["exists"]) == ("assert_topic", "s", True)
+
+
 def test_statements_that_answer_nothing(served: Served) -> None:
     text = "SET 'auto.offset.reset'='earliest'; DEFINE v = 'S'; DESCRIBE ${v}; UNSET 'auto.offset.reset';"
     assert [each["@type"] for each in served.done(text)] == ["sourceDescription"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.spark.sql.planning.functions import aggregates, collections, json_texts, numbers, strings, times
-from ottla.spark.sql.planning.functions.rules import Argument, Types
+from ottla.spark.sql.planning.functions.rules import Argument, Types, WrongArguments
 from ottla.spark.sql.planning.functions.times import UNITS_FIRST
 from ottla.spark.sql.sql_types import SqlType
 
@@ -26,10 +26,6 @@ _OTHERS = ("CAST", "EXPLODE", "FILTER", "REDUCE", "TRANSFORM")
 
 def names() -> list[str]:
     return sorted({*SCALAR, *AGGREGATES, *_OTHERS})
-
-
-class WrongArguments(Exception):
-    pass
 
 
 def render(name: str, arguments: Sequence[Argument], order: str) -> str | None:

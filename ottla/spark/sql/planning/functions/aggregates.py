@@ -12,6 +12,7 @@ from ottla.spark.sql.planning.functions.rules import (
     Form,
     Function,
     Types,
+    WrongArguments,
     array_of,
     first,
 )
@@ -50,6 +51,8 @@ def _by_offset_type(types: Types) -> SqlType | None:
 
 def _topk(arguments: Arguments) -> str:
     """With other columns it is an array of structs."""
+    if len(arguments) < 2:
+        raise WrongArguments(f"TOPK takes a column and how many, not {len(arguments)} argument")
     value, *others, count = arguments
     if not others:
         return f"slice(sort_array(collect_list({value.sql}), false), 1, {count.sql})"

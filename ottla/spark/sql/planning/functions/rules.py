@@ -25,6 +25,10 @@ def array_of(element: SqlType | None) -> SqlType | None:
     return None if element is None else SqlType("ARRAY", element=element)
 
 
+class WrongArguments(Exception):
+    pass
+
+
 @dataclass(frozen=True)
 class Argument:
     """What stands in a call, done for Spark, and its type as far as it is known without asking Spark."""

@@ -1,4 +1,4 @@
-"""Keys and values with a schema: JSON as Confluent's proxy has it ↔ bytes in the registry's framing.
+"""Keys and values with a schema: JSON as Confluent's tools have it ↔ bytes in the registry's framing.
 
 Avro is in Avro's own JSON encoding (a member of a union is an object with its type), Protobuf in Protobuf's.
 """
@@ -11,15 +11,16 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ottla.client.schema_registry import AVRO, JSON, PROTOBUF, Schema
-from ottla.http import HttpError
-from ottla.rest.errors import BAD_CONVERSION, unprocessable
-from ottla.rest.formats import Format
+from ottla.client.errors import ClientError
+from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
 
 MAGIC = 0
 _ID_BYTES = 4
+_MOST_KEPT = 1000
 
-TYPES: dict[Format, str] = {"avro": AVRO, "jsonschema": JSON, "protobuf": PROTOBUF}
+
+class BadData(ValueError):
+    """What does not fit its schema, in one sentence."""
 
 
 class Codec(NamedTuple):
@@ -35,7 +36,7 @@ def framed(schema_id: int, payload: bytes) -> bytes:
 
 def unframed(data: bytes) -> tuple[int, bytes]:
     if len(data) < 1 + _ID_BYTES or data[0] != MAGIC:
-        raise unprocessable("It does not begin with the id of a schema.", BAD_CONVERSION)
+        raise BadData("It does not begin with the id of a schema.")
     return int.from_bytes(data[1 : 1 + _ID_BYTES], "big"), data[1 + _ID_BYTES :]
 
 
@@ -50,11 +51,45 @@ def decode(codec: Codec, payload: bytes) -> Any:
 def _converted(convert: Callable[[Any], Any], data: Any, failure: str) -> Any:
     try:
         return convert(data)
-    except HttpError:
-        raise
     except Exception as error:  # the libraries raise whatever they come across
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise unprocessable(f"{failure}: {reason}.", BAD_CONVERSION) from None
+        raise BadData(f"{failure}: {reason.rstrip('.')}.") from None
+
+
+class SchemaCodecs:
+    """Codecs by the ids of their schemas. What has an id never changes, and is kept. Threads may share it."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self.registry = registry
+        self._codecs: dict[int, Codec] = {}
+
+    def kept(self, schema_id: int) -> Codec | None:
+        return self._codecs.get(schema_id)
+
+    def by_id(self, schema_id: int) -> Codec:
+        """Asks the registry, unless it is known. Raises ClientError."""
+        found = self._codecs.get(schema_id)
+        if found is None:
+            if len(self._codecs) >= _MOST_KEPT:
+                self._codecs.clear()
+            found = self._codecs[schema_id] = self._made(schema_id)
+        return found
+
+    def _made(self, schema_id: int) -> Codec:
+        registry = self.registry
+        schema = registry.by_id(schema_id)
+        referenced = registry.referenced(schema)
+
+        def serialized(wanted: Schema) -> str:
+            path = f"/schemas/ids/{wanted.id}"
+            return str(registry.request("GET", path, query={"format": "serialized"})["schema"])
+
+        try:
+            return codec_of(schema, referenced, serialized)
+        except ClientError:
+            raise
+        except Exception as error:  # of the libraries, on a schema that they cannot read
+            raise ClientError(f"The schema {schema_id} cannot be used: {error}.") from None
 
 
 def codec_of(schema: Schema, referenced: Mapping[str, Schema], serialized: Callable[[Schema], str]) -> Codec:
