@@ -193,8 +193,8 @@ def check_partitions(
         mine, theirs = count(left), count(right)
         if None not in (mine, theirs) and mine != theirs:
             raise SqlError(
-                f"{left.name} has {mine} partitions and {right.name} {theirs}: to be joined by their keys they must "
-                "have the same number. CREATE … WITH (partitions=…) AS SELECT one of them anew.",
+                f"{left.name} has {mine} partitions and {right.name} has {theirs}: to be joined by their keys they "
+                "must have the same number. CREATE … WITH (partitions=…) AS SELECT one of them anew.",
                 step.position,
             )
 

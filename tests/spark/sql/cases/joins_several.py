@@ -71,6 +71,11 @@ def _tables() -> Iterator[Case]:
 
 _WITHIN = "WITHIN 10 SECONDS GRACE PERIOD 1 SECOND"
 
+_BY_WHAT_WAS_FOUND = (
+    "CREATE STREAM o AS SELECT t1.v AS id, s1.v AS v1, AS_VALUE(t1.v) AS v2, t2.v AS v3 FROM s1 "
+    "LEFT JOIN t1 ON s1.id = t1.id LEFT JOIN t2 ON t1.v = t2.id;"
+)
+
 _OTHERS = [
     _case("the key by the name of the second", _select(["s1", "t1", "t2"],
           "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id = t2.id", key="t1.id"),
@@ -87,11 +92,9 @@ _OTHERS = [
     _case("the second by another column", _select(["s1", "t1", "t2"],
           "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.w = t2.id", key="s1.w"),
           [rec("t1", 2, 1), rec("t2", 3, 2, 7), rec("s1", 1, 3, 1, 7)], [o(3, 1, 2, 3, key=7)]),
-    _case("the second by what the first found", _select(["s1", "t1", "t2"],
-          "JOIN t1 ON s1.id = t1.id JOIN t2 ON t1.v = t2.id", key="t1.v"),
+    _case("the second by what the first found", _BY_WHAT_WAS_FOUND.replace("LEFT ", ""),
           [rec("t1", 7, 1), rec("t2", 3, 2, 7), rec("s1", 1, 3, 1, 9)], [o(3, 1, 7, 3, key=7)]),
-    _case("LEFT, the second by what the first did not find", _select(["s1", "t1", "t2"],
-          "LEFT JOIN t1 ON s1.id = t1.id LEFT JOIN t2 ON t1.v = t2.id", key="t1.v"),
+    _case("LEFT, the second by what the first did not find", _BY_WHAT_WAS_FOUND,
           [rec("t2", 3, 2, 7), rec("s1", 1, 3)], []),
     _case("three tables looked into", _select(["s1", "t1", "t2", "t3"],
           "JOIN t1 ON s1.id = t1.id LEFT JOIN t2 ON s1.w = t2.id LEFT JOIN t3 ON s1.id = t3.id", key="s1.id"),
@@ -159,6 +162,8 @@ _REFUSED = [
     refused(GROUPED, "an expression in the second, without the key",
             f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT s1.id, s1.v AS v FROM s1 "
             "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id + 1 = t2.id;", "The key T2.ID"),
+    refused(GROUPED, "the key twice", f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT s1.id, s1.id AS again FROM s1 "
+            "JOIN t1 ON s1.id = t1.id JOIN t2 ON s1.id = t2.id;", "The key is in the SELECT twice"),
     refused(GROUPED, "WITHIN is missing in the second", f"{_STREAMS}CREATE STREAM o AS SELECT * FROM s1 "
             f"JOIN s2 {_WITHIN} ON s1.id = s2.id JOIN s3 ON s1.id = s3.id;", "needs WITHIN"),
     refused(GROUPED, "the same source twice", f"{_STREAMS}{_TABLES}CREATE STREAM o AS SELECT * FROM s1 "
