@@ -187,6 +187,30 @@ TAKEN: dict[str, tuple[str, str]] = {
             {"type": "object", "properties": {f"p{index}": {"type": "string"} for index in range(2000)}}
         ),
     ),
+    **{
+        f"JSON: {keyword} as deep as it may be": (
+            "JSON",
+            nested(before, '{"const":1.5e300}', after, 340 // before.count("{") // (1 + before.count("["))),
+        )
+        for keyword, before, after in (
+            ("not", '{"not":', "}"),
+            ("items", '{"items":', "}"),
+            ("allOf", '{"allOf":[', "]}"),
+            ("anyOf", '{"type":"object","anyOf":[', "]}"),
+            ("oneOf", '{"oneOf":[{"type":"null"},', "]}"),
+            ("properties", '{"properties":{"a":', "}}"),
+            ("if", '{"then":{},"if":', "}"),
+            ("enum", '{"const":[', "]}"),
+        )
+    },
+    "Avro: arrays as deep as they may be": (
+        "AVRO",
+        nested('{"type":"array","p":1.5e300,"items":', '"int"', "}", 340),
+    ),
+    "Avro: properties as deep as they may be": (
+        "AVRO",
+        '{"type":"int","p":' + nested("[", "1.5e300", "]", 340) + "}",
+    ),
     "Protobuf: thirty levels": ("PROTOBUF", messages(30)),
     "Protobuf: three thousand fields": (
         "PROTOBUF",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -166,15 +167,17 @@ class Views:
         return self._views[key]
 
 
-def frozen(value: Any) -> Any:
-    """Hashable, and equal where JSON Schema calls values equal: 1 and 1.0 are, 1 and true are not."""
-    if isinstance(value, bool):
-        return ("bool", value)
-    if isinstance(value, dict):
-        return ("object", frozenset((key, frozen(item)) for key, item in value.items()))
-    if isinstance(value, list):
-        return ("array", tuple(frozen(item) for item in value))
-    return value
+def frozen(value: Any) -> str:
+    """Equal for values that JSON Schema calls equal: 1 and 1.0 are, 1 and true are not."""
+    text = json.dumps(value, sort_keys=True)
+    if "." in text or "e" in text:
+        text = json.dumps(json.loads(text, parse_float=_plain), sort_keys=True)
+    return text
+
+
+def _plain(literal: str) -> float:
+    value = float(literal)
+    return int(value) if value.is_integer() else value
 
 
 def _type_of(value: Any) -> str:

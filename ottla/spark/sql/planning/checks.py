@@ -45,7 +45,7 @@ def check_select(select: Select, scope: Scope, groups: Sequence[str], *, batch: 
             _not_nested(item.expression, scope)
             if select.group_by and any(_table_functions(item.expression, scope)):
                 raise SqlError(
-                    "Table functions cannot be used with aggregations; CREATE STREAM … AS SELECT them first.",
+                    "Table functions cannot be used with aggregations.",
                     scope.place(item.expression),
                 )
     if select.group_by:
