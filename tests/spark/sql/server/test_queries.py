@@ -112,6 +112,31 @@ def test_persistent_queries_and_one_that_fails(on_spark: Served, broker: Broker)
     assert on_spark.server._log.all() == []
 
 
+def test_a_paused_query_is_paused_after_a_restart_and_goes_on_when_it_is_resumed(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"checkpoints": str(tmp_path), "service_id": "pausing_"}
+    with serving(broker.bootstrap_servers, _Shared(spark), **options) as served:
+        served.server.session._owns_spark = False
+        served.done("CREATE STREAM u (k INT KEY, x INT) WITH (kafka_topic='u', partitions=1);")
+        created = served.done("CREATE STREAM v AS SELECT * FROM u;", streamsProperties=EARLIEST)[0]
+        query_id = created["commandStatus"]["queryId"]
+        served.done("INSERT INTO u VALUES (1, 1);")
+        wait_until(lambda: len(broker.records("V", 0)) == 1, 120)
+        assert served.done(f"PAUSE {query_id};")[0]["commandStatus"]["message"] == "Query paused."
+        assert states(served) == {query_id: "PAUSED"}
+        served.done("INSERT INTO u VALUES (2, 2);")
+    with serving(broker.bootstrap_servers, _Shared(spark), **options) as served:
+        served.server.session._owns_spark = False
+        assert states(served) == {query_id: "PAUSED"}
+        assert len(broker.records("V", 0)) == 1
+        served.done(f"RESUME {query_id};")
+        wait_until(lambda: len(broker.records("V", 0)) == 2, 120)
+        assert states(served) == {query_id: "RUNNING"}
+        served.done("DROP STREAM v DELETE TOPIC;")
+        assert states(served) == {}
+
+
 def states(served: Served) -> dict[str, str]:
     return {each["id"]: each["state"] for each in served.done("SHOW QUERIES;")[0]["queries"]}
 
