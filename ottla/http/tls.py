@@ -20,15 +20,17 @@ _CLIENT_AUTHENTICATION = {"NONE": "none", "REQUESTED": "requested", "REQUIRED": 
 
 def server_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
     stores = _stores(properties)
+    asked = _client_authentication(properties)
     try:
         key_store = read_key_store(stores)
         if key_store is None:
             raise BadTlsSettings(
                 "A listener with https needs ssl.keystore.location, with key and certificate."
             )
-        return server_context(
-            key_store, read_trust_store(stores), _client_authentication(properties), _versions(properties)
-        )
+        trusted = read_trust_store(stores)
+        if asked != "none" and trusted is None:
+            raise BadTlsSettings("ssl.client.authentication needs ssl.truststore.location.")
+        return server_context(key_store, trusted, asked, _versions(properties))
     except TlsError as error:
         raise BadTlsSettings(str(error)) from None
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ottla.http.authentication import BadPasswordFile, BasicAuthentication, read_password_file
-from ottla.security.tls.contexts import CLIENT_AUTH, server_context
-from ottla.security.tls.settings import Given, StoreSettings, TlsError, Versions
-from ottla.security.tls.stores import read_key_store, read_trust_store
+from ottla.http.tls import BadTlsSettings, server_tls
 from ottla.spark.sql.server.server import Listener
 
 DEFAULT_LISTENERS = "http://127.0.0.1:8088"
@@ -84,36 +82,9 @@ def _listeners(text: str, tls_given: Mapping[str, str]) -> list[Listener]:
 
 
 def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
-    def named(name: str) -> Given | None:
-        return Given(name, given[name]) if given.get(name) else None
-
-    settings = StoreSettings(
-        keystore_location=named("ssl.keystore.location"),
-        keystore_password=named("ssl.keystore.password"),
-        keystore_key=named("ssl.keystore.key"),
-        keystore_certificate_chain=named("ssl.keystore.certificate.chain"),
-        key_password=named("ssl.key.password"),
-        truststore_location=named("ssl.truststore.location"),
-        truststore_password=named("ssl.truststore.password"),
-        truststore_certificates=named("ssl.truststore.certificates"),
-    )
-    asked = given.get("ssl.client.authentication", "NONE").lower()
-    if given.get("ssl.client.auth", "").lower() == "true":
-        asked = "required"
-    if asked not in CLIENT_AUTH:
-        raise BadSettings("ssl.client.authentication is NONE, REQUESTED or REQUIRED.")
-    versions = Versions(
-        _words(given.get("ssl.enabled.protocols", "")), _words(given.get("ssl.cipher.suites", ""))
-    )
     try:
-        key_store = read_key_store(settings)
-        if key_store is None:
-            raise BadSettings("listeners has https, but ssl.keystore.location is not set.")
-        trusted = read_trust_store(settings)
-        if asked != "none" and trusted is None:
-            raise BadSettings("ssl.client.authentication needs ssl.truststore.location.")
-        return server_context(key_store, trusted, asked, versions)
-    except TlsError as error:
+        return server_tls(given)
+    except BadTlsSettings as error:
         raise BadSettings(str(error)) from None
 
 

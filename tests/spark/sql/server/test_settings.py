@@ -39,7 +39,7 @@ def test_defaults_and_what_is_whose() -> None:
     [
         ({"listeners": "http://x"}, "listeners has 'http://x'"),
         ({"listeners": "http://x:1,nonsense"}, "'nonsense'"),
-        ({"listeners": "https://x:1"}, "ssl.keystore.location is not set"),
+        ({"listeners": "https://x:1"}, "needs ssl.keystore.location"),
         ({"listeners": "https://x:1", "ssl.keystore.location": "/none"}, "cannot read /none"),
         ({"listeners": "https://x:1", "ssl.client.authentication": "MAYBE"}, "NONE, REQUESTED or REQUIRED"),
         ({"authentication.method": "BASIC", "authentication.users.file": "/none"}, "/none"),
