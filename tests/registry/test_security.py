@@ -228,7 +228,7 @@ def test_nodes_pass_writes_on_over_https(authority, tmp_path):
         ({"inter.instance.protocol": "https"}, "no listener has it"),
         (
             {"ssl.client.authentication": "PERHAPS", "listeners": "https://127.0.0.1:0"},
-            "ssl.keystore.location",
+            "ssl.client.authentication cannot be PERHAPS",
         ),
         ({"confluent.schema.registry.acl.file": "/nowhere"}, "cannot be read"),
     ],
