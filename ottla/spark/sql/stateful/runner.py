@@ -26,6 +26,8 @@ class Stage:
     keys: Mapping[int, str]
     #: Inputs that are tables: at equal times they are processed first.
     tables: frozenset[int] = frozenset()
+    #: Inputs that one stage made: their rows stay in its order.
+    together: frozenset[int] = frozenset()
     #: The payload that the operator makes, as DDL; None if it has the columns of the one that it gets.
     payload: str | None = None
 
@@ -103,7 +105,13 @@ def _through(flow: DataFrame, stage: Stage, batch: Batch, later: set[int]) -> Da
     keyed = mine.selectExpr("*", f"{_key(stage)} AS {KEY}").repartition(batch.partitions, KEY)
     schema = _schema(flow, stage)
     task = StageTask(
-        stage.operator, stage.tables, batch.checkpoint, batch.query_id, batch.number, _arrow(schema)
+        stage.operator,
+        stage.tables,
+        stage.together,
+        batch.checkpoint,
+        batch.query_id,
+        batch.number,
+        _arrow(schema),
     )
     made = map_in_arrow(keyed, task, schema)
     return made.unionByName(flow.where(f"{INPUT} NOT IN ({inputs})")) if later else made

@@ -24,6 +24,7 @@ class StageTask:
 
     operator: Operator
     tables: frozenset[int]
+    together: frozenset[int]
     checkpoint: str
     query_id: str
     batch: int
@@ -42,7 +43,7 @@ class StageTask:
             made: list[Record] = []
             count = 0
             process = self.operator.process
-            for record in _records(batches, self.tables):
+            for record in _records(batches, self.tables, self.together):
                 made += process(record, state)
                 if len(made) >= _ROWS:
                     yield self._batch(made, partition, count)
@@ -69,7 +70,9 @@ class StageTask:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _records(batches: list[pa.RecordBatch], tables: frozenset[int]) -> Iterator[Record]:
+def _records(
+    batches: list[pa.RecordBatch], tables: frozenset[int], together: frozenset[int]
+) -> Iterator[Record]:
     batches = [each for each in batches if each.num_rows]
     if not batches:
         return
@@ -77,6 +80,8 @@ def _records(batches: list[pa.RecordBatch], tables: frozenset[int]) -> Iterator[
     inputs, parts, places, times = (
         table.column(name).to_numpy().astype(np.int64) for name in (INPUT, PART, SEQ, TIME)
     )
+    if together:
+        inputs = np.where(np.isin(inputs, list(together)), min(together), inputs)
     order = processing_order(inputs, parts, places, times, tables)
     payload = [name for name in table.column_names if name not in (*HEAD, KEY)]
     for start in range(0, len(order), _ROWS):

@@ -122,7 +122,7 @@ class Flow:
         if not rows:
             return []
         columns = (
-            [row[2].input for row in rows],
+            [min(stage.together) if row[2].input in stage.together else row[2].input for row in rows],
             [row[0] for row in rows],
             [row[1] for row in rows],
             [row[2].time for row in rows],

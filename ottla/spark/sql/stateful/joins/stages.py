@@ -57,6 +57,7 @@ def _by_foreign_key(plan: Plan) -> tuple[Stage, ...]:
             ForeignKeyJoin("join-1", Sides(1, 2), step.kind == "LEFT", places),
             by_foreign_key,
             frozenset(by_foreign_key),
+            frozenset({NEW, REPLACED, GONE, DELETED}),
         ),
         Stage(InOrder("results"), {0: primary}, frozenset({0})),
     )
