@@ -39,6 +39,8 @@ PARTITIONS = 2
 QUERIES = {"sql_counts": "counts_{run}", "sql_joined": "joined_{run}"}
 TOPICS = ("events", "lefts", "rights")
 KEYS = 30
+#: Of the run without kills, and of further attempts at it.
+RUNS = [f"calm{attempt}" for attempt in range(5)]
 
 Change = tuple[bytes | None, bytes | None, int]
 
@@ -71,8 +73,7 @@ def last_per_key(found: list[Change]) -> dict[bytes | None, bytes | None]:
 
 def undisturbed(servers: str, directory: Path, options: dict[str, str], name: str) -> list[Change]:
     """The changes of one run from its beginning to its end."""
-    for attempt in range(5):
-        run = f"calm{attempt}"
+    for run in RUNS:
         place = str(directory / run)
         driver = DriverProcess(
             directory, {**options, "run": run, "master": "local[2]", "checkpoint": place}, name
@@ -100,7 +101,9 @@ def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path
     random.seed(seed)
     servers = broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": servers})
-    for made in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in TOPICS]).values():
+    # Those of the results, too: they would be compacted, and changes that are replaced would be gone.
+    results = [topic.format(run=run) for topic in QUERIES.values() for run in ("killed", *RUNS)]
+    for made in admin.create_topics([NewTopic(each, PARTITIONS, 1) for each in (*TOPICS, *results)]).values():
         made.result(30)
     produce(servers)
     options = {"servers": servers, "per_batch": str(PER_BATCH)}
