@@ -73,7 +73,9 @@ NO_CLIENTS = {
 
 
 def test_every_client_command_is_covered_here():
-    assert {command for command in every_command() if command[0] not in NO_CLIENTS} == set(CLIENT_COMMANDS)
+    # `ottla sql` is a command of its own, and has one below it that runs a server.
+    clients = {command for command in every_command() if command[0] not in NO_CLIENTS} - {("sql", "server")}
+    assert clients | {("sql",)} == set(CLIENT_COMMANDS)
 
 
 @pytest.mark.parametrize("command", list(every_command()), ids=" ".join)

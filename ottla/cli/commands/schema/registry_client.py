@@ -9,8 +9,6 @@ from urllib.parse import quote, urlsplit
 import click
 
 from ottla.cli.errors import JobError
-from ottla.client.errors import ClientError, Unreachable
-from ottla.client.schema_registry import RegistryError, RegistrySettings, SchemaRegistry
 
 DEFAULT_URL = "http://localhost:8081"
 
@@ -29,6 +27,9 @@ class RegistryClient:
     def __init__(self, url: str, user: str | None, ca: str | None, timeout: float) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
             raise click.UsageError(f"'{url}' is not the URL of a registry: write {DEFAULT_URL}.")
+        from ottla.client.errors import ClientError
+        from ottla.client.schema_registry import RegistrySettings, SchemaRegistry
+
         given = {"schema.registry.url": url, "schema.registry.request.timeout.ms": str(int(timeout * 1000))}
         if user is not None:
             given["schema.registry.basic.auth.user.info"] = user
@@ -52,6 +53,9 @@ class RegistryClient:
         return self._ask("DELETE", path, query)
 
     def _ask(self, method: str, path: tuple[str, ...], query: str, body: object = None) -> Any:
+        from ottla.client.errors import ClientError, Unreachable
+        from ottla.client.schema_registry import RegistryError
+
         where = "/" + "/".join(quote(part, safe="") for part in path) + (f"?{query}" if query else "")
         try:
             return self._registry.request(method, where, body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -148,6 +147,8 @@ async def _serve(
         raise JobError(str(error)) from None
     except OSError as error:
         raise JobError(f"Cannot listen: {error.strerror or error}.") from None
+    import asyncio
+
     loop = asyncio.get_running_loop()
     for number in ending_signals(signal.SIGHUP):
         loop.add_signal_handler(number, running.ended.set)
