@@ -81,7 +81,7 @@ def test_names_and_passwords(ottla, sql_server, tmp_path):
     ("setting", "said"),
     [
         ("listeners=ftp://x:1", "listeners has 'ftp://x:1'"),
-        ("listeners=https://127.0.0.1:0", "ssl.keystore.location is not set"),
+        ("listeners=https://127.0.0.1:0", "needs ssl.keystore.location"),
         ("authentication.method=BASIC", "needs authentication.users.file"),
         ("authentication.method=MAGIC", "NONE or BASIC"),
     ],

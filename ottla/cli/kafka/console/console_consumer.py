@@ -18,7 +18,7 @@ from ottla.cli.jobs.obstacles import Watch, named, undeliverable, without_coordi
 from ottla.cli.jobs.share_consume import Fate, ShareMember
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.client_properties import open_client, read_file
-from ottla.cli.kafka.console.console_producer import ensure_topic
+from ottla.cli.kafka.console.console_producer import ensure_topic, tool_kind, tool_name
 from ottla.cli.kafka.console.formatters import Formatter, formatter
 from ottla.client.admin.topics import topic_names
 from ottla.client.coordinators import CoordinatorType
@@ -69,7 +69,6 @@ def main(argv: list[str]) -> int:
 
 def main_with_schemas() -> None:
     """`kafka-avro-console-consumer`, `kafka-json-schema-console-consumer` and `kafka-protobuf-console-consumer`"""
-    from ottla.cli.kafka.console.console_producer import tool_kind
     from ottla.cli.kafka.console.schemas import FORMATTERS, KINDS
 
     kind = KINDS[tool_kind()]
@@ -103,7 +102,7 @@ def main_share(argv: list[str]) -> int:
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        "kafka-console-consumer", "Print the messages of a topic.", f"""
+        tool_name("console-consumer"), "Print the messages of a topic.", f"""
         --bootstrap-server, --broker-list
         --zookeeper
         --topic TOPIC                 the topic to consume

@@ -94,6 +94,12 @@ def main_with_schemas() -> None:
     main()
 
 
+def tool_name(what: str) -> str:
+    """The name by which the console producer or consumer was called."""
+    name = os.path.basename(sys.argv[0]).removesuffix(".sh")
+    return name if name.endswith(f"-{what}") else f"kafka-{what}"
+
+
 def tool_kind() -> str:
     """What stands between kafka- and -console in the name of the command."""
     return os.path.basename(sys.argv[0]).removeprefix("kafka-").partition("-console-")[0]
@@ -113,7 +119,7 @@ def _reader(name: str, topic: str, properties: dict[str, str]) -> LineReader | S
 
 def _parser() -> tool.Parser:
     parser = tool.Parser(
-        "kafka-console-producer", "Send each line of the standard input as a message.", """
+        tool_name("console-producer"), "Send each line of the standard input as a message.", """
         --bootstrap-server, --broker-list
         --topic TOPIC                       the topic to produce to
         """,
