@@ -90,5 +90,6 @@ def sql(spark: SparkSession, fresh_ottla_broker: Broker, tmp_path: Path) -> Iter
         checkpoints=str(tmp_path / "checkpoints"),
     )
     session.execute("SET 'auto.offset.reset' = 'earliest';")
-    yield Sql(session, fresh_ottla_broker)
-    session.stop()
+    held = Sql(session, fresh_ottla_broker)
+    yield held
+    held.session.stop()  # a test may have another one by now
