@@ -154,11 +154,14 @@ class _Planner:
         select, rows = self._select, self._scope
         groups = [rows.sql(each) for each in select.group_by]
         grouped = GroupedScope.over(rows, groups)
+        checked: Scope = rows
         if select.window is not None:
-            grouped.replaced |= {"WINDOWSTART": quoted(GROUP_START), "WINDOWEND": quoted(GROUP_END)}
+            bounds = {"WINDOWSTART": quoted(GROUP_START), "WINDOWEND": quoted(GROUP_END)}
+            grouped.replaced |= bounds
+            checked = replace(rows, replaced=rows.replaced | bounds)
         self._scope = grouped
         key_sql = [[grouped.group(number)] for number in range(len(groups))]
-        check_select(select, rows, groups, batch=self._batch)
+        check_select(select, checked, groups, batch=self._batch)
         outputs = Projection(select, self._sources, grouped, self._reader).outputs(key_sql)
         having = None if select.having is None else grouped.sql(select.having)
         where = None if select.where is None else rows.sql(select.where)
@@ -329,8 +332,11 @@ class _Planner:
             text += f"\nWHERE {' AND '.join(conditions)}"
         if groups:
             text += f"\nGROUP BY {', '.join([*groups, *self._window_sql()])}"
-        if having is not None:
-            text += f"\nHAVING {having}"
+        filters = [] if having is None else [f"({having})"]
+        if groups and select.window is not None and select.window.advance_ms is not None:
+            filters.append("window.start >= timestamp_millis(0)")  # Kafka has no window before time 0
+        if filters:
+            text += f"\nHAVING {' AND '.join(filters)}"
         if mode == "batch" and select.limit is not None:
             text += f"\nLIMIT {select.limit}"
         return text

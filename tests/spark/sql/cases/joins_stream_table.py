@@ -77,7 +77,6 @@ _MATCHES = [
           [o("a", 6, 1, 30)]),
     _case("a record without a value is ignored", _LEFT, [t("a", 1, 10), In("s", "a", None, 20), s("a", 6, 30)],
           [o("a", 6, 1, 30)]),
-    _case("a row without a key is ignored", _LEFT, [t(None, 1, 10), s("a", 6, 30)], [o("a", 6, None, 30)]),
     _case("a record that is no JSON is left out", _LEFT, [In("s", "a", b"{", 20), s("a", 6, 30)],
           [o("a", 6, None, 30)]),
     _case("the time is that of the record, also if the row is later", _INNER, [t("a", 1, 50), s("a", 5, 20)],

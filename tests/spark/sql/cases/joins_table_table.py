@@ -77,8 +77,6 @@ _SCENARIOS: list[tuple[str, list[In], dict[str, list[Out]]]] = [
     ("rows of other keys", [left(10, 1, 1), right(20, 2, 2)],
      {"INNER": [], "LEFT": [o((10, None), 1, 1)], "RIGHT": [o((None, 20), 2, 2)],
       "FULL": [o((10, None), 1, 1), o((None, 20), 2, 2)]}),
-    ("rows without a key", [left(10, 1, None), right(20, 2, None)],
-     {"INNER": [], "LEFT": [], "RIGHT": [], "FULL": []}),
 ]
 
 
