@@ -131,12 +131,12 @@ def test_changes_are_those_of_an_undisturbed_run(broker: BrokerProcess, tmp_path
             cluster.kill(what)
             print(f"killed: {what}, after {before} changes", flush=True)
         settled = wait(cluster, complete, 900)
+        for name, topic in killed.items():
+            found = changes(servers, topic)
+            assert (name, Counter(found) - Counter(expected[name])) == (name, Counter())
+            assert (name, Counter(expected[name]) - Counter(found)) == (name, Counter())
+            assert last_per_key(found) == last_per_key(expected[name])
+        assert settled
     finally:
-        cluster.close()
-    for name, topic in killed.items():
-        found = changes(servers, topic)
-        assert (name, Counter(found) - Counter(expected[name])) == (name, Counter())
-        assert (name, Counter(expected[name]) - Counter(found)) == (name, Counter())
-        assert last_per_key(found) == last_per_key(expected[name])
-    assert settled
+        cluster.close()  # and the broker
     print(f"{len(KILLS)} kills, {cluster.starts} drivers, {sum(map(len, expected.values()))} changes")
