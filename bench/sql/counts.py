@@ -29,7 +29,8 @@ class Counts:
             f"WITH (kafka_topic='{self._topic}', partitions={PARTITIONS});"
         )
         # Not older than retention allows for the windows of the result.
-        timestamp = f"timestamp_millis(unix_millis(current_timestamp()) - 3600000 + id * {_STEP_MS})"
+        ago = bench.scale.events * _STEP_MS
+        timestamp = f"timestamp_millis(unix_millis(current_timestamp()) - {ago} + id * {_STEP_MS})"
         value = f"concat('{{\"WHO\":\"user-', id * 7919 % {KEYS}, '\"}}')"
         bench.write(self._topic, bench.scale.events, "CAST(id AS STRING)", value, timestamp)
 
