@@ -10,6 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ottla.cli.commands.servers.rest import start_beside
+from ottla.cli.errors import JobError
 from ottla.http.background import InBackground
 from ottla.http.tls import BadTlsSettings
 from ottla.rest.server import RestProxy
@@ -72,6 +74,23 @@ def test_an_instance_is_of_the_user_who_made_it(passed_on: InBackground) -> None
     other = httpx.get(f"{base}/subscription", auth=("bob", "bob-secret"))
     assert (other.status_code, other.json()["error_code"]) == (404, 40403)
     assert httpx.delete(base, auth=("ann", "ann-secret")).status_code == 204
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8082", ":8082", "rest.example"])
+def test_beside_a_secured_broker_it_is_open_to_this_machine_only(tmp_path: Path, listen: str) -> None:
+    with pytest.raises(JobError, match="listens on this machine only"):
+        start_beside(listen, ["127.0.0.1:1"], tmp_path / "client.properties", None)
+
+
+def test_beside_a_secured_broker_nobody_has_the_rights_of_the_admin(secured: Broker, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "".join(f"{name}={value}\n" for name, value in secured.client_properties("admin").items())
+    )
+    with start_beside("127.0.0.1:0", [secured.bootstrap_servers], file, None) as proxy:
+        assert write(proxy.url, None).status_code == 401
+        assert write(proxy.url, ("ann", "ann-secret")).json()["offsets"][0]["error_code"] is None
+        assert write(proxy.url, ("bob", "bob-secret")).status_code in (403, 404)
 
 
 def test_users_of_a_password_file(broker: Broker, tmp_path: Path) -> None:

@@ -182,6 +182,16 @@ def file_properties(file: Path | None) -> dict[str, str]:
         raise JobError(f"Cannot read {file}: {reason}.") from None
 
 
+def check_loopback(listen: str, option: str, alone: str) -> None:
+    """What runs beside a secured broker has no TLS of its own, so it must not be reached from elsewhere."""
+    host = listen.rpartition(":")[0] or ("127.0.0.1" if listen.isdecimal() else listen)
+    if host not in ("127.0.0.1", "localhost", "[::1]"):
+        raise JobError(
+            f"Beside a secured broker {option} listens on this machine only: give it an address such as "
+            f"127.0.0.1:PORT, or run '{alone}' with an https listener and authentication.method."
+        )
+
+
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
     """A registry in this process, for the brokers that were just started.
 
@@ -190,12 +200,8 @@ def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) 
     from ottla.http.background import InBackground
     from ottla.registry.server import RegistryServer
 
-    host = listen.rpartition(":")[0] or ("127.0.0.1" if listen.isdecimal() else listen)
-    if client_file is not None and host not in ("127.0.0.1", "localhost", "[::1]"):
-        raise JobError(
-            "Beside a secured broker the registry listens on this machine only: write --registry 127.0.0.1:8081, or "
-            "run 'ottla registry start' with an https listener and authentication.method."
-        )
+    if client_file is not None:
+        check_loopback(listen, "--registry", "ottla registry start")
     properties = {} if client_file is None else client_settings(client_file)
     properties["kafkastore.bootstrap.servers"] = ",".join(brokers)
     properties["listeners"] = http_listener(listen, 8081)

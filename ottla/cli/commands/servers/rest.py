@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
-from ottla.cli.commands.servers.registry import file_properties
+from ottla.cli.commands.servers.registry import check_loopback, file_properties
 from ottla.cli.commands.servers.start import DEFAULT_REST_LISTEN, http_listener, log_format_option
 from ottla.cli.errors import JobError
 from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
@@ -81,6 +81,10 @@ def start(
 
 
 def read_settings(properties: Mapping[str, str]) -> RestSettings:
+    from importlib.util import find_spec
+
+    if find_spec("httptools") is None or find_spec("aiokafka") is None:
+        raise JobError("The REST proxy needs packages that are not installed: pip install 'ottla[rest]'.")
     from ottla.client.errors import ClientError
     from ottla.rest.settings import BadSettings, RestSettings
 
@@ -139,12 +143,23 @@ async def _serve(settings: RestSettings, *, quiet: bool) -> None:
 def start_beside(
     listen: str, brokers: Sequence[str], client_file: Path | None, registry: str | None
 ) -> InBackground:
-    """A proxy in this process, for the brokers that were just started."""
+    """A proxy in this process, for the brokers that were just started.
+
+    Of the admin's `client_file` it takes how to reach secured brokers, and not the login: each user logs in as himself.
+    """
     from ottla.http.background import InBackground
     from ottla.rest.server import RestProxy
 
-    properties = {f"client.{name}": value for name, value in file_properties(client_file).items()}
+    if client_file is not None:
+        check_loopback(listen, "--rest", "ottla rest start")
+    properties = {
+        f"client.{name}": value
+        for name, value in file_properties(client_file).items()
+        if name not in ("sasl.username", "sasl.password")
+    }
     properties |= {"bootstrap.servers": ",".join(brokers), "listeners": http_listener(listen, 8082)}
+    if client_file is not None:
+        properties["authentication.method"] = "PROPAGATE"
     if registry is not None:
         properties["schema.registry.url"] = registry
     settings = read_settings(properties)
