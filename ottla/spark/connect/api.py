@@ -1,0 +1,113 @@
+"""What a connector is: a small class that says how to split the work, and tasks that do it.
+
+The contract is Kafka Connect's, so that a Java connector can be driven through the same interface:
+
+- A connector is started on the driver, says with which configs its tasks run, and is stopped.
+- A task runs on an executor. Of a source, `poll` returns the next records, each with its source partition and offset;
+  what was committed is found again by `context.offset(partition)`. Records and offsets are written in one transaction,
+  so a task that begins again from its offsets gives everything exactly once, if its source can be read again.
+- Of a sink, `put` gets records in the order of their offsets and `flush` makes them durable; then their offsets are
+  committed to the group `connect-NAME`. After a failure the same records come again: a sink is exactly once if it
+  recognizes them by original topic, partition and offset, or by key.
+
+Tasks are called by one thread at a time. `stop` may be called at any time, also after a failure in `start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from ottla.spark.connect.config.config_def import ConfigDef
+from ottla.spark.connect.data.record import SinkRecord, SourceRecord
+
+Config = Mapping[str, str]
+SourcePartition = Mapping[str, Any]
+SourceOffset = Mapping[str, Any]
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+class SourceTaskContext(Protocol):
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        """What was committed last for this source partition."""
+
+
+class SinkTaskContext(Protocol):
+    #: Called with a record that the sink cannot store and the reason: by `errors.tolerance` it is passed over, and
+    #: goes to the dead-letter topic, or the task fails. Kafka's ErrantRecordReporter.
+    report: Callable[[SinkRecord, Exception], None]
+
+    @property
+    def assignment(self) -> Sequence[TopicPartition]: ...
+
+
+class Connector:
+    """`version` is shown by the REST API; `config_def` is what it validates a config with."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+    version: ClassVar[str] = ""
+    #: One line for `ottla connect plugins`.
+    summary: ClassVar[str] = ""
+
+    def start(self, config: Config) -> None:
+        self.config = config
+
+    def stop(self) -> None: ...
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """At most `max_tasks`; by default one task with the connector's own config."""
+        return [dict(self.config)]
+
+    def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
+        """What is wrong beyond single values, by the name of the setting. Called after `config_def` has been."""
+        return {}
+
+
+class SourceTask:
+    def start(self, config: Config, context: SourceTaskContext) -> None: ...
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """The next records, or none for now. Returns within about a second; whoever has nothing returns at once."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Everything that `poll` has returned is committed: a source may let go of it."""
+
+    def stop(self) -> None: ...
+
+
+class SourceConnector(Connector):
+    task_class: ClassVar[type[SourceTask]]
+
+    #: Whether a task that begins again at its offsets gives each record exactly once.
+    exactly_once: ClassVar[bool] = True
+
+    def check_offsets(
+        self, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> None:
+        """Before offsets are altered over REST. Raises ConnectError if they make no sense. Kafka's alterOffsets."""
+
+
+class SinkTask:
+    def start(self, config: Config, context: SinkTaskContext) -> None: ...
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None: ...
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        raise NotImplementedError
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards."""
+
+    def stop(self) -> None: ...
+
+
+class SinkConnector(Connector):
+    task_class: ClassVar[type[SinkTask]]
+
+    #: What its page says: "exactly once by …" or "at least once".
+    delivery: ClassVar[str] = "at least once"
