@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
+from ottla.cli.commands.servers.http_servers import (
+    cannot_listen,
+    check_loopback,
+    configure_log,
+    file_properties,
+    serve_until_stopped,
+    server_options,
+    start_tool,
+)
 from ottla.cli.commands.servers.start import DEFAULT_REGISTRY_LISTEN as DEFAULT_LISTEN
-from ottla.cli.commands.servers.start import http_listener, log_format_option
+from ottla.cli.commands.servers.start import http_listener
 from ottla.cli.errors import JobError
-from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
-from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
     from ottla.http.background import InBackground
@@ -31,28 +37,7 @@ def registry() -> None:
 
 
 @registry.command(short_help="Start a registry.")
-@click.option(
-    "--listen",
-    "-l",
-    metavar="HOST:PORT",
-    help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_LISTEN}]",
-)
-@bootstrap_server_option
-@file_option(
-    "--command-config",
-    envvar="OTTLA_COMMAND_CONFIG",
-    show_envvar=True,
-    help="Client properties, for a cluster that asks for a login.",
-)
-@file_option(
-    "--config",
-    "-c",
-    "config_file",
-    help="A schema-registry.properties as Confluent's registry knows it. The other options win over it.",
-)
-@pairs_option("--set", "-s", "settings", help="A setting as in schema-registry.properties. May be repeated.")
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
-@log_format_option
+@server_options(DEFAULT_LISTEN, "schema-registry.properties", "Confluent's registry")
 def start(
     listen: str | None,
     bootstrap_server: str,
@@ -82,46 +67,18 @@ def start(
 
 def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str = "text") -> None:
     """Run a registry until Ctrl-C or SIGTERM."""
-    import asyncio
-
-    import uvloop
-
-    from ottla.broker.lifecycle import server_log
-
-    server_log.configure("warning" if quiet else "info", sys.stderr, log_format)
+    configure_log(quiet, log_format)
     settings = read_settings(properties)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, quiet=quiet))
-
-
-async def _serve(settings: RegistrySettings, *, quiet: bool) -> None:
-    import asyncio
-
     from ottla.registry.server import RegistryServer
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in ending_signals():
-        loop.add_signal_handler(number, stopping.set)
-    with _sentences(settings):
-        server = RegistryServer(settings)
-        await server.start()
-    if not quiet:
-        click.secho("The schema registry is ready.", fg="green", bold=True)
-        click.echo(click.style("Listening ", dim=True) + click.style(", ".join(server.urls), fg="cyan"))
-        click.echo(
-            click.style("Schemas   ", dim=True) + f"topic {settings.topic} on {settings.client.servers}"
-        )
-        click.echo("\nTry in another terminal:")
-        click.secho(f"  curl {server.urls[0]}/subjects\n", bold=True)
-        click.echo("Ctrl-C stops the registry.")
-        sys.stdout.flush()
-    try:
-        await stopping.wait()
-    finally:
-        await server.stop()
-    if not quiet:
-        click.echo("Stopped cleanly.")
+    serve_until_stopped(
+        lambda: RegistryServer(settings),
+        name="schema registry",
+        about={"Schemas": f"topic {settings.topic} on {settings.client.servers}"},
+        example="curl {url}/subjects",
+        sentences=lambda: _sentences(settings),
+        quiet=quiet,
+    )
 
 
 @contextmanager
@@ -144,9 +101,7 @@ def _sentences(settings: RegistrySettings) -> Iterator[None]:
         ) from None
     except OSError as error:
         where = ", ".join(f"{each.host}:{each.port}" for each in settings.listeners)
-        raise JobError(
-            f"Cannot listen on {where}: {error.strerror or error}. Choose another address with --listen HOST:PORT."
-        ) from None
+        raise cannot_listen(where, error) from None
 
 
 def read_settings(properties: Mapping[str, str]) -> RegistrySettings:
@@ -170,28 +125,6 @@ def client_settings(file: Path) -> dict[str, str]:
     return {f"kafkastore.{name}": value for name, value in file_properties(file).items()}
 
 
-def file_properties(file: Path | None) -> dict[str, str]:
-    from ottla.cli.properties import parse_properties
-
-    if file is None:
-        return {}
-    try:
-        return parse_properties(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise JobError(f"Cannot read {file}: {reason}.") from None
-
-
-def check_loopback(listen: str, option: str, alone: str) -> None:
-    """What runs beside a secured broker has no TLS of its own, so it must not be reached from elsewhere."""
-    host = listen.rpartition(":")[0] or ("127.0.0.1" if listen.isdecimal() else listen)
-    if host not in ("127.0.0.1", "localhost", "[::1]"):
-        raise JobError(
-            f"Beside a secured broker {option} listens on this machine only: give it an address such as "
-            f"127.0.0.1:PORT, or run '{alone}' with an https listener and authentication.method."
-        )
-
-
 def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) -> InBackground:
     """A registry in this process, for the brokers that were just started.
 
@@ -211,28 +144,6 @@ def start_beside(listen: str, brokers: Sequence[str], client_file: Path | None) 
 
 
 def main() -> None:
-    """`schema-registry-start schema-registry.properties`"""
-    from ottla.cli.kafka import tool
-
-    @tool.entry_point()
-    def run(argv: list[str]) -> int | None:
-        parser = tool.Parser(
-            "schema-registry-start",
-            "Run a schema registry from a schema-registry.properties.",
-            without_any="USAGE: schema-registry-start [-daemon] schema-registry.properties",
-        )
-        parser.add_argument("-daemon", action="store_true", help="run it in the background")
-        parser.add_argument(
-            "properties", type=Path, metavar="schema-registry.properties", help="the settings of the registry"
-        )
-        args = parser.parse_args(argv)
-        if not args.properties.is_file():
-            raise JobError(f"There is no file {args.properties}: name the schema-registry.properties.")
-        if args.daemon:
-            from ottla.cli.kafka.servers.start_stop import run_in_background
-
-            return run_in_background(argv, "schemaRegistry.out", "is ready.")
-        serve(file_properties(args.properties))
-        return 0
-
-    run()
+    start_tool(
+        "schema-registry-start", "schema-registry.properties", "schema registry", "schemaRegistry.out", serve
+    )

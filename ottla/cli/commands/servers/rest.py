@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,17 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
-from ottla.cli.commands.servers.registry import check_loopback, file_properties
-from ottla.cli.commands.servers.start import DEFAULT_REST_LISTEN, http_listener, log_format_option
+from ottla.cli.commands.servers.http_servers import (
+    cannot_listen,
+    check_loopback,
+    configure_log,
+    file_properties,
+    serve_until_stopped,
+    server_options,
+    start_tool,
+)
+from ottla.cli.commands.servers.start import DEFAULT_REST_LISTEN, http_listener
 from ottla.cli.errors import JobError
-from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
-from ottla.cli.signals import ending_signals
 
 if TYPE_CHECKING:
     from ottla.http.background import InBackground
@@ -31,28 +36,7 @@ def rest() -> None:
 
 
 @rest.command(short_help="Start a REST proxy.")
-@click.option(
-    "--listen",
-    "-l",
-    metavar="HOST:PORT",
-    help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_REST_LISTEN}]",
-)
-@bootstrap_server_option
-@file_option(
-    "--command-config",
-    envvar="OTTLA_COMMAND_CONFIG",
-    show_envvar=True,
-    help="Client properties, for a cluster that asks for a login.",
-)
-@file_option(
-    "--config",
-    "-c",
-    "config_file",
-    help="A kafka-rest.properties as Confluent's proxy knows it. The other options win over it.",
-)
-@pairs_option("--set", "-s", "settings", help="A setting as in kafka-rest.properties. May be repeated.")
-@click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
-@log_format_option
+@server_options(DEFAULT_REST_LISTEN, "kafka-rest.properties", "Confluent's proxy")
 def start(
     listen: str | None,
     bootstrap_server: str,
@@ -100,44 +84,18 @@ def read_settings(properties: Mapping[str, str]) -> RestSettings:
 
 def serve(properties: Mapping[str, str], *, quiet: bool = False, log_format: str = "text") -> None:
     """Run a proxy until Ctrl-C or SIGTERM."""
-    import asyncio
-
-    import uvloop
-
-    from ottla.broker.lifecycle import server_log
-
-    server_log.configure("warning" if quiet else "info", sys.stderr, log_format)
+    configure_log(quiet, log_format)
     settings = read_settings(properties)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, quiet=quiet))
-
-
-async def _serve(settings: RestSettings, *, quiet: bool) -> None:
-    import asyncio
-
     from ottla.rest.server import RestProxy
 
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in ending_signals():
-        loop.add_signal_handler(number, stopping.set)
-    with _sentences(settings):
-        proxy = RestProxy(settings)
-        await proxy.start()
-    if not quiet:
-        click.secho("The REST proxy is ready.", fg="green", bold=True)
-        click.echo(click.style("Listening ", dim=True) + click.style(", ".join(proxy.urls), fg="cyan"))
-        click.echo(click.style("Cluster   ", dim=True) + settings.cluster.servers)
-        click.echo("\nTry in another terminal:")
-        click.secho(f"  curl {proxy.urls[0]}/topics\n", bold=True)
-        click.echo("Ctrl-C stops the proxy.")
-        sys.stdout.flush()
-    try:
-        await stopping.wait()
-    finally:
-        await proxy.stop()
-    if not quiet:
-        click.echo("Stopped cleanly.")
+    serve_until_stopped(
+        lambda: RestProxy(settings),
+        name="REST proxy",
+        about={"Cluster": settings.cluster.servers},
+        example="curl {url}/topics",
+        sentences=lambda: _sentences(settings),
+        quiet=quiet,
+    )
 
 
 def start_beside(
@@ -178,35 +136,8 @@ def _sentences(settings: RestSettings) -> Iterator[None]:
     except (BadPasswordFile, BadTlsSettings) as error:
         raise JobError(str(error)) from None
     except OSError as error:
-        raise JobError(
-            f"Cannot listen on {settings.host}:{settings.port}: {error.strerror or error}. Choose another address "
-            "with --listen HOST:PORT."
-        ) from None
+        raise cannot_listen(f"{settings.host}:{settings.port}", error) from None
 
 
 def main() -> None:
-    """`kafka-rest-start kafka-rest.properties`"""
-    from ottla.cli.kafka import tool
-
-    @tool.entry_point()
-    def run(argv: list[str]) -> int | None:
-        parser = tool.Parser(
-            "kafka-rest-start",
-            "Run a REST proxy from a kafka-rest.properties.",
-            without_any="USAGE: kafka-rest-start [-daemon] kafka-rest.properties",
-        )
-        parser.add_argument("-daemon", action="store_true", help="run it in the background")
-        parser.add_argument(
-            "properties", type=Path, metavar="kafka-rest.properties", help="the settings of the proxy"
-        )
-        args = parser.parse_args(argv)
-        if not args.properties.is_file():
-            raise JobError(f"There is no file {args.properties}: name the kafka-rest.properties.")
-        if args.daemon:
-            from ottla.cli.kafka.servers.start_stop import run_in_background
-
-            return run_in_background(argv, "kafkaRest.out", "is ready.")
-        serve(file_properties(args.properties))
-        return 0
-
-    run()
+    start_tool("kafka-rest-start", "kafka-rest.properties", "REST proxy", "kafkaRest.out", serve)

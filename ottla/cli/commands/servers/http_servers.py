@@ -1,0 +1,174 @@
+"""What the commands of all HTTP servers share: their options, running until Ctrl-C, and starting from a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from ottla.cli.commands.servers.start import log_format_option
+from ottla.cli.errors import JobError
+from ottla.cli.options import bootstrap_server_option, file_option, pairs_option
+from ottla.cli.signals import ending_signals
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Server(Protocol):
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    @property
+    def urls(self) -> Sequence[str]: ...
+
+
+def server_options(default_listen: str, properties: str, product: str) -> Callable[[Command], Command]:
+    """Where to listen, the cluster, the file of settings and single ones, quiet, log format: in this order."""
+    options = (
+        click.option(
+            "--listen",
+            "-l",
+            metavar="HOST:PORT",
+            help=f"Where to listen; port 0 takes a free one. [default: {default_listen}]",
+        ),
+        bootstrap_server_option,
+        file_option(
+            "--command-config",
+            envvar="OTTLA_COMMAND_CONFIG",
+            show_envvar=True,
+            help="Client properties, for a cluster that asks for a login.",
+        ),
+        file_option(
+            "--config",
+            "-c",
+            "config_file",
+            help=f"A {properties} as {product} knows it. The other options win over it.",
+        ),
+        pairs_option("--set", "-s", "settings", help=f"A setting as in {properties}. May be repeated."),
+        click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors."),
+        log_format_option,
+    )
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def serve_until_stopped(
+    make: Callable[[], Server],
+    *,
+    name: str,
+    about: Mapping[str, str],
+    example: str,
+    sentences: Callable[[], AbstractContextManager[None]],
+    quiet: bool,
+) -> None:
+    """Run a server until Ctrl-C or SIGTERM. `name` is as in "The schema registry is ready.".
+
+    `about` is shown below the addresses; `example` is a command to try, with {url} in it. `sentences` turns what goes
+    wrong at the start into one sentence.
+    """
+    import asyncio
+
+    import uvloop
+
+    async def run() -> None:
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in ending_signals():
+            loop.add_signal_handler(number, stopping.set)
+        with sentences():
+            server = make()
+            await server.start()
+        if not quiet:
+            _announce(server, name, about, example)
+        try:
+            await stopping.wait()
+        finally:
+            await server.stop()
+        if not quiet:
+            click.echo("Stopped cleanly.")
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+
+
+def configure_log(quiet: bool, log_format: str) -> None:
+    from ottla.broker.lifecycle import server_log
+
+    server_log.configure("warning" if quiet else "info", sys.stderr, log_format)
+
+
+def _announce(server: Server, name: str, about: Mapping[str, str], example: str) -> None:
+    click.secho(f"The {name} is ready.", fg="green", bold=True)
+    shown = {"Listening": click.style(", ".join(server.urls), fg="cyan"), **about}
+    for label, text in shown.items():
+        click.echo(click.style(f"{label:<10}", dim=True) + text)
+    click.echo("\nTry in another terminal:")
+    click.secho(f"  {example.format(url=server.urls[0])}\n", bold=True)
+    click.echo(f"Ctrl-C stops the {name.split()[-1]}.")
+    sys.stdout.flush()
+
+
+def file_properties(file: Path | None) -> dict[str, str]:
+    from ottla.cli.properties import parse_properties
+
+    if file is None:
+        return {}
+    try:
+        return parse_properties(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise JobError(f"Cannot read {file}: {reason}.") from None
+
+
+def check_loopback(listen: str, option: str, alone: str) -> None:
+    """What runs beside a secured broker has no TLS of its own, so it must not be reached from elsewhere."""
+    host = listen.rpartition(":")[0] or ("127.0.0.1" if listen.isdecimal() else listen)
+    if host not in ("127.0.0.1", "localhost", "[::1]"):
+        raise JobError(
+            f"Beside a secured broker {option} listens on this machine only: give it an address such as "
+            f"127.0.0.1:PORT, or run '{alone}' with an https listener and authentication.method."
+        )
+
+
+def cannot_listen(where: str, error: OSError) -> JobError:
+    return JobError(
+        f"Cannot listen on {where}: {error.strerror or error}. Choose another address with --listen HOST:PORT."
+    )
+
+
+def start_tool(
+    name: str, properties: str, what: str, output: str, serve: Callable[[Mapping[str, str]], None]
+) -> None:
+    """`schema-registry-start [-daemon] schema-registry.properties` and its like. `what` is as in "schema registry"."""
+    from ottla.cli.kafka import tool
+
+    @tool.entry_point()
+    def run(argv: list[str]) -> int | None:
+        parser = tool.Parser(
+            name, f"Run a {what} from a {properties}.", without_any=f"USAGE: {name} [-daemon] {properties}"
+        )
+        parser.add_argument("-daemon", action="store_true", help="run it in the background")
+        parser.add_argument(
+            "properties", type=Path, metavar=properties, help=f"the settings of the {what.split()[-1]}"
+        )
+        args = parser.parse_args(argv)
+        if not args.properties.is_file():
+            raise JobError(f"There is no file {args.properties}: name the {properties}.")
+        if args.daemon:
+            from ottla.cli.kafka.servers.start_stop import run_in_background
+
+            return run_in_background(argv, output, "is ready.")
+        serve(file_properties(args.properties))
+        return 0
+
+    run()
