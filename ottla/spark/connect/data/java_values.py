@@ -8,6 +8,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.spark.connect.data.schema import Schema, SchemaType
+
 
 class Float32(float):
     """A number of Java's `float`, where no schema says so: it is printed with fewer digits than a `double`."""
@@ -20,9 +22,20 @@ def java_class(value: Any) -> str:
     return f"class {java_class_name(value)}"
 
 
-def java_class_name(value: Any) -> str:
+_BOXES = {
+    SchemaType.INT8: "java.lang.Byte",
+    SchemaType.INT16: "java.lang.Short",
+    SchemaType.INT32: "java.lang.Integer",
+    SchemaType.FLOAT32: "java.lang.Float",
+}
+
+
+def java_class_name(value: Any, schema: Schema | None = None) -> str:
+    """With a schema, numbers are of its type."""
     if isinstance(value, bool):
         return "java.lang.Boolean"
+    if schema is not None and schema.type in _BOXES and isinstance(value, int | float):
+        return _BOXES[schema.type]
     if isinstance(value, int):
         return "java.lang.Long" if -(1 << 63) <= value < 1 << 63 else "java.math.BigInteger"
     if isinstance(value, Float32):

@@ -116,7 +116,7 @@ class _Parser:
         """A literal that ends here: `true`, but not `trueish`."""
         self._skip()
         end = self.position + len(expected)
-        if self.text[self.position : end].lower() == expected and self.text[end : end + 1] in (
+        if self.text[self.position : end] == expected and self.text[end : end + 1] in (
             "",
             ",",
             ":",
@@ -176,7 +176,7 @@ class _Parser:
         known = True
         while True:
             if self._consume("]"):
-                of = common.as_optional() if common is not None and known else None
+                of = common if known else None
                 return Schema(SchemaType.ARRAY, value_schema=of), values
             if values and not self._consume(","):
                 raise _NotParsed
@@ -192,18 +192,9 @@ class _Parser:
         keys_known = values_known = True
         while True:
             if self._consume("}"):
-                return (
-                    Schema(
-                        SchemaType.MAP,
-                        key_schema=key_schema.as_optional()
-                        if key_schema is not None and keys_known
-                        else None,
-                        value_schema=value_schema.as_optional()
-                        if value_schema is not None and values_known
-                        else None,
-                    ),
-                    found,
-                )
+                of_keys = key_schema if keys_known else None
+                of_values = value_schema if values_known else None
+                return Schema(SchemaType.MAP, key_schema=of_keys, value_schema=of_values), found
             if found and not self._consume(","):
                 raise _NotParsed
             schema, key = self.value(embedded=True)
@@ -249,7 +240,7 @@ def parse_number(token: str) -> SchemaAndValue:
         ):
             if -(1 << bits) <= value < 1 << bits:
                 return schema, value
-        return logical.decimal_schema(0), logical.decimal_of(value, 0)
+        return logical.decimal_schema(-int(number.as_tuple().exponent)), number
     single = as_float32(float(number))
     if single not in (float("inf"), float("-inf")):
         return schemas.FLOAT32, single
