@@ -23,6 +23,9 @@ from ottla.spark.connect.data.struct import Struct
 
 DATA = "org.apache.kafka.connect.data."
 
+#: Kafka's maps without a schema are hash maps, whose order is that of their hashes; ours keep theirs.
+MAP = "java.util.HashMap"
+
 
 def java_schema(schema: Schema | None) -> Any:
     if schema is None:
@@ -96,7 +99,7 @@ def java_value(schema: Schema | None, value: Any) -> Any:
             found.add(java_value(schema.value_schema if schema is not None else None, each))
         return found
     if isinstance(value, dict):
-        found = JClass("java.util.HashMap")()
+        found = JClass(MAP)()
         of_key, of_value = (schema.key_schema, schema.value_schema) if schema is not None else (None, None)
         for key, each in value.items():
             found.put(java_value(of_key, key), java_value(of_value, each))
@@ -236,6 +239,8 @@ def transformed(case: tuple[str, dict[str, str], list[ConnectRecord]]) -> list[A
 
 
 def converted(case: tuple[str, dict[str, str], list[tuple[str, Any, Any]]]) -> list[Any]:
+    global MAP
+    MAP = "java.util.LinkedHashMap"
     name, config, values = case
     converter = JClass(name)()
     is_header = hasattr(converter, "toConnectHeader") and not hasattr(converter, "toConnectData")

@@ -10,8 +10,22 @@ from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.java_values import Float32
 from ottla.spark.connect.data.record import ConnectRecord, Header, SinkRecord, SourceRecord
 from ottla.spark.connect.data.schema import (
-    BOOLEAN, BYTES, FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, OPTIONAL_INT64, OPTIONAL_STRING, STRING, Schema,
-    SchemaBuilder, SchemaType, array, mapping,
+    BOOLEAN,
+    BYTES,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    OPTIONAL_INT64,
+    OPTIONAL_STRING,
+    STRING,
+    Schema,
+    SchemaBuilder,
+    SchemaType,
+    array,
+    mapping,
 )  # fmt: skip
 from ottla.spark.connect.data.struct import Struct
 
