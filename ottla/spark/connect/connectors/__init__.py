@@ -1,0 +1,6 @@
+"""The connectors in the box. `PLUGINS` gives each the names by which configs know it."""
+
+_HERE = "ottla.spark.connect.connectors"
+
+#: Class names as they stand in `connector.class`, and where the class is. Imported only when used.
+PLUGINS: dict[str, str] = {}
