@@ -3,4 +3,10 @@
 _HERE = "ottla.spark.connect.connectors"
 
 #: Class names as they stand in `connector.class`, and where the class is. Imported only when used.
-PLUGINS: dict[str, str] = {}
+PLUGINS: dict[str, str] = {
+    "io.confluent.kafka.connect.datagen.DatagenConnector": f"{_HERE}.datagen.connector:DatagenConnector",
+    "org.apache.kafka.connect.tools.MockSinkConnector": f"{_HERE}.tools.mock:MockSinkConnector",
+    "org.apache.kafka.connect.tools.MockSourceConnector": f"{_HERE}.tools.mock:MockSourceConnector",
+    "org.apache.kafka.connect.tools.VerifiableSinkConnector": f"{_HERE}.tools.verifiable:VerifiableSinkConnector",
+    "org.apache.kafka.connect.tools.VerifiableSourceConnector": f"{_HERE}.tools.verifiable:VerifiableSourceConnector",
+}
