@@ -4,6 +4,15 @@ _HERE = "ottla.spark.connect.connectors"
 
 #: Class names as they stand in `connector.class`, and where the class is. Imported only when used.
 PLUGINS: dict[str, str] = {
+    **{
+        f"com.github.jcustenborder.kafka.connect.spooldir.{name}": f"{_HERE}.spooldir.connector:{name}"
+        for name in (
+            "SpoolDirCsvSourceConnector",
+            "SpoolDirJsonSourceConnector",
+            "SpoolDirLineDelimitedSourceConnector",
+            "SpoolDirSchemaLessJsonSourceConnector",
+        )
+    },
     "io.confluent.kafka.connect.datagen.DatagenConnector": f"{_HERE}.datagen.connector:DatagenConnector",
     "org.apache.kafka.connect.tools.MockSinkConnector": f"{_HERE}.tools.mock:MockSinkConnector",
     "org.apache.kafka.connect.tools.MockSourceConnector": f"{_HERE}.tools.mock:MockSourceConnector",
