@@ -14,6 +14,10 @@ PLUGINS: dict[str, str] = {
         )
     },
     "io.confluent.kafka.connect.datagen.DatagenConnector": f"{_HERE}.datagen.connector:DatagenConnector",
+    "io.confluent.connect.s3.S3SinkConnector": f"{_HERE}.files.connector:S3SinkConnector",
+    "io.confluent.connect.hdfs.HdfsSinkConnector": f"{_HERE}.files.connector:HdfsSinkConnector",
+    "io.confluent.connect.hdfs3.Hdfs3SinkConnector": f"{_HERE}.files.connector:HdfsSinkConnector",
+    "io.ottla.connect.FilesSinkConnector": f"{_HERE}.files.connector:FilesSinkConnector",
     "org.apache.kafka.connect.tools.MockSinkConnector": f"{_HERE}.tools.mock:MockSinkConnector",
     "org.apache.kafka.connect.tools.MockSourceConnector": f"{_HERE}.tools.mock:MockSourceConnector",
     "org.apache.kafka.connect.tools.VerifiableSinkConnector": f"{_HERE}.tools.verifiable:VerifiableSinkConnector",
