@@ -48,7 +48,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
 
 
 class FileStreamSourceTask(SourceTask):
-    """Invariant: `_position` is where the first line begins that has not been returned, and `_rest` what was read of it."""
+    """Invariant: `_position` is the end of the last line that was split off, and `_rest` what was read beyond it."""
 
     def start(self, config: Config, context: SourceTaskContext) -> None:
         settings = FileStreamSourceConnector.config_def.parse(config)
