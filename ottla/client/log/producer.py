@@ -54,7 +54,10 @@ Entry = tuple[bytes, bytes | None]
 
 
 class LogProducer:
-    """Used by one thread at a time. Who does not take over writes without being fenced."""
+    """Used by one thread at a time.
+
+    Without a transactional id nobody is fenced, and a record whose fate is unknown may be there twice.
+    """
 
     def __init__(self, settings: Settings, topic: str, transactional_id: str, partition: int = 0) -> None:
         self._cluster = Cluster(settings)
@@ -109,7 +112,7 @@ class LogProducer:
                 lambda: self._send(batch, int(seconds * 1000)), [self._partition.topic], seconds
             )
         except ClientError:
-            self._is_uncertain = True
+            self._is_uncertain = bool(self._transactional_id)
             raise
         if idempotent:
             self._sequence = (self._sequence + len(entries)) & 0x7FFFFFFF
