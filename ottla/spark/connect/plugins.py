@@ -36,12 +36,13 @@ class PluginKind(enum.Enum):
     PREDICATE = "Predicate"
 
 
+#: The package, and the name of the table in it.
 _TABLES = {
-    PluginKind.CONNECTOR: "ottla.spark.connect.connectors",
-    PluginKind.CONVERTER: "ottla.spark.connect.converters",
-    PluginKind.HEADER_CONVERTER: "ottla.spark.connect.converters",
-    PluginKind.TRANSFORMATION: "ottla.spark.connect.transforms",
-    PluginKind.PREDICATE: "ottla.spark.connect.transforms",
+    PluginKind.CONNECTOR: ("ottla.spark.connect.connectors", "PLUGINS"),
+    PluginKind.CONVERTER: ("ottla.spark.connect.converters", "PLUGINS"),
+    PluginKind.HEADER_CONVERTER: ("ottla.spark.connect.converters", "PLUGINS"),
+    PluginKind.TRANSFORMATION: ("ottla.spark.connect.transforms", "PLUGINS"),
+    PluginKind.PREDICATE: ("ottla.spark.connect.transforms", "PREDICATES"),
 }
 
 
@@ -145,7 +146,7 @@ def _load(target: str) -> type[Any]:
 @cache
 def _known(kind: PluginKind) -> dict[str, Plugin]:
     found = {
-        name: Plugin(name, target, kind) for name, target in _table(kind).items() if _kind_of(name, kind)
+        name: Plugin(name, target, kind) for name, target in _table(kind).items() if _serves_as(name, kind)
     }
     if kind is PluginKind.CONNECTOR:
         for each in entry_points(group=ENTRY_POINTS):
@@ -154,21 +155,13 @@ def _known(kind: PluginKind) -> dict[str, Plugin]:
 
 
 def _table(kind: PluginKind) -> Mapping[str, str]:
-    try:
-        table: Mapping[str, str] = importlib.import_module(_TABLES[kind]).PLUGINS
-    except ModuleNotFoundError as error:
-        if error.name != _TABLES[kind]:
-            raise
-        return {}
+    package, name = _TABLES[kind]
+    table: Mapping[str, str] = getattr(importlib.import_module(package), name)
     return table
 
 
-def _kind_of(name: str, kind: PluginKind) -> bool:
-    """Tables of converters and of transforms hold two kinds each, which the names tell apart."""
-    if kind is PluginKind.PREDICATE:
-        return ".predicates." in name
-    if kind is PluginKind.TRANSFORMATION:
-        return ".predicates." not in name
+def _serves_as(name: str, kind: PluginKind) -> bool:
+    """The table of converters holds two kinds."""
     if kind is PluginKind.HEADER_CONVERTER:
         # Kafka's String, ByteArray and primitive converters serve for headers as well.
         return name.startswith("org.apache.kafka.")

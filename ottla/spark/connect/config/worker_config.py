@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from ottla.client.settings import Settings
@@ -179,8 +182,10 @@ def _distributed() -> ConfigDef:
 
 
 def _standalone() -> ConfigDef:
-    return _common().define(
-        "offset.storage.file.filename", _STRING, importance=_HIGH, documentation="File with source offsets."
+    return (
+        _common()
+        .define("offset.storage.file.filename", _STRING, importance=_HIGH, documentation="File with offsets.")
+        .define("offset.storage.topic", _STRING, None, _LOW, "Topic with offsets; has a name of its own.")
     )
 
 
@@ -246,9 +251,13 @@ class WorkerConfig:
         return str(self.values["config.storage.topic"])
 
     @property
-    def offset_topic(self) -> str | None:
-        """None in a standalone worker, which keeps offsets in `offset_file`."""
-        return self.values.get("offset.storage.topic")
+    def offset_topic(self) -> str:
+        """A standalone worker has one as well, for each `offset_file` another: transactions do not reach files."""
+        named = self.values.get("offset.storage.topic")
+        if named:
+            return str(named)
+        where = f"{socket.gethostname()}:{Path(self.offset_file or '').absolute()}"
+        return f"connect-standalone-offsets-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
     @property
     def status_topic(self) -> str:
