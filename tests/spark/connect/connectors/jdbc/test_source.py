@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import sqlite3
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,30 +15,6 @@ from ottla.spark.connect.errors import ConnectError
 from ottla.testing.connect import SourceHarness, check_source
 from tests.spark.connect.connectors.mariadb import MariaDbDatabase
 from tests.spark.connect.connectors.postgres import PostgresDatabase
-
-
-class SqliteDatabase:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.jdbc = {"connection.url": f"jdbc:sqlite:{path}"}
-
-    def run(self, *statements: str) -> list[tuple[Any, ...]]:
-        connection = sqlite3.connect(self.path)
-        try:
-            rows: list[tuple[Any, ...]] = []
-            for statement in statements:
-                rows = connection.execute(statement).fetchall()
-            connection.commit()
-            return rows
-        finally:
-            connection.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    if request.param == "sqlite":
-        return SqliteDatabase(tmp_path / "test.db")
-    return request.getfixturevalue(request.param)
 
 
 def source(database: Any, **settings: str) -> SourceHarness:

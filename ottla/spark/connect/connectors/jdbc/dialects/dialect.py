@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -13,7 +14,10 @@ from ottla.spark.connect.config.config_def import invalid
 from ottla.spark.connect.connectors.jdbc.urls import Target
 from ottla.spark.connect.data import logical
 from ottla.spark.connect.data.schema import Schema, SchemaType
-from ottla.spark.connect.errors import ConnectError, DataError
+from ottla.spark.connect.errors import ConnectError, DataError, RetriableError
+
+#: SQL with placeholders, and the rows of parameters that it is run with.
+Statement = tuple[str, Sequence[Sequence[Any]]]
 
 
 class Kind(enum.Enum):
@@ -170,9 +174,50 @@ class Dialect:
 
     # Writing
 
-    def transaction(self, statements: Iterator[tuple[str, list[Sequence[Any]]]]) -> int:
-        """Runs all of it or nothing, and returns how many rows were changed."""
-        raise NotImplementedError
+    def transaction(self, statements: Iterable[Statement]) -> None:
+        """Runs all of it or nothing."""
+        with self._all_or_nothing() as cursor:
+            for statement, rows in statements:
+                if len(rows) > 1:
+                    cursor.executemany(statement, rows)
+                elif rows[0]:
+                    cursor.execute(statement, rows[0])
+                else:
+                    cursor.execute(statement)
+
+    def transaction_by_parts(
+        self, parts: Iterable[Iterable[Statement]], refused: Callable[[int, Exception], None]
+    ) -> None:
+        """As `transaction`, but without the parts that the database refuses. `refused` may raise to have nothing."""
+        with self._all_or_nothing() as cursor:
+            for number, statements in enumerate(parts):
+                cursor.execute("SAVEPOINT part")
+                try:
+                    for statement, rows in statements:
+                        for row in rows:
+                            cursor.execute(statement, row)
+                except self.driver_error as error:
+                    if isinstance(self.explained(error, "write"), RetriableError):
+                        raise
+                    cursor.execute("ROLLBACK TO SAVEPOINT part")
+                    refused(number, error)
+                else:
+                    cursor.execute("RELEASE SAVEPOINT part")
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[Any]:
+        connection = self.connection
+        self._begin()
+        try:
+            with contextlib.closing(connection.cursor()) as cursor:
+                yield cursor
+            connection.commit()
+        except BaseException:
+            with contextlib.suppress(self.driver_error):
+                connection.rollback()
+            raise
+
+    def _begin(self) -> None: ...
 
     def upsert(self, table: TableId, keys: Sequence[str], others: Sequence[str]) -> str:
         raise NotImplementedError

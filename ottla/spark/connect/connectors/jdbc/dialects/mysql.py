@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pymysql
@@ -185,19 +185,8 @@ class MySqlDialect(Dialect):
 
     # Writing
 
-    def transaction(self, statements: Iterator[tuple[str, list[Sequence[Any]]]]) -> int:
-        changed = 0
-        try:
-            self.connection.begin()
-            with self.connection.cursor() as cursor:
-                for statement, rows in statements:
-                    changed += cursor.executemany(statement, rows) or 0
-            self.connection.commit()
-        except BaseException:
-            if self.connection.open:
-                self.connection.rollback()
-            raise
-        return changed
+    def _begin(self) -> None:
+        self.connection.begin()
 
     def insert(self, table: TableId, columns: Sequence[str], *, ignore_existing: bool = False) -> str:
         first = self.quoted(columns[0])

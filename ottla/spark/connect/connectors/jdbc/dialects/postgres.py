@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import psycopg
@@ -208,23 +208,6 @@ class PostgresDialect(Dialect):
         return self.in_utc(row[0])
 
     # Writing
-
-    def transaction(self, statements: Iterator[tuple[str, list[Sequence[Any]]]]) -> int:
-        changed = 0
-        try:
-            with self.connection.cursor() as cursor:
-                for statement, rows in statements:
-                    if len(rows) == 1:
-                        cursor.execute(statement, rows[0])
-                    else:
-                        cursor.executemany(statement, rows)
-                    changed += max(cursor.rowcount, 0)
-            self.connection.commit()
-        except BaseException:
-            if not self.connection.closed:
-                self.connection.rollback()
-            raise
-        return changed
 
     def insert(self, table: TableId, columns: Sequence[str], *, ignore_existing: bool = False) -> str:
         return self._insert_into(table, columns) + (" ON CONFLICT DO NOTHING" if ignore_existing else "")

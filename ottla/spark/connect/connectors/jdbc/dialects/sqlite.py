@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ottla.spark.connect.connectors.database_errors import failed, one_line
@@ -150,13 +150,8 @@ class SqliteDialect(Dialect):
     def parse_table(self, name: str) -> TableId:
         return TableId(name)
 
-    def transaction(self, statements: Iterator[tuple[str, list[Sequence[Any]]]]) -> int:
-        changed = 0
-        with self.connection:
-            self.connection.execute("BEGIN IMMEDIATE")
-            for statement, rows in statements:
-                changed += max(self.connection.executemany(statement, rows).rowcount, 0)
-        return changed
+    def _begin(self) -> None:
+        self.connection.execute("BEGIN IMMEDIATE")
 
     def insert(self, table: TableId, columns: Sequence[str], *, ignore_existing: bool = False) -> str:
         return self._insert_into(
