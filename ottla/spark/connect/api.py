@@ -98,10 +98,21 @@ class SinkTask:
     def open(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     def put(self, records: Sequence[SinkRecord]) -> None:
+        """The next records; also called with none while there are none, so that what is due by the clock is done."""
         raise NotImplementedError
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """What may be committed, of `offsets` after everything that was put. Kafka's preCommit.
+
+        By default all of it, after `flush`. A sink that gathers records for longer, to write larger files, returns
+        less: a partition that is missing is not committed, and a task that begins again gets the records from what
+        was committed last on. The same task is never given a record twice.
+        """
+        self.flush(offsets)
+        return offsets
 
     def stop(self) -> None: ...
 

@@ -4,6 +4,20 @@ _HERE = "ottla.spark.connect.connectors"
 
 #: Class names as they stand in `connector.class`, and where the class is. Imported only when used.
 PLUGINS: dict[str, str] = {
+    **{
+        f"com.github.jcustenborder.kafka.connect.spooldir.{name}": f"{_HERE}.spooldir.connector:{name}"
+        for name in (
+            "SpoolDirCsvSourceConnector",
+            "SpoolDirJsonSourceConnector",
+            "SpoolDirLineDelimitedSourceConnector",
+            "SpoolDirSchemaLessJsonSourceConnector",
+        )
+    },
+    "io.confluent.kafka.connect.datagen.DatagenConnector": f"{_HERE}.datagen.connector:DatagenConnector",
+    "org.apache.kafka.connect.tools.MockSinkConnector": f"{_HERE}.tools.mock:MockSinkConnector",
+    "org.apache.kafka.connect.tools.MockSourceConnector": f"{_HERE}.tools.mock:MockSourceConnector",
+    "org.apache.kafka.connect.tools.VerifiableSinkConnector": f"{_HERE}.tools.verifiable:VerifiableSinkConnector",
+    "org.apache.kafka.connect.tools.VerifiableSourceConnector": f"{_HERE}.tools.verifiable:VerifiableSourceConnector",
     "io.confluent.connect.jdbc.JdbcSourceConnector": f"{_HERE}.jdbc.source:JdbcSourceConnector",
     "io.confluent.connect.jdbc.JdbcSinkConnector": f"{_HERE}.jdbc.sink:JdbcSinkConnector",
 }
