@@ -1,0 +1,1 @@
+"""What all our programs count with, and Prometheus' text that shows it. Pure: no sockets, no event loop."""
