@@ -1,1 +1,1 @@
-"""What all our programs count with, and Prometheus' text that shows it. Pure: no sockets, no event loop."""
+"""What all our programs count with, and how they show it to Prometheus. Knows nothing of what is counted."""

@@ -24,7 +24,6 @@ from ottla.broker.metrics.broker_metrics import (
     BrokerMetrics,
     metrics_of_start,
 )
-from ottla.broker.metrics.endpoint import MetricsEndpoint
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
@@ -52,6 +51,7 @@ from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
+from ottla.metrics.endpoint import MetricsEndpoint, in_slices
 from ottla.security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
@@ -107,8 +107,7 @@ class Server:
     @property
     def metrics_url(self) -> str | None:
         """Where its metrics are; None where they are not wanted."""
-        endpoint = self._endpoint
-        return None if endpoint is None else f"http://{endpoint.host}:{endpoint.port}/metrics"
+        return None if self._endpoint is None else self._endpoint.url
 
     @property
     def data_dirs(self) -> list[str]:
@@ -398,7 +397,7 @@ class Server:
         host, port = self.config.get_str("metrics.host"), self.config.get_int("metrics.port")
         if port < 0:
             return
-        endpoint = MetricsEndpoint(host, port, self._metric_lines)
+        endpoint = MetricsEndpoint(host, port, lambda: in_slices(self._metric_lines()))
         try:
             await endpoint.start()
         except OSError as error:

@@ -1,16 +1,18 @@
-"""`GET /metrics`, answered by the broker itself.
+"""`GET /metrics`, for a broker and for programs that serve nothing else over HTTP.
 
 It is some lines of HTTP/1.1 instead of `ottla.http`, because a broker installs without that room's parser, and because
-what is asked here is always the same. The text is made a little at a time, between other work of the event loop.
+what is asked here is always the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
+from threading import Thread
 from time import monotonic
+from typing import Any, Self
 
 from ottla.metrics.text import CONTENT_TYPE
 
@@ -22,15 +24,35 @@ _IDLE_SECONDS = 120.0
 _MAX_CONNECTIONS = 32
 
 
-class MetricsEndpoint:
-    """Owner: the event loop."""
+async def in_slices(lines: Iterable[str]) -> str:
+    """All lines together, made a little at a time: other work of the event loop has its turn after each slice."""
+    pieces: list[str] = []
+    until = monotonic() + _SLICE_SECONDS
+    for piece in lines:
+        pieces.append(piece)
+        if monotonic() >= until:
+            await asyncio.sleep(0)
+            until = monotonic() + _SLICE_SECONDS
+    return "".join(pieces)
 
-    def __init__(self, host: str, port: int, lines: Callable[[], Iterator[str]]) -> None:
+
+class MetricsEndpoint:
+    """`render` makes the text, each time anew. Owner: the event loop."""
+
+    def __init__(
+        self, host: str, port: int, render: Callable[[], Awaitable[str]], path: str = "/metrics"
+    ) -> None:
         self.host = host
         self.port = port
-        self._lines = lines
+        self._render = render
+        self._path = path
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host or "localhost"
+        return f"http://{host}:{self.port}{self._path}"
 
     async def start(self) -> None:
         """Raises OSError if the port cannot be had."""
@@ -92,19 +114,45 @@ class MetricsEndpoint:
     async def _response(self, method: str, path: str) -> tuple[str, str, bytes]:
         if method not in ("GET", "HEAD"):
             return "405 Method Not Allowed\r\nAllow: GET, HEAD", "text/plain", b"Only GET is served here.\n"
-        if path == "/metrics":
-            return "200 OK", CONTENT_TYPE, await self.render()
-        if path == "/":
-            return "200 OK", "text/plain", b"The metrics are at /metrics.\n"
-        return "404 Not Found", "text/plain", b"The metrics are at /metrics.\n"
+        if path == self._path:
+            return "200 OK", CONTENT_TYPE, (await self._render()).encode()
+        found = "200 OK" if path == "/" else "404 Not Found"
+        return found, "text/plain", f"The metrics are at {self._path}.\n".encode()
 
-    async def render(self) -> bytes:
-        """All metrics. Other work has its turn after each slice."""
-        pieces: list[str] = []
-        until = monotonic() + _SLICE_SECONDS
-        for piece in self._lines():
-            pieces.append(piece)
-            if monotonic() >= until:
-                await asyncio.sleep(0)
-                until = monotonic() + _SLICE_SECONDS
-        return "".join(pieces).encode()
+
+class MetricsThread:
+    """An endpoint with a loop of its own, for programs without one; `render` is called in that thread."""
+
+    def __init__(self, host: str, port: int, render: Callable[[], str], path: str = "/metrics") -> None:
+        async def answer() -> str:
+            return await asyncio.to_thread(render)
+
+        self._endpoint = MetricsEndpoint(host, port, answer, path)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="metrics", daemon=True)
+
+    @property
+    def url(self) -> str:
+        return self._endpoint.url
+
+    def start(self) -> Self:
+        """Raises OSError if the port cannot be had."""
+        self._thread.start()
+        try:
+            self._wait(self._endpoint.start())
+        except OSError:
+            self._end()
+            raise
+        return self
+
+    def stop(self) -> None:
+        self._wait(self._endpoint.stop())
+        self._end()
+
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
