@@ -29,6 +29,7 @@ COMMANDS = {
     "sql": "ottla.cli.commands.sql.sql:sql",
     "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
     "keys": "ottla.cli.commands.keys:keys",
+    "console": "ottla.cli.commands.servers.console:console",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",
     "demo": "ottla.cli.commands.demo.demo:demo",
     "registry": "ottla.cli.commands.servers.registry:registry",
