@@ -52,6 +52,7 @@ _IN_FLIGHT = 5
 _SMALL = 16 << 10
 _BATCH_BYTES = 900_000
 _INT16 = Struct(">h")
+_INT64 = Struct(">q")
 #: A batch with none of these in its attributes but a codec and the mark of a transaction is taken as it is.
 _PLAIN = CODEC_MASK | TRANSACTIONAL_FLAG
 
@@ -246,6 +247,7 @@ class _Writer:
 
     def send(self, batch: Any, header: BatchHeader, offsets: Any) -> None:
         """`offsets` are the source's: that of the first record, or an array of all."""
+        _INT64.pack_into(batch, 0, 0)  # brokers take no other base offset from producers
         _INT16.pack_into(batch, ATTRIBUTES_AT, header.attributes | TRANSACTIONAL_FLAG)
         restamp(batch, self._transaction.producer_id, self._transaction.producer_epoch, self._sequence)
         self._sequence = (self._sequence + header.record_count) & 0x7FFFFFFF

@@ -154,7 +154,7 @@ def test_it_goes_on_where_it_was_and_writes_nothing_twice(
             producer.produce("again", f"{part}-{number}".encode())
         producer.flush()
         running = mirror("again")
-        until(lambda: len(values(b, "A.again")) >= (part + 1) * 100, "all of the part")
+        until(lambda all=(part + 1) * 100: len(values(b, "A.again")) >= all, "all of the part")
         running.stop()
     assert values(b, "A.again") == values(a, "again")
 
