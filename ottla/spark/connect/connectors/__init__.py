@@ -25,4 +25,8 @@ PLUGINS: dict[str, str] = {
     "org.apache.kafka.connect.tools.MockSourceConnector": f"{_HERE}.tools.mock:MockSourceConnector",
     "org.apache.kafka.connect.tools.VerifiableSinkConnector": f"{_HERE}.tools.verifiable:VerifiableSinkConnector",
     "org.apache.kafka.connect.tools.VerifiableSourceConnector": f"{_HERE}.tools.verifiable:VerifiableSourceConnector",
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": f"{_HERE}.file_stream:FileStreamSourceConnector",
+    "org.apache.kafka.connect.file.FileStreamSinkConnector": f"{_HERE}.file_stream:FileStreamSinkConnector",
+    "io.confluent.connect.jdbc.JdbcSourceConnector": f"{_HERE}.jdbc.source:JdbcSourceConnector",
+    "io.confluent.connect.jdbc.JdbcSinkConnector": f"{_HERE}.jdbc.sink:JdbcSinkConnector",
 }
