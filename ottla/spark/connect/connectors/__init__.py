@@ -13,6 +13,10 @@ PLUGINS: dict[str, str] = {
             "SpoolDirSchemaLessJsonSourceConnector",
         )
     },
+    "com.redis.kafka.connect.RedisSinkConnector": f"{_HERE}.redis.connector:RedisSinkConnector",
+    "com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector": (
+        f"{_HERE}.redis.connector:RedisCacheSinkConnector"
+    ),
     "io.confluent.kafka.connect.datagen.DatagenConnector": f"{_HERE}.datagen.connector:DatagenConnector",
     "io.confluent.connect.s3.S3SinkConnector": f"{_HERE}.files.connector:S3SinkConnector",
     "io.confluent.connect.hdfs.HdfsSinkConnector": f"{_HERE}.files.connector:HdfsSinkConnector",
