@@ -17,6 +17,9 @@ PLUGINS: dict[str, str] = {
     "com.github.jcustenborder.kafka.connect.redis.RedisSinkConnector": (
         f"{_HERE}.redis.connector:RedisCacheSinkConnector"
     ),
+    "io.aiven.kafka.connect.http.HttpSinkConnector": f"{_HERE}.http.sink:AivenHttpSinkConnector",
+    "io.confluent.connect.http.HttpSinkConnector": f"{_HERE}.http.sink:ConfluentHttpSinkConnector",
+    "io.confluent.connect.http.HttpSourceConnector": f"{_HERE}.http.source:HttpSourceConnector",
     "io.confluent.kafka.connect.datagen.DatagenConnector": f"{_HERE}.datagen.connector:DatagenConnector",
     "io.confluent.connect.s3.S3SinkConnector": f"{_HERE}.files.connector:S3SinkConnector",
     "io.confluent.connect.hdfs.HdfsSinkConnector": f"{_HERE}.files.connector:HdfsSinkConnector",
