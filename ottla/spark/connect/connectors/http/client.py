@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -70,14 +71,22 @@ class HttpClient:
     def close(self) -> None:
         self._client.close()
 
-    def send(self, method: str, url: str, *, content: bytes | None = None, **more: Any) -> httpx.Response:
+    def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        content: bytes | None = None,
+        extra_headers: Mapping[str, str] = MappingProxyType({}),
+        **more: Any,
+    ) -> httpx.Response:
         """Raises Refused for an answer of 4xx, and ConnectError if nobody answers or lets us in."""
         attempt = 0
         renewed = False
         while True:
             try:
                 response = self._client.request(
-                    method, url, content=content, headers=self._authorization(), **more
+                    method, url, content=content, headers={**extra_headers, **self._authorization()}, **more
                 )
             except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
                 raise ConnectError(f"{url!r} is not an address such as https://host/path: {error}.") from None
