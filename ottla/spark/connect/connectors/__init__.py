@@ -20,4 +20,5 @@ PLUGINS: dict[str, str] = {
     "org.apache.kafka.connect.tools.VerifiableSourceConnector": f"{_HERE}.tools.verifiable:VerifiableSourceConnector",
     "io.confluent.connect.jdbc.JdbcSourceConnector": f"{_HERE}.jdbc.source:JdbcSourceConnector",
     "io.confluent.connect.jdbc.JdbcSinkConnector": f"{_HERE}.jdbc.sink:JdbcSinkConnector",
+    "io.debezium.connector.postgresql.PostgresConnector": f"{_HERE}.cdc.postgres.connector:PostgresConnector",
 }
