@@ -45,4 +45,5 @@ PLUGINS: dict[str, str] = {
     "org.apache.kafka.connect.file.FileStreamSinkConnector": f"{_HERE}.file_stream:FileStreamSinkConnector",
     "io.confluent.connect.jdbc.JdbcSourceConnector": f"{_HERE}.jdbc.source:JdbcSourceConnector",
     "io.confluent.connect.jdbc.JdbcSinkConnector": f"{_HERE}.jdbc.sink:JdbcSinkConnector",
+    "io.debezium.connector.postgresql.PostgresConnector": f"{_HERE}.cdc.postgres.connector:PostgresConnector",
 }
