@@ -13,7 +13,7 @@ from ottla.testing import Broker
 from tests.spark.connect.runtime.conftest import STRING, committed_records, wait_for
 from tests.spark.connect.runtime.worker_process import WorkerProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def test_a_source_and_a_sink_give_each_line_once_while_their_workers_are_killed(
@@ -48,11 +48,11 @@ def test_a_source_and_a_sink_give_each_line_once_while_their_workers_are_killed(
         expected.extend(new)
 
     grow(5000)
-    for _ in range(3):
+    for _ in range(2):
         worker = WorkerProcess(tmp_path, settings, source, sink)
         grow(100)
         first = len(expected)
-        wait_for(lambda: len(committed_records(client, ottla_topic)) >= first, "nothing came", 90)  # noqa: B023
+        wait_for(lambda: len(committed_records(client, ottla_topic)) >= first, "nothing came", 240)  # noqa: B023
         end = time.monotonic() + random.random()
         while time.monotonic() < end:
             grow(50)
@@ -60,8 +60,8 @@ def test_a_source_and_a_sink_give_each_line_once_while_their_workers_are_killed(
         worker.kill()
     grow(10)
     worker = WorkerProcess(tmp_path, settings, source, sink)
-    wait_for(lambda: len(committed_records(client, ottla_topic)) >= len(expected), "lines are missing", 90)
+    wait_for(lambda: len(committed_records(client, ottla_topic)) >= len(expected), "lines are missing", 240)
     found = [(each.value or b"").decode() for each in committed_records(client, ottla_topic)]
     assert found == expected
-    wait_for(lambda: set(out.read_text().splitlines()) == set(expected), "lines are missing in the file", 90)
+    wait_for(lambda: set(out.read_text().splitlines()) == set(expected), "lines are missing in the file", 120)
     worker.kill()
