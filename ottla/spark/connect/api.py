@@ -116,8 +116,12 @@ class SinkTask:
         """The next records; also called with none while there are none, so that what is due by the clock is done."""
         raise NotImplementedError
 
-    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards."""
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
+        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards.
+
+        A sink that keeps some for later returns those that may be committed, as Kafka's preCommit.
+        """
+        return None
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """What may be committed, of `offsets` after everything that was put. Kafka's preCommit.
