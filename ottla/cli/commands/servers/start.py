@@ -26,6 +26,7 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
 DEFAULT_REGISTRY_LISTEN = "127.0.0.1:8081"
 DEFAULT_REST_LISTEN = "127.0.0.1:8082"
+DEFAULT_CONNECT_LISTEN = "127.0.0.1:8083"
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -86,7 +87,16 @@ log_format_option = click.option(
     flag_value=DEFAULT_REST_LISTEN,
     help=f"Run a REST proxy as well. [default: {DEFAULT_REST_LISTEN}]",
 )
-@click.option("--all", "everything", is_flag=True, help="Both of them, where they listen by default.")
+@click.option(
+    "--connect",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_CONNECT_LISTEN,
+    help=f"Run a Connect worker as well, which starts Spark. [default: {DEFAULT_CONNECT_LISTEN}]",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="--registry and --rest, where they listen by default."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
@@ -108,6 +118,7 @@ def start(
     ca: Path | None,
     registry: str | None,
     rest: str | None,
+    connect: str | None,
     everything: bool,
     quiet: bool,
     log_level: str | None,
@@ -148,7 +159,8 @@ def start(
         }
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
-        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, registry, rest)
+        beside = ServersBeside(registry, rest, secured, connect)
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, beside)
         return
     protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
     overrides = broker_settings(listen, data, settings, with_file=config_file is not None, protocol=protocol)
@@ -161,7 +173,7 @@ def start(
     if secured_by is not None:
         overrides = {**secure_start.read_settings(secured_by), **overrides}
 
-    beside = ServersBeside(registry, rest, secured)
+    beside = ServersBeside(registry, rest, secured, connect)
 
     def announce(server: Server) -> None:
         if not quiet:
@@ -199,12 +211,9 @@ def _start_cluster(
     quiet: bool,
     options: list[str],
     secured: SecureStart | None,
-    registry: str | None,
-    rest: str | None,
+    beside: ServersBeside,
 ) -> None:
     from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
-
-    beside = ServersBeside(registry, rest, secured)
 
     def announce(cluster: LocalCluster) -> None:
         if secured is not None:
