@@ -15,7 +15,7 @@ Tasks are called by one thread at a time. `stop` may be called at any time, also
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from ottla.spark.connect.config.config_def import ConfigDef
@@ -40,9 +40,9 @@ class SourceTaskContext(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    #: Called with a record that the sink cannot store and the reason: by `errors.tolerance` it is passed over, and
-    #: goes to the dead-letter topic, or the task fails. Kafka's ErrantRecordReporter.
-    report: Callable[[SinkRecord, Exception], None]
+    def report(self, record: SinkRecord, error: Exception, /) -> None:
+        """Called with a record that the sink cannot store and the reason: by `errors.tolerance` it is passed over, and
+        goes to the dead-letter topic, or the task fails. Kafka's ErrantRecordReporter."""
 
     @property
     def assignment(self) -> Sequence[TopicPartition]: ...

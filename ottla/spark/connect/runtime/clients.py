@@ -8,6 +8,7 @@ from dataclasses import replace
 from ottla.client.settings import Settings
 from ottla.spark.connect.config.config_def import ConfigError
 from ottla.spark.connect.config.worker_config import WorkerConfig
+from ottla.spark.connect.runtime.task_spec import TaskSpec
 from ottla.spark.options import SECURITY_OPTIONS, OptionError
 from ottla.spark.sink.sink_options import SinkOptions, parse_sink_options
 
@@ -61,3 +62,8 @@ def producer_options(worker: WorkerConfig, config: Mapping[str, str]) -> SinkOpt
         parsed.settings, api_timeout=_API_SECONDS, client_id=given.get("client.id", worker.client_id)
     )
     return replace(parsed, settings=settings, topic_timeout=_API_SECONDS)
+
+
+def sink_group(spec: TaskSpec) -> str:
+    """`connect-NAME`, unless the connector overrides it."""
+    return spec.config.get("consumer.override.group.id") or f"connect-{spec.connector}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from ottla.spark.connect.config.worker_config import WorkerConfig
-from ottla.spark.connect.converters import Converter, load_converter
+from ottla.spark.connect.converters import PLUGINS, Converter, load_converter
 from ottla.spark.connect.data.record import Header, SinkRecord, SourceRecord
 from ottla.spark.connect.runtime.error_handling import ErrorHandling
 from ottla.spark.connect.runtime.stages import Failure, Stage
@@ -178,8 +179,15 @@ def _is_plain(converter: Converter) -> bool:
 
 
 def _class_name(executing: Any) -> str:
-    """Kafka's name of a converter or transform where it has one."""
+    """Kafka's name of a converter where it has one, else Python's."""
     if executing is None:
         return ""
-    kind = executing if isinstance(executing, type) else type(executing)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    kind = type(executing)
+    return _java_names().get(
+        f"{kind.__module__}:{kind.__qualname__}", f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+@cache
+def _java_names() -> dict[str, str]:
+    return {target: name for name, target in PLUGINS.items()}

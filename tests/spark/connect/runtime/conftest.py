@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,10 +14,10 @@ from ottla.client.cluster import Cluster
 from ottla.client.fetch import FetchOptions, PartitionFetcher
 from ottla.client.offsets import LATEST, READ_COMMITTED, list_offsets
 from ottla.client.settings import Settings
-from ottla.protocol.records import read_records
 from ottla.spark.connect.config.worker_config import WorkerConfig
 from ottla.spark.connect.runtime.engine import ConnectorStatus, Engine, RunningConnector, State
 from ottla.spark.connect.runtime.host import Host, ThreadHost
+from ottla.spark.kernels import decode
 from ottla.testing import Broker
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -31,26 +31,45 @@ def wait_for(condition: Callable[[], Any], what: str = "", seconds: float = 60) 
     return found
 
 
-def committed_records(settings: Settings, topic: str) -> list[Any]:
+class Found(NamedTuple):
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[dict[str, Any]] | None
+    timestamp: int
+
+
+def committed_records(settings: Settings, topic: str) -> list[Found]:
     cluster = Cluster(settings)
     try:
         found = cluster.topics([topic]).get(topic)
         if found is None:
             return []
         ends = list_offsets(cluster, dict.fromkeys(found.partitions, LATEST), READ_COMMITTED)
-        records: list[Any] = []
+        records: list[Found] = []
         for partition in found.partitions:
             fetcher = PartitionFetcher(cluster, partition, FetchOptions(isolation_level=READ_COMMITTED))
             position = 0
             while position < ends[partition].offset:
                 fetched = fetcher.fetch(position)
-                aborted = set(fetched.aborted)
-                # No test aborts a transaction and goes on with the same producer.
-                gone = {producer for producer, _ in aborted}
-                for header, members in read_records(fetched.records):
-                    if not header.is_control and not (header.is_transactional and header.producer_id in gone):
-                        records += [each for each in members if each.offset >= position]
-                    position = max(position, header.next_offset)
+                columns, position = decode(
+                    fetched.records,
+                    start=position,
+                    end=ends[partition].offset,
+                    with_headers=True,
+                    aborted=fetched.aborted,
+                )
+                records += map(
+                    Found._make,
+                    zip(
+                        [partition.partition] * len(columns.keys),
+                        columns.keys.to_pylist(),
+                        columns.values.to_pylist(),
+                        [] if columns.headers is None else columns.headers.to_pylist(),
+                        columns.timestamps.to_pylist(),
+                        strict=True,
+                    ),
+                )
         return records
     finally:
         cluster.close()
@@ -101,12 +120,12 @@ class Worker:
 
         wait_for(reached, f"not {states} but {connector.status}")
 
-    def records(self, topic: str) -> list[Any]:
+    def records(self, topic: str) -> list[Found]:
         """What is committed, partition by partition."""
         return committed_records(self.config.client_settings, topic)
 
     def values(self, topic: str) -> list[str | None]:
-        return [None if each.value is None else bytes(each.value).decode() for each in self.records(topic)]
+        return [None if each.value is None else each.value.decode() for each in self.records(topic)]
 
     def await_values(self, topic: str, count: int) -> list[str | None]:
         wait_for(lambda: len(self.records(topic)) >= count, f"{topic} did not get {count} records")
