@@ -63,6 +63,7 @@ NO_CLIENTS = {
     "completion",
     "config",
     "connect",
+    "console",
     "demo",
     "keys",
     "pipeline",

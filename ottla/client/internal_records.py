@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ottla.protocol.codec import Data, MalformedMessage, Struct
 from ottla.protocol.internal_records import GROUPS, SHARE_STATES, TRANSACTIONS
 from ottla.protocol.messages.consumer_groups import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-if TYPE_CHECKING:
-    from ottla.cli.jobs.messages import ConsumedMessage
+
+class Keyed(Protocol):
+    """A message that was consumed."""
+
+    key: bytes | None
+    value: bytes | None
 
 
 Nested = Callable[[str, bytes], Any]
@@ -62,7 +66,7 @@ _FORMATTERS: dict[str, tuple[dict[int, tuple[type[Data], type[Data]]], tuple[int
 }
 
 
-def line_of(formatter: str) -> Callable[[ConsumedMessage], bytes]:
+def line_of(formatter: str) -> Callable[[Keyed], bytes]:
     """One line of JSON for each message; nothing for records of other kinds."""
     topic, kinds = _FORMATTERS[formatter]
     return lambda message: _as_json(message.key, message.value, topic, kinds)

@@ -1,0 +1,16 @@
+"""The handlers, one module per subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.console.access.sessions import Signer
+from ottla.console.pages import groups, overview, topics
+from ottla.console.settings import ConsoleSettings
+from ottla.console.web.app import Route
+
+
+def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
+    yield from overview.routes()
+    yield from topics.routes()
+    yield from groups.routes()
