@@ -82,7 +82,10 @@ def serve(
     log_format: str = "text",
 ) -> None:
     """Run a worker until Ctrl-C or SIGTERM."""
+    import logging
+
     configure_log(quiet, log_format)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     worker = read_settings(properties, distributed=distributed)
     from ottla.spark.connect.worker.server import ConnectServer
     from ottla.spark.connect.worker.spark_engine import SparkEngine
