@@ -43,10 +43,15 @@ class _Translator:
         self._pattern = pattern
         self._at = 0
 
+    def _error(self, what: str, index: int) -> InvalidPattern:
+        """With a mark below the place, as Java's PatternSyntaxException."""
+        mark = "\n" + " " * index + "^" if 0 <= index < len(self._pattern) else ""
+        return InvalidPattern(f"{what} near index {index}\n{self._pattern}{mark}")
+
     def translated(self) -> str:
         written = self._group()
         if self._at < len(self._pattern):
-            raise InvalidPattern(f"Unmatched closing ')' near index {self._at - 1} in {self._pattern}")
+            raise self._error("Unmatched closing ')'", self._at - 1)
         return written
 
     def _group(self) -> str:
@@ -87,7 +92,7 @@ class _Translator:
         assert found is not None
         begin = found[0]
         if self._pattern[found.end() - 1 : found.end() + 1] == "(?" and begin == "(":
-            raise InvalidPattern(f"Unknown inline modifier near index {found.end() + 1} in {self._pattern}")
+            raise self._error("Unknown inline modifier", found.end() + 1)
         self._at = found.end()
         if found[1] is not None:
             begin = f"(?P<{found[1]}>"
@@ -95,14 +100,14 @@ class _Translator:
             begin = f"(?{_flags(found[3], found[4])}:"
         inside = self._group()
         if self._at >= len(self._pattern):
-            raise InvalidPattern(f"Unclosed group near index {len(self._pattern)} in {self._pattern}")
+            raise self._error("Unclosed group", len(self._pattern))
         self._at += 1
         return f"{begin}{inside})"
 
     def _escape(self) -> str:
         rest = self._pattern[self._at + 1 :]
         if not rest:
-            raise InvalidPattern(f"Unexpected internal error near index {self._at + 1} in {self._pattern}")
+            raise self._error("Unexpected internal error", self._at + 1)
         letter = rest[0]
         self._at += 2
         if letter == "Q":
@@ -149,9 +154,7 @@ class _Translator:
             self._at = digits.end()
             return re.escape(chr(int(digits[0], 8)))
         if letter.isascii() and letter.isalpha() and letter not in "dDwWsSbBAtnrfaxu":
-            raise InvalidPattern(
-                f"Illegal/unsupported escape sequence near index {self._at - 1} in {self._pattern}"
-            )
+            raise self._error("Illegal/unsupported escape sequence", self._at - 1)
         return f"\\{letter}"
 
     def _property(self) -> str:
@@ -188,7 +191,7 @@ class _Translator:
         first = True
         while True:
             if self._at >= len(self._pattern):
-                raise InvalidPattern(f"Unclosed character class near index {self._at - 1} in {self._pattern}")
+                raise self._error("Unclosed character class", self._at - 1)
             letter = self._pattern[self._at]
             if letter == "]" and not first:
                 self._at += 1

@@ -28,6 +28,10 @@ def _no_constant(text: str) -> Any:
     raise ValueError(text)
 
 
+#: Texts, which stay as they are, and zeros before other digits, which Kafka's reader allows.
+_LEADING_ZEROS = re.compile(r'("(?:\\.|[^"\\])*")|(?<![0-9.eE+-])0+(?=[0-9])', re.DOTALL)
+
+
 class Scanner:
     """`decimals` keeps all digits of numbers with a point."""
 
@@ -59,7 +63,7 @@ class Scanner:
     @staticmethod
     def _first(text: str, decoder: json.JSONDecoder) -> Any:
         """Jackson reads one value and does not look at what follows."""
-        begin = text.removeprefix("\ufeff").lstrip(" \t\r\n")
+        begin = _LEADING_ZEROS.sub(r"\1", text.removeprefix("\ufeff").lstrip(" \t\r\n"))
         if not begin:
             return None
         try:
@@ -89,14 +93,6 @@ def node_type(node: Any) -> str:
     if isinstance(node, dict):
         return "OBJECT"
     return "NULL" if node is None else "ARRAY"
-
-
-def has_decimals(schema: Schema) -> bool:
-    """Whether numbers have to be read with all their digits."""
-    if schema.name == logical.DECIMAL:
-        return True
-    parts = [schema.key_schema, schema.value_schema, *(each.schema for each in schema.fields)]
-    return any(has_decimals(each) for each in parts if each is not None)
 
 
 _MANY_DIGITS = re.compile(rb"[0-9]{19}")
@@ -228,17 +224,26 @@ def _whole(bits: int) -> Reader:
     def read(node: Any) -> int:
         if node.__class__ is int:
             return node if least <= node <= most else wrapped(node, bits)
-        if isinstance(node, float | decimal.Decimal):
-            return wrapped(int(node), bits)
-        return 0
+        return wrapped(_truncated(node), bits) if isinstance(node, decimal.Decimal) else 0
 
     return read
 
 
+def _truncated(number: decimal.Decimal) -> int:
+    """A power of ten with 64 zeros or more has 64 zero bits at its end."""
+    exponent = number.as_tuple().exponent
+    return 0 if isinstance(exponent, int) and exponent >= 64 else int(number)
+
+
 def _double(node: Any) -> float:
-    if node.__class__ is float:
-        return node
-    return float(node) if isinstance(node, int | decimal.Decimal) and node is not True else 0.0
+    if isinstance(node, decimal.Decimal):
+        return float(node) + 0.0  # 0 has no sign in Java's BigDecimal
+    if isinstance(node, int) and not isinstance(node, bool):
+        try:
+            return float(node)
+        except OverflowError:
+            return float("inf") if node > 0 else float("-inf")
+    return 0.0
 
 
 def _float(node: Any) -> float:
@@ -249,7 +254,7 @@ def _bytes(node: Any) -> bytes | None:
     if not isinstance(node, str):
         return None
     try:
-        return base64.b64decode("".join(node.split()), validate=True)
+        return base64.b64decode(node, validate=True)
     except (binascii.Error, ValueError):
         raise DataError("Invalid bytes field") from None
 
