@@ -64,3 +64,26 @@ def test_a_file_with_a_wrong_config_or_wrong_offsets_keeps_it_from_starting(
     (tmp_path / "offsets").write_text("hello")
     with pytest.raises(ConfigError, match="is not an offsets file of a standalone worker"):
         Worker(given, connectors=[config("three", lines)]).start()
+
+
+def test_secrets_are_looked_up_and_never_shown(broker: Broker, tmp_path: Path, lines: Path) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text(f"where={lines}\n")
+    given = {
+        **standalone_properties(broker.bootstrap_servers, tmp_path / "offsets"),
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(tmp_path),
+    }
+    variable = f"${{file:{secrets}:where}}"
+    broker.create_topic("t-four")
+    connector = {**config("four", lines), "file": variable}
+    with Worker(given, connectors=[connector]) as worker:
+        wait_for(lambda: values(broker, "t-four") == [b"a", b"b"])
+        assert worker.call("GET", "/connectors/four/config").body["file"] == variable
+        wait_for(lambda: worker.call("GET", "/connectors/four/tasks").body)
+        [task] = worker.call("GET", "/connectors/four/tasks").body
+        assert task["config"]["file"] == variable
+        checked = worker.call("PUT", "/connector-plugins/FileStreamSource/config/validate", connector).body
+        [shown] = [each["value"] for each in checked["configs"] if each["value"]["name"] == "file"]
+        assert (checked["error_count"], shown["value"]) == (0, variable)
