@@ -44,7 +44,7 @@ class TopicCreation:
         groups = []
         for group in topic_groups(config):
             definition = ConfigDef()
-            _define(definition, group)
+            _define(definition, group, config)
             parsed = definition.parse(config)
             first = f"{_PREFIX}{group}."
             own = {name.removeprefix(first): value for name, value in parsed.items()}
@@ -61,21 +61,10 @@ class TopicCreation:
 
     def settings_of(self, topic: str) -> TopicSettings | None:
         """Of the first group that includes the topic and does not exclude it; the default group is the last."""
-        default = self._groups[-1] if self._groups else None
         for group in self._groups:
             if _any(group["include"], topic) and not _any(group["exclude"], topic):
-                return _settings(group, default)
+                return TopicSettings(group["partitions"], group["replication.factor"], group["configs"])
         return None
-
-
-def _settings(group: dict[str, Any], default: dict[str, Any] | None) -> TopicSettings:
-    inherited = default or {}
-    partitions, replicas = group["partitions"], group["replication.factor"]
-    return TopicSettings(
-        partitions if partitions != -1 else inherited.get("partitions", -1),
-        replicas if replicas != -1 else inherited.get("replication.factor", -1),
-        {**inherited.get("configs", {}), **group["configs"]},
-    )
 
 
 def _any(patterns: list[str], topic: str) -> bool:
@@ -92,20 +81,26 @@ def topic_groups(config: Mapping[str, str]) -> list[str]:
 
 def add_topic_settings(definition: ConfigDef, config: Mapping[str, str]) -> None:
     for group in topic_groups(config):
-        _define(definition, group)
+        _define(definition, group, config)
 
 
-def _define(definition: ConfigDef, group: str) -> None:
+def _define(definition: ConfigDef, group: str, config: Mapping[str, str]) -> None:
+    """Groups take the number of partitions and replicas from the default group, if they say nothing themselves."""
     is_default = group == DEFAULT_GROUP
+
+    def inherited(name: str) -> Any:
+        given = config.get(f"{_PREFIX}{DEFAULT_GROUP}.{name}", "").strip()
+        return NO_DEFAULT if is_default else int(given) if given.isdigit() else -1
+
     patterns = all_of(not_null, _patterns)
     rows: tuple[tuple[str, ConfigType, Any, str, str, Validator], ...] = (
         ("include", ConfigType.LIST, [".*"] if is_default else NO_DEFAULT, "Inclusion Topic Pattern for",
          "Regular expressions of topics that this group is for.", patterns),
         ("exclude", ConfigType.LIST, [], "Exclusion Topic Pattern for",
          "Regular expressions of topics that this group is not for, even if they are included.", patterns),
-        ("replication.factor", ConfigType.SHORT, NO_DEFAULT if is_default else -1, "Replication Factor for Topics in",
+        ("replication.factor", ConfigType.SHORT, inherited("replication.factor"), "Replication Factor for Topics in",
          "How many replicas a new topic gets; -1 leaves it to the broker.", _REPLICAS),
-        ("partitions", ConfigType.INT, NO_DEFAULT if is_default else -1, "Partition Count for Topics in",
+        ("partitions", ConfigType.INT, inherited("partitions"), "Partition Count for Topics in",
          "How many partitions a new topic gets; -1 leaves it to the broker.", _PARTITIONS),
     )  # fmt: skip
     for order, (name, kind, default, title, documentation, validator) in enumerate(rows, 1):
