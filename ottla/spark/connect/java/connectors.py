@@ -61,7 +61,7 @@ class _JavaConnector(Connector):
 
     def start(self, config: Config) -> None:
         super().start(config)
-        self._call(self._java.initialize, connector_context(self._is_source))
+        self._call(self._java.initialize, connector_context(self.context, self._is_source))
         self._call(self._java.start, to_java_map(config))
         self._started = True
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ottla.spark.connect.api import Config, SinkTaskContext, SourceTaskContext
+from ottla.spark.connect.api import Config, ConnectorContext, SinkTaskContext, SourceTaskContext
 from ottla.spark.connect.data.record import SinkRecord
 from ottla.spark.connect.errors import ConnectError
 from ottla.spark.connect.java.data import from_java_map, offset_to_java, to_java_map
@@ -110,16 +110,15 @@ class _Reporter:
 
 
 class _ConnectorContext:
-    """A connector that wants other tasks is asked again when it is restarted."""
-
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
+    def __init__(self, context: ConnectorContext) -> None:
+        self._context = context
+        self._reader = _reader(context.offset)
 
     def requestTaskReconfiguration(self) -> None:
-        _log.info("A connector asks for other tasks: it gets them when it is restarted.")
+        self._context.request_task_reconfiguration()
 
     def raiseError(self, error: Any) -> None:
-        _log.error("A connector has failed: %s", error)
+        self._context.raise_error(ConnectError(str(error.getMessage() or error)))
 
     def offsetStorageReader(self) -> Any:
         return self._reader
@@ -177,8 +176,8 @@ def sink_task_context(
     return jpype.JProxy(f"{_PACKAGE}.sink.SinkTaskContext", inst=_SinkTaskContext(config, context, put))
 
 
-def connector_context(is_source: bool) -> Any:
+def connector_context(context: ConnectorContext, is_source: bool) -> Any:
     import jpype
 
     name = "source.SourceConnectorContext" if is_source else "connector.ConnectorContext"
-    return jpype.JProxy(f"{_PACKAGE}.{name}", inst=_ConnectorContext(_reader(lambda partition: None)))
+    return jpype.JProxy(f"{_PACKAGE}.{name}", inst=_ConnectorContext(context))
