@@ -28,6 +28,7 @@ COMMANDS = {
     "certs": "ottla.cli.commands.security.certs:certs",
     "sql": "ottla.cli.commands.sql.sql:sql",
     "pipeline": "ottla.cli.commands.pipeline.pipeline:pipeline",
+    "connect": "ottla.cli.commands.connect.connect:connect",
     "keys": "ottla.cli.commands.keys:keys",
     "console": "ottla.cli.commands.servers.console:console",
     "deadletter": "ottla.cli.commands.deadletter:deadletter",

@@ -19,8 +19,6 @@ def _not_yet(name: str, meanwhile: str) -> Callable[[], NoReturn]:
     return tool.entry_point()(run)
 
 
-connect_standalone = _not_yet("connect-standalone", _PIPELINES)
-connect_distributed = _not_yet("connect-distributed", _PIPELINES)
 connect_plugin_path = _not_yet("connect-plugin-path", _PIPELINES)
 connect_mirror_maker = _not_yet("connect-mirror-maker", _COPIES)
 mirror_maker = _not_yet("kafka-mirror-maker", _COPIES)
