@@ -9,6 +9,7 @@ from typing import Any
 from ottla.http.authentication import Authenticate
 from ottla.http.errors import ClientDisconnected, HttpError
 from ottla.http.messages import Request, Response
+from ottla.http.metrics import HttpMetrics
 from ottla.http.router import Router, WebSocketHandler
 from ottla.security.principal import KafkaPrincipal
 
@@ -16,12 +17,20 @@ logger = logging.getLogger("ottla.http")
 
 
 class Dispatcher:
-    def __init__(self, router: Router, authenticate: Authenticate | None) -> None:
+    def __init__(
+        self, router: Router, authenticate: Authenticate | None, metrics: HttpMetrics | None = None
+    ) -> None:
         self._router = router
         self._authenticate = authenticate
+        self._metrics = metrics
 
     def respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
         """A response at once where nothing has to be awaited for it."""
+        if self._metrics is None:
+            return self._respond(request)
+        return self._metrics.observe(request, self._respond(request))
+
+    def _respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
         try:
             if self._authenticate is not None:
                 principal = self._authenticate(request)
