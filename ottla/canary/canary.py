@@ -90,7 +90,9 @@ class Canary:
         latencies: list[int] = []
         self._cluster.forget_nodes()
         self._cluster.forget(self._topic)
-        partitions = partitions_by_broker(self._cluster, self._topic, self._factor)
+        partitions = self._cluster.retrying(  # a connection may be to a broker that has just died
+            lambda: partitions_by_broker(self._cluster, self._topic, self._factor), seconds=1.0
+        )
         for gone in self.figures.keys() - partitions.keys():
             self.figures[gone].is_up = False
             self.figures[gone].error = "It is not registered."
