@@ -6,11 +6,16 @@ from collections.abc import Iterator
 
 from ottla.console.access.sessions import Signer
 from ottla.console.pages import groups, overview, topics
+from ottla.console.pages.messages import Messages
+from ottla.console.pages.produce import Producing
 from ottla.console.settings import ConsoleSettings
 from ottla.console.web.app import Route
 
 
 def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
+    messages = Messages(settings.masks)
     yield from overview.routes()
     yield from topics.routes()
+    yield from messages.routes()
+    yield from Producing(messages).routes()
     yield from groups.routes()
