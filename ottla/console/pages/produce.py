@@ -73,7 +73,7 @@ class Producing:
         except (ValueError, ClientError) as error:
             return await self._page(visit, {**_BLANK, **form}, str(error))
         [written] = await visit.site.calls.change(produce, topic, [record], partition)
-        await visit.log("produce", topic, partition=written.partition, offset=written.offset)
+        await visit.log("produce", topic, details=written._asdict())
         return visit.redirect(_seen_at(visit, topic, written), _where(topic, written))
 
     async def resend(self, visit: Visit) -> Page | Response:
@@ -86,7 +86,7 @@ class Producing:
         record = Record(0, round(time.time() * 1000), message.key, message.value, message.headers)
         [written] = await visit.site.calls.change(produce, target, [record])
         source = f"{topic}-{message.partition}@{message.offset}"
-        await visit.log("resend", target, source=source, partition=written.partition, offset=written.offset)
+        await visit.log("resend", target, details={"source": source, **written._asdict()})
         return visit.redirect(_seen_at(visit, target, written), _where(target, written))
 
     def _refuse_masked(self, visit: Visit, topic: str) -> None:
