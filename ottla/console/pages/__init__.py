@@ -16,6 +16,7 @@ from ottla.console.pages import (
     topics,
     transactions,
 )
+from ottla.console.pages.login import LoginPages
 from ottla.console.pages.messages import Messages
 from ottla.console.pages.produce import Producing
 from ottla.console.settings import ConsoleSettings
@@ -24,6 +25,7 @@ from ottla.console.web.app import Route
 
 def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
     messages = Messages(settings.masks)
+    yield from LoginPages(settings.oidc, signer).routes()
     yield from overview.routes()
     yield from topics.routes()
     yield from topic_changes.routes()
