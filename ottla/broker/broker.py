@@ -45,6 +45,7 @@ from ottla.security.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from ottla.broker.lifecycle.cluster_member import ClusterMember
+    from ottla.broker.metrics.broker_metrics import BrokerMetrics
 
 logger = logging.getLogger(__name__)
 
@@ -151,6 +152,7 @@ class Broker:
         registry = SchemaRegistry.of(config)
         self.schema_validation = None if registry is None else SchemaValidation(image, registry)
         self.faults: Faults | None = None
+        self.metrics: BrokerMetrics | None = None
         self.cleaner: LogCleaner | None = None
         self.member: ClusterMember  # set by the server, which makes it from this object
         self.loop = asyncio.get_running_loop()

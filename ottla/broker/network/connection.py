@@ -23,6 +23,7 @@ from ottla.broker.network.wire import Wire
 from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from ottla.broker.metrics.request_times import RequestTiming
     from ottla.broker.network.dispatch import Dispatcher
     from ottla.broker.security.sasl_login import SaslLogin
 
@@ -115,7 +116,7 @@ class Connection:
         # No request is handled: a response blocks, the client is throttled, or it does not read its responses.
         self._busy = False
         # Responses that are pending, and those that have to follow them.
-        self._pending: deque[PendingResponse | tuple[list[Part], int]] = deque()
+        self._pending: deque[PendingResponse | tuple[list[Part], int, RequestTiming | None]] = deque()
         self._settling = False
         self._ending = False  # no request is handled any more, and when the last response is out it is closed
         self.active = True  # since the listener last looked for idle connections
@@ -299,6 +300,7 @@ class Connection:
         self._busy = False
         self._resume()
         if self._filled:
+            self._turns.note(self)
             self._take_stashed_frames()
 
     # Pending responses
@@ -353,16 +355,16 @@ class Connection:
 
     # Sending
 
-    def write(self, parts: list[Part], size: int) -> None:
+    def write(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
         """Send one response of so many bytes, at the end of this turn or after those that are pending before it."""
         if self._pending:
-            self._pending.append((parts, size))
+            self._pending.append((parts, size, timing))
         else:
-            self._responses.put(parts, size)
+            self._responses.put(parts, size, timing)
 
-    def queue(self, parts: list[Part], size: int) -> None:
+    def queue(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
         """Send a response whose turn it is."""
-        self._responses.put(parts, size)
+        self._responses.put(parts, size, timing)
 
     def on_sent(self) -> None:
         """The client has read some of its responses."""

@@ -1,4 +1,4 @@
-"""Dead letters: records that a pipeline could not read. List them, and send them back to where they came from.
+"""Dead letters: records that a pipeline or a sink of Connect could not read. List them, and send them back.
 
 Which ones have been sent back is in the offsets of a consumer group: all before the committed offset of a partition,
 and beyond it those that the commit's metadata lists, because not all need be sent back at once.
@@ -19,7 +19,17 @@ from ottla.client.admin.groups import CommittedOffset, committed
 from ottla.client.admin.offsets import Partition, earliest_offsets
 from ottla.client.admin.topics import partitions_of
 from ottla.client.cluster import TopicPartition
-from ottla.client.dead_letters import ERROR, OFFSET, PARTITION, PREFIX, REASON, TIMESTAMP, TOPIC
+from ottla.client.dead_letters import (
+    CONNECT_NAMES,
+    CONNECT_PREFIX,
+    ERROR,
+    OFFSET,
+    PARTITION,
+    PREFIX,
+    REASON,
+    TIMESTAMP,
+    TOPIC,
+)
 from ottla.client.offsets import commit_offsets
 
 #: Brokers keep no more with an offset, by default (offset.metadata.max.bytes).
@@ -122,10 +132,11 @@ def _batches(client: Client, topic: str) -> Iterator[list[ConsumedMessage]]:
 
 
 def _why(message: ConsumedMessage) -> dict[str, str]:
+    """By the names of our own headers, also where Kafka Connect has written its."""
     return {
-        name: (value or b"").decode("utf-8", "replace")
+        CONNECT_NAMES.get(name, name): (value or b"").decode("utf-8", "replace")
         for name, value in message.headers
-        if name.startswith(PREFIX)
+        if name.startswith(PREFIX) or name in CONNECT_NAMES
     }
 
 
@@ -149,7 +160,7 @@ def _revived(message: ConsumedMessage) -> OutgoingMessage:
     return OutgoingMessage(
         message.value,
         message.key,
-        [(name, value) for name, value in message.headers if not name.startswith(PREFIX)],
+        [(name, value) for name, value in message.headers if not name.startswith((PREFIX, CONNECT_PREFIX))],
         None,
         int(timestamp) if timestamp.isdigit() else message.timestamp,
     )

@@ -26,6 +26,7 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
 DEFAULT_REGISTRY_LISTEN = "127.0.0.1:8081"
 DEFAULT_REST_LISTEN = "127.0.0.1:8082"
+DEFAULT_METRICS_LISTEN = "127.0.0.1:9404"
 DEFAULT_CONSOLE_LISTEN = "127.0.0.1:8080"
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -88,6 +89,14 @@ log_format_option = click.option(
     help=f"Run a REST proxy as well. [default: {DEFAULT_REST_LISTEN}]",
 )
 @click.option(
+    "--metrics",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_METRICS_LISTEN,
+    help="Show metrics to Prometheus at /metrics; with --brokers on PORT, PORT+1, … "
+    f"[default: {DEFAULT_METRICS_LISTEN}]",
+)
+@click.option(
     "--console",
     metavar="[HOST:PORT]",
     is_flag=False,
@@ -116,6 +125,7 @@ def start(
     ca: Path | None,
     registry: str | None,
     rest: str | None,
+    metrics: str | None,
     console: str | None,
     everything: bool,
     quiet: bool,
@@ -156,6 +166,8 @@ def start(
             "confluent.schema.registry.url": _reachable_url(http_listener(registry, 8081)),
             **settings,
         }
+    if metrics is not None:
+        settings = {**_metrics_settings(metrics), **settings}
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
         beside = ServersBeside(registry, rest, console, secured)
@@ -307,6 +319,12 @@ def http_listener(text: str, port: int) -> str:
     return f"http://{parse_listen(text if has_port else f'{text}:{port}')}"
 
 
+def _metrics_settings(text: str) -> dict[str, str]:
+    has_port = text.isdecimal() or text.rpartition(":")[2].isdecimal()
+    host, _, port = parse_listen(text if has_port else f"{text}:9404").rpartition(":")
+    return {"metrics.host": host.strip("[]"), "metrics.port": port}
+
+
 def _reachable_url(url: str) -> str:
     return url.replace("//0.0.0.0:", "//localhost:").replace("//[::]:", "//localhost:")
 
@@ -374,6 +392,8 @@ def _print_welcome(server: Server, secured: SecureStart | None, beside: Mapping[
     _say_ready(addresses, secured)
     _line("Data", ", ".join(directories))
     _print_beside(beside)
+    if server.metrics_url is not None:
+        _line("Metrics", click.style(server.metrics_url, fg="cyan"))
     _print_what_to_try(addresses, "Ctrl-C stops the broker.", secured)
 
 

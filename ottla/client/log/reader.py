@@ -1,4 +1,4 @@
-"""A thread that reads the schemas topic from its beginning and never stops."""
+"""A thread that reads a partition from its beginning and never stops: a topic as storage."""
 
 from __future__ import annotations
 
@@ -32,12 +32,14 @@ class Batch(NamedTuple):
 class LogReader:
     """`deliver` is called in the thread of the reader, in the order of the log."""
 
-    def __init__(self, settings: Settings, topic: str, deliver: Callable[[Batch], None]) -> None:
+    def __init__(
+        self, settings: Settings, topic: str, deliver: Callable[[Batch], None], partition: int = 0
+    ) -> None:
         self._settings = settings
-        self._partition = TopicPartition(topic, 0)
+        self._partition = TopicPartition(topic, partition)
         self._deliver = deliver
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="registry-reader", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"reader-{topic}-{partition}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -1,0 +1,29 @@
+"""The connectors in the box. `PLUGINS` gives each the names by which configs know it."""
+
+_HERE = "ottla.spark.connect.connectors"
+
+#: Class names as they stand in `connector.class`, and where the class is. Imported only when used.
+PLUGINS: dict[str, str] = {
+    **{
+        f"com.github.jcustenborder.kafka.connect.spooldir.{name}": f"{_HERE}.spooldir.connector:{name}"
+        for name in (
+            "SpoolDirCsvSourceConnector",
+            "SpoolDirJsonSourceConnector",
+            "SpoolDirLineDelimitedSourceConnector",
+            "SpoolDirSchemaLessJsonSourceConnector",
+        )
+    },
+    "io.confluent.kafka.connect.datagen.DatagenConnector": f"{_HERE}.datagen.connector:DatagenConnector",
+    "io.confluent.connect.s3.S3SinkConnector": f"{_HERE}.files.connector:S3SinkConnector",
+    "io.confluent.connect.hdfs.HdfsSinkConnector": f"{_HERE}.files.connector:HdfsSinkConnector",
+    "io.confluent.connect.hdfs3.Hdfs3SinkConnector": f"{_HERE}.files.connector:HdfsSinkConnector",
+    "io.ottla.connect.FilesSinkConnector": f"{_HERE}.files.connector:FilesSinkConnector",
+    "org.apache.kafka.connect.tools.MockSinkConnector": f"{_HERE}.tools.mock:MockSinkConnector",
+    "org.apache.kafka.connect.tools.MockSourceConnector": f"{_HERE}.tools.mock:MockSourceConnector",
+    "org.apache.kafka.connect.tools.VerifiableSinkConnector": f"{_HERE}.tools.verifiable:VerifiableSinkConnector",
+    "org.apache.kafka.connect.tools.VerifiableSourceConnector": f"{_HERE}.tools.verifiable:VerifiableSourceConnector",
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": f"{_HERE}.file_stream:FileStreamSourceConnector",
+    "org.apache.kafka.connect.file.FileStreamSinkConnector": f"{_HERE}.file_stream:FileStreamSinkConnector",
+    "io.confluent.connect.jdbc.JdbcSourceConnector": f"{_HERE}.jdbc.source:JdbcSourceConnector",
+    "io.confluent.connect.jdbc.JdbcSinkConnector": f"{_HERE}.jdbc.sink:JdbcSinkConnector",
+}
