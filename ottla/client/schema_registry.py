@@ -107,9 +107,9 @@ class SchemaRegistry:
     """Threads may share it; they wait for each other's requests. What has an id is asked for once."""
 
     def __init__(self, settings: RegistrySettings) -> None:
+        self._connection: http.client.HTTPConnection | None = None
         self._settings = settings
         self._lock = threading.Lock()
-        self._connection: http.client.HTTPConnection | None = None
         self._url = 0
         self._by_id: dict[int, Schema] = {}
         self._by_guid: dict[str, Schema] = {}
@@ -125,6 +125,10 @@ class SchemaRegistry:
     def close(self) -> None:
         with self._lock:
             self._disconnect()
+
+    def __del__(self) -> None:
+        # Caches drop it without a word.
+        self._disconnect()
 
     # Schemas
 
