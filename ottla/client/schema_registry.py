@@ -22,6 +22,8 @@ PREFIX = "schema.registry."
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+#: Who sends it gets fields that older clients do not know.
+_UNKNOWN_PROPERTIES = "Confluent-Accept-Unknown-Properties"
 _NOT_FOUND = (40401, 40402, 40403, 40404)
 
 
@@ -146,6 +148,11 @@ class SchemaRegistry:
             found = self._by_guid[guid] = _schema(answer)._replace(guid=guid)
         return found
 
+    def guid(self, number: int) -> str:
+        """Of the schema with this id; empty if the registry has none."""
+        answer = self.request("GET", f"/schemas/ids/{number}", headers={_UNKNOWN_PROPERTIES: "true"})
+        return str(answer.get("guid") or "")
+
     def latest(self, subject: str) -> Schema:
         return _schema(self.request("GET", f"{_subject(subject)}/versions/latest"))
 
@@ -199,10 +206,19 @@ class SchemaRegistry:
     # HTTP
 
     def request(
-        self, method: str, path: str, body: Any = None, query: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         """The parsed answer. RegistryError if the registry refuses, Unreachable if none of the URLs answers."""
-        headers = {"Accept": f"{_CONTENT_TYPE}, application/json", **self._authorization()}
+        headers = {
+            "Accept": f"{_CONTENT_TYPE}, application/json",
+            **self._authorization(),
+            **(headers or {}),
+        }
         data = None
         if body is not None:
             data = json.dumps(body).encode()

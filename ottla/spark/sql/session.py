@@ -62,7 +62,8 @@ class SqlSession:
     `spark` is a session, or a function that makes one when it is needed. `checkpoints` is the directory in which
     queries keep where they are; by default Spark's setting spark.ottla.checkpoints, else a directory of this user.
     `functions` are files or modules that declare functions with @udf, @udaf and @udtf. `schema_registry` is the URL of
-    one, or properties such as schema.registry.url and schema.registry.basic.auth.user.info.
+    one, or properties such as schema.registry.url and schema.registry.basic.auth.user.info; by default what Spark's
+    settings spark.ottla.schema.registry.… say.
     """
 
     def __init__(
@@ -82,6 +83,8 @@ class SqlSession:
         self.brokers = Brokers(servers, properties)
         self.catalogue = Catalogue(self.brokers)
         self.queries = RunningQueries()
+        if schema_registry is None and not self._owns_spark:
+            schema_registry = queries.registry_options(self._session())
         self._registry = registry_properties(schema_registry)
         self.properties = SessionProperties(self._registry)
         self.schemas = Schemas(self.properties.registry)
