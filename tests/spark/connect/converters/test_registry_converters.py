@@ -43,6 +43,7 @@ Make = Callable[..., Converter]
 
 CLASSES = {
     "AVRO": "io.confluent.connect.avro.AvroConverter",
+    "JSON": "io.confluent.connect.json.JsonSchemaConverter",
 }
 
 
@@ -305,3 +306,81 @@ def test_a_registry_that_does_not_answer_is_tried_again(converter: Make) -> None
 def test_a_converter_without_the_address_of_the_registry_is_refused(converter: Make) -> None:
     with pytest.raises(ConfigError, match=r"schema\.registry\.url"):
         load_converter({"value.converter": CLASSES["AVRO"]}, {}, "value")
+
+
+def test_a_json_schema_says_what_it_is_in_connect(
+    url: str, registry: SchemaRegistry, converter: Make
+) -> None:
+    schema = (
+        SchemaBuilder("Order")
+        .field("id", INT16)
+        .field("price", logical.decimal_schema(2))
+        .field("note", ConnectSchema(SchemaType.STRING, True, "none", doc="a note"))
+        .field("points", mapping(STRING, INT32))
+        .build()
+    )
+    value = Struct(schema, {"id": 1, "price": decimal.Decimal("1.00"), "points": {"a": 1}})
+    data = converter("JSON", url).from_connect("json-orders", schema, value)
+    assert data is not None
+    assert data[5:] == b'{"id":1,"price":"ZA==","note":"none","points":{"a":1}}'
+    assert json.loads(registry.latest("json-orders-value").text) == {
+        "type": "object",
+        "title": "Order",
+        "properties": {
+            "id": {"type": "integer", "connect.type": "int16", "connect.index": 0},
+            "price": {
+                "type": "string",
+                "title": "org.apache.kafka.connect.data.Decimal",
+                "connect.version": 1,
+                "connect.type": "bytes",
+                "connect.parameters": {"scale": "2"},
+                "connect.index": 1,
+            },
+            "note": {
+                "oneOf": [{"type": "null"}, {"type": "string", "description": "a note", "default": "none"}],
+                "connect.index": 2,
+            },
+            "points": {
+                "type": "object",
+                "connect.type": "map",
+                "additionalProperties": {"type": "integer", "connect.type": "int32"},
+                "connect.index": 3,
+            },
+        },
+    }
+
+
+def test_a_json_schema_of_somebody_else_is_read(url: str, registry: SchemaRegistry, converter: Make) -> None:
+    document = {
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": {"type": "integer"},
+            "x": {"type": ["null", "number"]},
+            "kind": {"enum": ["a", "b"]},
+            "either": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            "place": {"$ref": "#/definitions/place"},
+        },
+        "definitions": {"place": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    }
+    number = registry.register("things-json-value", Schema(json.dumps(document), "JSON"))
+    made = converter("JSON", url, use__optional__for__nonrequired="true")
+    data = b"\0" + number.to_bytes(4, "big") + b'{"id":1,"kind":"b","either":5,"place":{"city":"Wien"}}'
+    schema, value = made.to_connect("things-json", data)
+    assert schema is not None
+    assert [(each.name, each.schema.type, each.schema.optional) for each in schema.fields] == [
+        ("id", SchemaType.INT64, False),
+        ("x", SchemaType.FLOAT64, True),
+        ("kind", SchemaType.STRING, True),
+        ("either", SchemaType.STRUCT, True),
+        ("place", SchemaType.STRUCT, True),
+    ]
+    assert (value.get("id"), value.get("x"), value.get("kind")) == (1, None, "b")
+    assert value.get("either").values == [None, 5]
+    assert value.get("place").values == ["Wien"]
+
+
+def test_a_schema_of_another_kind_is_refused(url: str, converter: Make) -> None:
+    data = converter("AVRO", url).from_connect("mixed", STRING, "x")
+    with pytest.raises(DataError, match="is one of AVRO"):
+        converter("JSON", url).to_connect("mixed", data)
