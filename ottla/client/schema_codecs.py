@@ -164,7 +164,7 @@ def _protobuf(schema: Schema, referenced: Mapping[str, Schema], serialized: Call
         return b"\0" + bytes(message.SerializeToString())  # the first message of the file
 
     def to_json(data: bytes) -> Any:
-        path, position = _message_indexes(data)
+        path, position = message_indexes(data)
         message = message_class(path).FromString(data[position:])
         return json_format.MessageToDict(
             message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
@@ -196,7 +196,7 @@ def _add_well_known(pool: Any) -> None:
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
 
 
-def _message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
+def message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     """Zigzag varints: how many, and then each; a single 0 stands for the first message."""
     count, position = _varint(data, 0)
     if count == 0:
