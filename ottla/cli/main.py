@@ -34,6 +34,7 @@ COMMANDS = {
     "demo": "ottla.cli.commands.demo.demo:demo",
     "registry": "ottla.cli.commands.servers.registry:registry",
     "rest": "ottla.cli.commands.servers.rest:rest",
+    "mirror": "ottla.cli.commands.mirror:mirror",
     "exporter": "ottla.cli.commands.servers.exporter:exporter",
     "schema": "ottla.cli.commands.schema.schema:schema",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",
