@@ -71,4 +71,4 @@ def test_the_commands_run_as_they_are_printed(tmp_path: Path) -> None:
         assert any("first" in line for line in said)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(60)
+        process.communicate(timeout=60)
