@@ -100,9 +100,9 @@ def test_transfers_of_a_bank_with_crashes_and_a_killed_database(mariadb: MariaDb
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize("seed", range(100, 106))
 def test_transfers_of_a_bank_for_long(mariadb: MariaDbDatabase, seed: int) -> None:
-    run_bank(mariadb, seed, steps=400)
+    run_bank(mariadb, seed, steps=250)
 
 
 def run_bank(mariadb: MariaDbDatabase, seed: int, steps: int) -> None:
