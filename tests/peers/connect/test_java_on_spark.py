@@ -53,7 +53,7 @@ def test_a_java_source_gives_each_line_once_after_its_worker_was_killed(
         new = [f"line {len(expected) + number}" for number in range(1000)]
         with lines.open("a") as file:
             file.writelines(f"{line}\n" for line in new)
-        expected += new
+        expected.extend(new)
         worker = WorkerProcess(tmp_path, settings, source)
         wait_for(
             lambda: len(committed_records(client, ottla_topic)) >= len(expected),
