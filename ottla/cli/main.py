@@ -35,6 +35,8 @@ COMMANDS = {
     "demo": "ottla.cli.commands.demo.demo:demo",
     "registry": "ottla.cli.commands.servers.registry:registry",
     "rest": "ottla.cli.commands.servers.rest:rest",
+    "canary": "ottla.cli.commands.servers.canary:canary",
+    "mirror": "ottla.cli.commands.mirror:mirror",
     "exporter": "ottla.cli.commands.servers.exporter:exporter",
     "schema": "ottla.cli.commands.schema.schema:schema",
     "zookeeper": "ottla.cli.commands.servers.zookeeper:zookeeper",

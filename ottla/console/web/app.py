@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from ottla.client.errors import ClientError, Unreachable
 from ottla.console.access.audit_log import AuditLog
 from ottla.console.access.login import Logins
-from ottla.console.access.roles import Level
+from ottla.console.access.roles import NOBODY, Level
 from ottla.console.access.sessions import FLASH_COOKIE, Sessions, cookies_of
 from ottla.console.cluster.site import Site
 from ottla.console.web.rendering import Static, Templates, plain
@@ -66,6 +66,7 @@ class Route:
     everywhere: bool = False
     json: bool = True
     changes: bool = True  # of a POST; a GET never does
+    public: bool = False  # nobody need have logged in
 
 
 class App:
@@ -77,6 +78,7 @@ class App:
         audit: AuditLog,
         *,
         hosts: frozenset[str] | None,
+        scheme: str = "http",
     ) -> None:
         """`hosts` are the names under which the console may be asked for where nobody logs in; None is any.
 
@@ -87,6 +89,7 @@ class App:
         self.logins = logins
         self.audit = audit
         self._hosts = hosts
+        self.scheme = scheme
         self.static = Static()
         self.templates = Templates(self.static)
         self.router = Router(self._error, produces=_ANY)
@@ -105,12 +108,13 @@ class App:
     def _answering(self, route: Route, *, json: bool) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             self._check_host(request)
-            session = await self.logins.session(request)
+            session = self.logins.stranger(request) if route.public else await self.logins.session(request)
             if session is None:
                 return self._to_login(request, json)
-            user = self.logins.user(session)
+            user = NOBODY if route.public else self.logins.user(session)
             visit = Visit(self, request, user, session, self._site(request), wants_json=json)
-            self._check_rights(visit, route)
+            if not route.public:
+                self._check_rights(visit, route)
             if route.method == "POST":
                 await visit.read_form()
                 self._check_origin(visit)
@@ -192,7 +196,7 @@ class App:
             "csrf": self.sessions.csrf_token(visit.session),
             "flash": flash,
             "sites": self.sites,
-            "asks_for_login": self.logins.asks,
+            "asks_for_login": self.logins.asks and bool(visit.user.name),
         }
 
     def fragment(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:

@@ -144,7 +144,8 @@ WITH_SCHEMA = [
 #: What a FileStream sink is given beside its file and topic, and what the topic has.
 SINKS: dict[str, tuple[list[str], dict[str, str]]] = {
     "strings": (LINES, {}),
-    "maps": (VALUES[:1], _JSON_PLAIN),
+    # With more than one field the order would be that of Java's hashes, and here it is that of the text.
+    "maps": (['{"deep": {"x": [1, 2.5, null, "t", true]}}'], _JSON_PLAIN),
     "fields": (VALUES, _chain({"type": "ExtractField$Value", "field": "name"}, **_JSON_PLAIN)),
     "numbers": (VALUES, _chain({"type": "ExtractField$Value", "field": "price"}, **_JSON_PLAIN)),
     "cast": (

@@ -21,5 +21,6 @@ PLUGINS = {
     "org.apache.kafka.connect.converters.LongConverter": f"{_HERE}.primitives:LongConverter",
     "org.apache.kafka.connect.converters.FloatConverter": f"{_HERE}.primitives:FloatConverter",
     "org.apache.kafka.connect.converters.DoubleConverter": f"{_HERE}.primitives:DoubleConverter",
+    "io.confluent.connect.avro.AvroConverter": f"{_HERE}.registry.avro_converter:AvroConverter",
     "org.apache.kafka.connect.storage.SimpleHeaderConverter": f"{_HERE}.simple_header:SimpleHeaderConverter",
 }

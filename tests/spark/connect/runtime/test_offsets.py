@@ -11,8 +11,7 @@ from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.settings import Settings, parse_servers
 from ottla.spark.connect.runtime.compacted_topic import read_topic
 from ottla.spark.connect.runtime.conversion import ConvertedRecord
-from ottla.spark.connect.runtime.java_json import to_json
-from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics
+from ottla.spark.connect.runtime.offsets import SourceOffsets, offset_topics, to_json
 from ottla.spark.connect.runtime.record_writer import RecordWriter
 from ottla.spark.connect.runtime.transactions import SourceTransactions
 from ottla.spark.sink.sink_options import SinkOptions
@@ -25,6 +24,7 @@ from ottla.testing import Broker
         (["files", {"filename": "/tmp/ä"}], '["files",{"filename":"/tmp/ä"}]'),
         ({"a": None, "b": True, "c": False}, '{"a":null,"b":true,"c":false}'),
         ('\x00\x1f\x7f\n"\\ \\u00ff', '"\\u0000\\u001F\x7f\\n\\"\\\\ \\\\u00ff"'),
+        ("🙂", '"\\uD83D\\uDE42"'),
         (1.0, "1.0"),
         (1e7, "1.0E7"),
         (123456789.25, "1.2345678925E8"),
@@ -35,7 +35,7 @@ from ottla.testing import Broker
     ],
 )
 def test_json_is_printed_as_by_jackson(value: Any, text: str) -> None:
-    assert to_json(value) == text
+    assert to_json(value).decode() == text
 
 
 def test_a_key_that_is_there_is_written_again_as_it_is() -> None:
