@@ -1,5 +1,5 @@
-"""What metrics cost: the same requests to two brokers in turn, one that counts and is scraped every five seconds, one that
-does not.
+"""What metrics cost: the same requests to two brokers in turn. One counts and is scraped every five seconds, one does
+not.
 
 Wall time is noisy on a machine that does something else as well. So each row has the CPU time of the broker's process
 per request beside it, which is what the budget of two percent is about.

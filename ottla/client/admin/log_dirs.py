@@ -29,6 +29,9 @@ class LogDir:
     path: str
     error: str | None  # Kafka's name of what is wrong with the directory
     replicas: list[Replica]
+    # Of the disk that it is on; None where the broker does not say (before Kafka 3.3).
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ())
                 for topic in directory.topics
                 for partition in topic.partitions
             ],
+            directory.total_bytes if directory.total_bytes >= 0 else None,
+            directory.usable_bytes if directory.usable_bytes >= 0 else None,
         )
         for directory in answer.results
     ]
