@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, Unreachable
 from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
 
 MAGIC = 0
@@ -90,6 +90,34 @@ class SchemaCodecs:
             raise
         except Exception as error:  # of the libraries, on a schema that they cannot read
             raise ClientError(f"The schema {schema_id} cannot be used: {error}.") from None
+
+
+class FramedTexts:
+    """Keys and values that begin with the id of a schema, as JSON; for who shows records. Of one thread.
+
+    Bytes may begin with a zero by chance, so what no schema is known for, or does not fit it, has no text.
+    """
+
+    def __init__(self, registry: SchemaRegistry | None) -> None:
+        self._codecs = None if registry is None else SchemaCodecs(registry)
+        self._unknown: set[int] = set()
+
+    def text(self, data: bytes | None) -> str | None:
+        if self._codecs is None or data is None or len(data) <= _ID_BYTES or data[0] != MAGIC:
+            return None
+        schema_id, payload = unframed(data)
+        if schema_id in self._unknown:
+            return None
+        try:
+            value = decode(self._codecs.by_id(schema_id), payload)
+        except Unreachable:
+            self._codecs = None  # do not ask for every record
+            return None
+        except (BadData, ClientError) as error:
+            if isinstance(error, ClientError):
+                self._unknown.add(schema_id)
+            return None
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def codec_of(schema: Schema, referenced: Mapping[str, Schema], serialized: Callable[[Schema], str]) -> Codec:

@@ -9,7 +9,7 @@ import ssl
 from typing import Any
 
 from ottla.http.authentication import Authenticate
-from ottla.http.dispatch import Dispatcher
+from ottla.http.dispatch import Decorate, Dispatcher
 from ottla.http.http1 import Http1Connection
 from ottla.http.http2_streams import PREFACE
 from ottla.http.limits import Limits
@@ -29,7 +29,7 @@ class HttpServer:
     """Port 0 is a free one; `port` says which. `tls` is a context of `ottla.security.tls.contexts.server_context`.
 
     The principal of a client is what `authenticate` makes of a request. Without it, it is the name of the client's
-    certificate, mapped by `mapper`, or anonymous.
+    certificate, mapped by `mapper`, or anonymous. `decorate` sees every response, for headers such as those of CORS.
     """
 
     def __init__(
@@ -43,6 +43,7 @@ class HttpServer:
         mapper: PrincipalMapper | None = None,
         max_body: int = 16 * 1024 * 1024,
         limits: Limits | None = None,
+        decorate: Decorate | None = None,
         metrics: HttpMetrics | None = None,
     ) -> None:
         self.host = host
@@ -51,7 +52,7 @@ class HttpServer:
         self._mapper = mapper
         self._max_body = max_body
         self._limits = limits or Limits()
-        self._dispatcher = Dispatcher(router, authenticate, metrics)
+        self._dispatcher = Dispatcher(router, authenticate, decorate, metrics)
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None

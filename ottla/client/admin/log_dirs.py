@@ -29,7 +29,7 @@ class LogDir:
     path: str
     error: str | None  # Kafka's name of what is wrong with the directory
     replicas: list[Replica]
-    # Of the disk that it is on; None where the broker does not say (before Kafka 3.3).
+    # Of the volume that the directory is on; None where the broker does not say.
     total_bytes: int | None = None
     usable_bytes: int | None = None
 
@@ -54,6 +54,15 @@ def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ())
             for topic in cluster.metadata(names).topics
             if not topic.error_code
         ]
+    return _ask(cluster, broker, asked)
+
+
+def describe_volumes(cluster: Cluster, broker: int) -> list[LogDir]:
+    """The log directories of a broker without their replicas: cheap, however many there are."""
+    return _ask(cluster, broker, [])
+
+
+def _ask(cluster: Cluster, broker: int, asked: list[messages.DescribableLogDirTopic] | None) -> list[LogDir]:
     answer = cluster.node(broker).request(
         messages.DescribeLogDirsRequest(topics=asked), messages.DescribeLogDirsResponse
     )
@@ -76,8 +85,8 @@ def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ())
                 for topic in directory.topics
                 for partition in topic.partitions
             ],
-            directory.total_bytes if directory.total_bytes >= 0 else None,
-            directory.usable_bytes if directory.usable_bytes >= 0 else None,
+            None if directory.total_bytes < 0 else directory.total_bytes,
+            None if directory.usable_bytes < 0 else directory.usable_bytes,
         )
         for directory in answer.results
     ]

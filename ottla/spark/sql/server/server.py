@@ -60,6 +60,7 @@ class SqlServer:
         functions: Sequence[str] = (),
         authenticate: Authenticate | None = None,
         eager: bool = False,
+        schema_registry: str | Mapping[str, str] | None = None,
     ) -> None:
         # Not beside the checkpoints of shells: a query lives in one place.
         place = checkpoints or str(state_directory() / "sql-server" / service_id)
@@ -69,6 +70,7 @@ class SqlServer:
             checkpoints=place,
             properties=properties,
             functions=functions,
+            schema_registry=schema_registry,
         )
         self.session.paced = True
         self._pushes = PushQueries()
