@@ -22,6 +22,30 @@ _TOKEN = re.compile(
     r"|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<sign>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]]))"
 )
+
+
+class NotSupported(ValueError):
+    """What is no CEL, or not of the part that is known here."""
+
+
+class CelError(ValueError):
+    """What an expression cannot be evaluated with."""
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> Any:
+    """By an engine that takes no longer than the text is long, as CEL asks for: Python's may take for ever."""
+    try:
+        import jsonschema_rs
+
+        schema = {"type": "string", "pattern": text}
+        return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions())
+    except ImportError:
+        raise CelError("matches() needs jsonschema-rs, which is not installed") from None
+    except Exception as error:  # of the library, on a pattern that it cannot read
+        raise CelError(f"the pattern {text!r} cannot be used: {error}") from None
+
+
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -44,34 +68,15 @@ _METHODS: dict[str, Callable[[Any, Any], Any]] = {
     "contains": lambda text, part: part in text,
     "matches": lambda text, pattern: bool(_pattern(pattern).is_valid(str(text))),
 }
-_MOST_TOKENS = 1000
-
-
-@lru_cache(maxsize=256)
-def _pattern(text: str) -> Any:
-    """By an engine that takes no longer than the text is long, as CEL asks for: Python's may take for ever."""
-    try:
-        import jsonschema_rs
-
-        schema = {"type": "string", "pattern": text}
-        return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions())
-    except ImportError:
-        raise CelError("matches() needs jsonschema-rs, which is not installed") from None
-    except Exception as error:  # of the library, on a pattern that it cannot read
-        raise CelError(f"the pattern {text!r} cannot be used: {error}") from None
-
-
-class NotSupported(ValueError):
-    """What is no CEL, or not of the part that is known here."""
-
-
-class CelError(ValueError):
-    """What an expression cannot be evaluated with."""
+_MOST_TOKENS = 500
 
 
 def compile_expression(text: str) -> Evaluate:
     parser = _Parser(_tokens(text))
-    found = parser.choice()
+    try:
+        found = parser.choice()
+    except RecursionError:
+        raise NotSupported("it is nested too deeply") from None
     parser.expect("")
     return found
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from ottla.client.common_messages import add_common_messages
 from ottla.client.data_contracts import Rules
 from ottla.client.errors import ClientError, Unreachable
 from ottla.client.schema_registry import AVRO, PROTOBUF, Schema, SchemaRegistry
@@ -265,6 +266,7 @@ def _add_well_known(pool: Any) -> None:
         wrappers_pb2,
     ):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    add_common_messages(pool)
 
 
 def _message_indexes(data: bytes) -> tuple[tuple[int, ...], int]:

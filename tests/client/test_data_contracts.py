@@ -52,7 +52,18 @@ def test_expressions(expression: str, value: bool) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["", "message.", "message.id >", "(message.id", "uuid(message.id)", "a = 1", "message.a.b()", "1 2"],
+    [
+        "",
+        "message.",
+        "message.id >",
+        "(message.id",
+        "uuid(message.id)",
+        "a = 1",
+        "message.a.b()",
+        "1 2",
+        "(" * 450,
+        "1 +" * 400,
+    ],
 )
 def test_what_is_not_understood_is_refused_when_it_is_compiled(expression: str) -> None:
     with pytest.raises(NotSupported):
