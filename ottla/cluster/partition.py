@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ottla.cluster.replication.commit_queue import CommitFuture
 from ottla.cluster.replication.leader_state import LeaderContext, LeaderState
+from ottla.cluster.topic_counts import TopicCounts
 from ottla.log.errors import StorageError
 from ottla.log.partition_log import AppendInfo, PartitionLog
 from ottla.metadata.cluster_image import PartitionImage
@@ -59,12 +60,14 @@ class Partition:
         "_uncommitted",
         "_waiters",
         "broker_id",
+        "counts",
         "high_watermark",
         "index",
         "isr",
         "leader",
         "leader_epoch",
         "leading",
+        "led_from",
         "log",
         "on_storage_error",
         "partition_epoch",
@@ -102,6 +105,8 @@ class Partition:
         # End offset and size of what is written and not committed, for those who wait for so many bytes.
         self._uncommitted: deque[tuple[int, int]] = deque()
         self.on_storage_error: Callable[[PartitionLog, KafkaError], object] | None = None
+        self.counts: TopicCounts | None = None  # if there are metrics
+        self.led_from = -1  # the log end offset when this broker began to lead, while it leads
 
     def __repr__(self) -> str:
         return f"<{self.topic}-{self.index} led by {self.leader} in epoch {self.leader_epoch}>"
@@ -128,6 +133,7 @@ class Partition:
         self._take_state(state)
         before = self.leading
         if begins:
+            self._lead_from(self.log.log_end_offset)
             self.leading = None
             self.log.start_epoch(state.leader_epoch)
         if all(broker_id == self.broker_id for broker_id in state.replicas):
@@ -157,6 +163,7 @@ class Partition:
                 self.log.log_end_offset,
             )
         self._take_state(state)
+        self._lead_from(-1)
         if self.leading is not None:
             self.leading.close()
             self.leading = None
@@ -180,10 +187,21 @@ class Partition:
     def resign(self) -> None:
         """The partition leaves this broker, or its log is out of reach."""
         self.leader = NO_LEADER
+        self._lead_from(-1)
         if self.leading is not None:
             self.leading.close()
             self.leading = None
         self.tell_changed()
+
+    def _lead_from(self, offset: int) -> None:
+        if self.counts is not None:
+            self.counts.messages_in += self.messages_in
+        self.led_from = offset
+
+    @property
+    def messages_in(self) -> int:
+        """Written here since this broker leads: the offsets count them, so nobody else has to."""
+        return self.log.log_end_offset - self.led_from if self.led_from >= 0 else 0
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """What a client believes of the leader's epoch (KIP-320); -1 is no belief."""
@@ -241,6 +259,10 @@ class Partition:
 
     def _appended(self, info: AppendInfo, size: int) -> None:
         leading = self.leading
+        counts = self.counts
+        if counts is not None:
+            counts.produces += 1
+            counts.bytes_in += size
         if leading is None:
             self.high_watermark = self.log.log_end_offset
             if self._waiters:
@@ -299,6 +321,8 @@ class Partition:
             raise
         if log.log_end_offset > before:
             self._count(len(records))
+            if self.counts is not None:
+                self.counts.replicated_in += len(records)
 
     def follow_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
         """Take over what the leader says of its high watermark and log start; whether the log starts later now."""
@@ -372,6 +396,10 @@ class Partition:
     @property
     def waiting(self) -> int:
         return len(self._waiters)
+
+    @property
+    def waiters(self) -> Iterable[Waiter]:
+        return self._waiters
 
     def add_waiter(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)

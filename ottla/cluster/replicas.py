@@ -15,6 +15,7 @@ from ottla.cluster.peers import PeerDialer
 from ottla.cluster.replication.fetcher_pool import FetcherPool
 from ottla.cluster.replication.leader_state import LeaderContext
 from ottla.cluster.replication.replication_throttle import ReplicationThrottle
+from ottla.cluster.topic_counts import CountedTopics
 from ottla.log.config import LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_of_disk, is_passing
 from ottla.log.files import descriptors
@@ -60,6 +61,7 @@ class Replicas:
         self.fetchers = FetcherPool(config, image, directories, dialer)
         self.leader_throttle = ReplicationThrottle.of_leaders(broker_id, config, image)
         self.log_dir_moves = LogDirMoves(self, broker_id, config, image)
+        self.counts: CountedTopics | None = None  # if there are metrics
         self._logs_lock = asyncio.Lock()  # log directories take one creation or deletion at a time
 
     # Looking up
@@ -214,6 +216,8 @@ class Replicas:
             self._by_id.pop(partition.topic_id, None)
         self.fetchers.unfollow(partition)
         partition.resign()
+        if self.counts is not None and partition.topic not in self._topics:
+            self.counts.forget(partition.topic)
         for listener in self.on_leaving:
             listener(partition)
 
@@ -321,6 +325,8 @@ class Replicas:
             high_watermark=known.get(name, 0),
         )
         partition.on_storage_error = self.storage_failed
+        if self.counts is not None:
+            partition.counts = self.counts.of(topic.name)
         partitions = self._topics.setdefault(topic.name, {})
         partitions[index] = partition
         self._by_id[topic.topic_id] = partitions

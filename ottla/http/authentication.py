@@ -2,8 +2,10 @@
 
     alice: her password,admin,developer
     bob: MD5:5f4dcc3b5aa765d61d8327deb882cf99
+    carol: SCRYPT:16384:c2FsdA==:aGFzaA==,viewer
 
-Confluent's servers take such a file; each line is a user, a password and the roles.
+Confluent's servers take such a file; each line is a user, a password and the roles. SCRYPT is ours: a hash that takes
+its time, which `scrypt_credential` makes.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,11 +40,42 @@ class User:
         if self.credential.startswith("MD5:"):
             given = "MD5:" + hashlib.md5(password.encode(), usedforsecurity=False).hexdigest()
             return hmac.compare_digest(given, self.credential)
+        if self.credential.startswith("SCRYPT:"):
+            cost, salt, expected = _scrypt_parts(self.credential)
+            return hmac.compare_digest(_scrypt(password, salt, cost), expected)
         return hmac.compare_digest(password.encode(), _plain(self.credential).encode())
 
 
 # Compared with where there is no such user, so that an answer takes as long.
-_NOBODY = User("MD5:")
+NOBODY = User("MD5:")
+
+_SCRYPT_COST = 16384
+_SCRYPT_BLOCK = 8
+
+
+def scrypt_credential(password: str) -> str:
+    """As a password file has it."""
+    salt = secrets.token_bytes(16)
+    parts = (base64.b64encode(each).decode() for each in (salt, _scrypt(password, salt, _SCRYPT_COST)))
+    return f"SCRYPT:{_SCRYPT_COST}:{':'.join(parts)}"
+
+
+def _scrypt(password: str, salt: bytes, cost: int) -> bytes:
+    return hashlib.scrypt(
+        password.encode(),
+        salt=salt,
+        n=cost,
+        r=_SCRYPT_BLOCK,
+        p=1,
+        maxmem=256 * cost * _SCRYPT_BLOCK,
+        dklen=32,
+    )
+
+
+def _scrypt_parts(credential: str) -> tuple[int, bytes, bytes]:
+    """Raises ValueError."""
+    _, cost, salt, expected = credential.split(":")
+    return int(cost), base64.b64decode(salt, validate=True), base64.b64decode(expected, validate=True)
 
 
 class BasicAuthentication:
@@ -65,8 +99,8 @@ class BasicAuthentication:
         if request.path in self._skip:
             return request.principal
         name, password = self._credentials(request.headers.get("authorization"))
-        user = self._users.get(name, _NOBODY)
-        if not user.has(password) or user is _NOBODY:
+        user = self._users.get(name, NOBODY)
+        if not user.has(password) or user is NOBODY:
             raise self._unauthorized()
         if "*" not in self._roles and not self._roles & user.roles:
             raise HttpError(403, 40301, "You are forbidden from using this cluster.")
@@ -115,6 +149,13 @@ def read_password_file(path: str | Path) -> dict[str, User]:
             raise BadPasswordFile(
                 f"{path}, line {number}: CRYPT passwords are not supported; use MD5 or OBF."
             )
+        if credential.startswith("SCRYPT:"):
+            try:
+                cost, _, _ = _scrypt_parts(credential)
+                if cost.bit_count() != 1 or not 1024 <= cost <= 1 << 20:
+                    raise ValueError
+            except ValueError:
+                raise BadPasswordFile(f"{path}, line {number}: the SCRYPT password cannot be read.") from None
         if credential.startswith("OBF:"):
             try:
                 _plain(credential)

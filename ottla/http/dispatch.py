@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from ottla.http.authentication import Authenticate
 from ottla.http.errors import ClientDisconnected, HttpError
 from ottla.http.messages import Request, Response
+from ottla.http.metrics import HttpMetrics
 from ottla.http.router import Router, WebSocketHandler
 from ottla.security.principal import KafkaPrincipal
 
 logger = logging.getLogger("ottla.http")
 
 
+#: Adds headers to a response, or replaces it; whatever has answered, also a refusal.
+Decorate = Callable[[Request, Response], Response]
+
+
 class Dispatcher:
-    def __init__(self, router: Router, authenticate: Authenticate | None) -> None:
+    def __init__(
+        self,
+        router: Router,
+        authenticate: Authenticate | None,
+        decorate: Decorate | None = None,
+        metrics: HttpMetrics | None = None,
+    ) -> None:
         self._router = router
         self._authenticate = authenticate
+        self._decorate = decorate
+        self._metrics = metrics
 
     def respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
         """A response at once where nothing has to be awaited for it."""
+        result = self._respond(request)
+        if self._decorate is not None:
+            if isinstance(result, Response):
+                result = self._decorate(request, result)
+            else:
+                result = self._decorated(request, result, self._decorate)
+        return result if self._metrics is None else self._metrics.observe(request, result)
+
+    async def _decorated(
+        self, request: Request, result: Coroutine[Any, Any, Response], decorate: Decorate
+    ) -> Response:
+        return decorate(request, await result)
+
+    def _respond(self, request: Request) -> Response | Coroutine[Any, Any, Response]:
         try:
             if self._authenticate is not None:
                 principal = self._authenticate(request)

@@ -9,10 +9,11 @@ import ssl
 from typing import Any
 
 from ottla.http.authentication import Authenticate
-from ottla.http.dispatch import Dispatcher
+from ottla.http.dispatch import Decorate, Dispatcher
 from ottla.http.http1 import Http1Connection
 from ottla.http.http2_streams import PREFACE
 from ottla.http.limits import Limits
+from ottla.http.metrics import HttpMetrics
 from ottla.http.router import Router
 from ottla.http.shared import Client, Shared
 from ottla.security.principal_mapping import NoRuleApplies, PrincipalMapper
@@ -28,7 +29,7 @@ class HttpServer:
     """Port 0 is a free one; `port` says which. `tls` is a context of `ottla.security.tls.contexts.server_context`.
 
     The principal of a client is what `authenticate` makes of a request. Without it, it is the name of the client's
-    certificate, mapped by `mapper`, or anonymous.
+    certificate, mapped by `mapper`, or anonymous. `decorate` sees every response, for headers such as those of CORS.
     """
 
     def __init__(
@@ -42,6 +43,8 @@ class HttpServer:
         mapper: PrincipalMapper | None = None,
         max_body: int = 16 * 1024 * 1024,
         limits: Limits | None = None,
+        decorate: Decorate | None = None,
+        metrics: HttpMetrics | None = None,
     ) -> None:
         self.host = host
         self._wanted_port = port
@@ -49,7 +52,7 @@ class HttpServer:
         self._mapper = mapper
         self._max_body = max_body
         self._limits = limits or Limits()
-        self._dispatcher = Dispatcher(router, authenticate)
+        self._dispatcher = Dispatcher(router, authenticate, decorate, metrics)
         self._shared: Shared | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None

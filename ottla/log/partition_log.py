@@ -31,6 +31,7 @@ from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.errors import CorruptSegmentError, StorageError, is_passing, storage_error
 from ottla.log.files.checkpoint import sync_path
 from ottla.log.files.file_region import EMPTY_REGION, FileRegion
+from ottla.log.files.flush_times import flush_times
 from ottla.log.files.partition_metadata import ZERO_UUID, write_partition_metadata
 from ottla.log.producer_state import SEQUENCE_MAX, ProducerDescription
 from ottla.log.recovery import LoadedLog, load_log, rebuild_producers
@@ -590,6 +591,7 @@ class PartitionLog:
                 self._go_offline("flushed", error)
             # No data is lost by it: a full disk may have room again with the next flush.
             raise storage_error(f"cannot write the leader epochs of {self.path}", error) from error
+        began = time.monotonic()
         try:
             self.segments.sync(self.recovery_point, end)
             sync_path(os.fspath(self.path))
@@ -602,6 +604,7 @@ class PartitionLog:
             if truncations == self.truncations:
                 self.recovery_point = max(self.recovery_point, end)
                 self.last_flush_ms = int(time.time() * 1000)
+        flush_times.add(int((time.monotonic() - began) * 1e6))
 
     def flush_due(self, now_ms: int) -> bool:
         """Whether flush.ms has passed, or a sealed segment waits for its fsync."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.client.errors import ClientError
-from ottla.registry.election.member import GroupMember
+from ottla.client.group_member import GroupMember
+from ottla.registry.election.member import election_member
 from ottla.registry.election.protocol import Identity
 from ottla.registry.errors import RegistryError, unknown_leader
 from ottla.registry.log.producer import Fenced
@@ -69,7 +70,7 @@ class Node:
         def announce(leader: Identity | None) -> None:
             loop.call_soon_threadsafe(self._elected, leader)
 
-        self._member = GroupMember(
+        self._member = election_member(
             self.settings.client, self.settings.group, identity, announce, self.settings.group_times
         )
         self._member.start()
@@ -126,7 +127,7 @@ class Node:
         self.leader = None
         self._known.clear()
         if self._member is not None:
-            self._member.elect_again()
+            self._member.rejoin()
 
     async def find_leader(self) -> Identity:
         """Waits for an election. Raises RegistryError 50004."""

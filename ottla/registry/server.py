@@ -8,9 +8,10 @@ import socket
 from pathlib import Path
 
 from ottla.http import HttpServer
+from ottla.http.metrics import HttpMetrics
 from ottla.http.tls import BadTlsSettings, client_tls, principal_mapper, server_tls
 from ottla.registry.api.routes import build_router
-from ottla.registry.election.forwarding import Forwarder
+from ottla.registry.election.forwarding import leader_forwarder
 from ottla.registry.election.protocol import Identity
 from ottla.registry.model.scopes import resolve_alias
 from ottla.registry.node import Node
@@ -33,7 +34,7 @@ class RegistryServer:
         has_https = any(each.scheme == "https" for each in settings.listeners)
         try:
             self._tls = server_tls(settings.properties) if has_https else None
-            self._forwarder = Forwarder(client_tls(settings.properties), settings.timeout)
+            self._forwarder = leader_forwarder(client_tls(settings.properties), settings.timeout)
             self._mapper = principal_mapper(settings.properties)
         except BadTlsSettings as error:
             raise BadSettings(str(error)) from None
@@ -45,6 +46,8 @@ class RegistryServer:
         try:
             await self.node.load()
             router = build_router(self.node, self._forwarder, self._rights)
+            metrics = HttpMetrics("registry")
+            metrics.add_to(router)
             for listener in self.settings.listeners:
                 server = HttpServer(
                     router,
@@ -54,6 +57,7 @@ class RegistryServer:
                     authenticate=self._authenticate,
                     mapper=self._mapper,
                     max_body=self.settings.max_body,
+                    metrics=metrics,
                 )
                 await server.start()
                 self._servers.append((listener, server))

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ottla.client.group_member import GroupTimes
 from ottla.client.settings import Settings
-from ottla.registry.election.member import GroupTimes
 from ottla.registry.model.scopes import LEVELS, MODES, Defaults
 
 DEFAULT_LISTENER = "http://0.0.0.0:8081"

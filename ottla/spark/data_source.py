@@ -1,4 +1,8 @@
-"""`format("ottla")`: what Spark calls, in the driver and in its workers. `source/` reads, `sink/` writes."""
+"""`format("ottla")`: what Spark calls, in the driver and in its workers. `source/` reads, `sink/` writes.
+
+Spark starts a process to make the source, one to plan each stream, and one to plan each read. What compiles and decodes
+is loaded in the tasks that need it, because it takes longer than everything else such a process does.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,8 @@ from pyspark.sql.streaming.datasource import (
 
 from ottla.client.cluster import shared_cluster
 from ottla.spark.options import OptionError
-from ottla.spark.sink.writers import OttlaStreamWriter, OttlaWriter, batch_writer, stream_writer
 from ottla.spark.source.connector_columns import column_types
 from ottla.spark.source.partition_planning import plan_batch
-from ottla.spark.source.range_reader import current_range, read_range
 from ottla.spark.source.ranges import OffsetRange, offsets_from_json, offsets_to_json
 from ottla.spark.source.source_options import SourceOptions, parse_options
 from ottla.spark.source.stream_offsets import StreamOffsets
@@ -28,6 +30,8 @@ from ottla.spark.source.stream_offsets import StreamOffsets
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+    from ottla.spark.sink.writers import OttlaStreamWriter, OttlaWriter
 
 JsonOffsets = dict[str, dict[str, int]]
 
@@ -53,9 +57,13 @@ class OttlaDataSource(DataSource):
         return OttlaStreamReader(_with_types(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaWriter:
+        from ottla.spark.sink.writers import batch_writer
+
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
+        from ottla.spark.sink.writers import stream_writer
+
         return stream_writer(self.options, schema, overwrite)
 
 
@@ -75,6 +83,8 @@ class OttlaReader(DataSourceReader):
             return [RangePartition(each) for each in plan_batch(cluster, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from ottla.spark.source.range_reader import current_range, read_range
+
         if partition.value is None:  # Spark plans one task where there is nothing to read
             return iter(())
         wanted: OffsetRange = partition.value
@@ -123,6 +133,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(each) for each in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from ottla.spark.source.range_reader import read_range
+
         return read_range(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:

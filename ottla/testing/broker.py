@@ -204,6 +204,13 @@ class Broker:
         return self._registry.url
 
     @property
+    def metrics_url(self) -> str:
+        """Where Prometheus gets its metrics."""
+        url = self._running().metrics_url
+        assert url is not None, "the broker shows no metrics: use Broker(config={'metrics.port': '0'})"
+        return url
+
+    @property
     def data(self) -> Path:
         assert self._data is not None, "the broker is not running"
         return self._data

@@ -62,6 +62,8 @@ NO_CLIENTS = {
     "certs",
     "completion",
     "config",
+    "connect",
+    "console",
     "demo",
     "keys",
     "pipeline",

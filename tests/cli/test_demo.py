@@ -69,6 +69,7 @@ def test_it_shows_what_is_trending_and_ends_with_all_that_it_started(tmp_path: P
     assert (process.returncode, err) == (0, ""), said
     assert "Ottla is ready." in said
     assert "ottla consume tweets -b 127.0.0.1:" in said
+    assert re.search(r"^Console +http://127.0.0.1:\d+$", said, re.MULTILINE)
     assert out.splitlines()[-1] == "Stopped cleanly."
     assert len(started) >= 4  # the broker, the feed, the pipeline and its Java
     deadline = time.monotonic() + 60

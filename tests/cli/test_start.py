@@ -26,6 +26,7 @@ class Server:
         if "refuse" in overrides: raise StartupError(overrides["refuse"])
         server.listen_addresses = [overrides["listeners"].removeprefix("PLAINTEXT://")]
         server.data_dirs = [overrides["log.dirs"]]
+        server.metrics_url = None
         return server
     async def start(self): pass
     async def failed(self): await asyncio.Event().wait()

@@ -176,6 +176,8 @@ def _append(
                 if waits_for_replicas and partition.high_watermark <= info.last_offset:
                     waits.append(Uncommitted(partition, info.last_offset + 1, answer))
             except KafkaError as error:
+                if broker.metrics is not None:
+                    broker.metrics.produce_failed(topic.name, topic.topic_id, error.code)
                 if acks == 0:
                     raise _unacknowledged(error) from None
                 answer = PartitionProduceResponse(

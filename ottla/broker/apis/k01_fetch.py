@@ -31,6 +31,7 @@ from ottla.broker.requests.leader_hints import LeaderHints
 from ottla.broker.security.authorization import ConnectionRights
 from ottla.cluster.partition import Partition
 from ottla.cluster.replication.replica_selector import replica_near
+from ottla.cluster.topic_counts import TopicCounts
 from ottla.log.cold_reads import ColdRange, cold_range, read_cold
 from ottla.log.errors import CorruptSegmentError, StorageError
 from ottla.protocol.codec import Response
@@ -62,6 +63,10 @@ def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> Fe
         if not context.allows(CLUSTER_ACTION):
             return _refuse_follower(request)
         context.cost = None  # quotas are for clients
+        if broker.metrics is not None:
+            context.api.follower_requests[context.version] += 1
+        if context.timing is not None:
+            context.timing.is_of_follower = True
         return broker.leader_fetch_handler.handle(
             request, context.version, replica_id, context.connection, context.pending_response
         )
@@ -121,6 +126,7 @@ class _Fetch:
         "_pending",
         "_plan",
         "_rack",
+        "_read",
         "_request",
         "_stable",
         "_timer",
@@ -144,6 +150,7 @@ class _Fetch:
         self._rack = request.rack_id if broker.selects_replicas else ""
         self._answers: list[PartitionData] = []
         self._partitions: list[Partition] = []
+        self._read: list[tuple[TopicCounts, int]] = []  # what goes to whose account
         self._bytes = 0
         self._bytes_held_back = 0
         self._stable: dict[Partition, int] = {}
@@ -166,12 +173,15 @@ class _Fetch:
         self.cold = []
         self._answers = answers = []
         self._partitions = []
+        self._read = []
         self._bytes = 0
         for target in self._plan.targets:
             try:
                 answer = self._read_one(target, left)
             except KafkaError as error:
                 self._failed = True
+                if self._broker.metrics is not None:
+                    self._broker.metrics.fetch_failed(target.topic, target.topic_id, error.code)
                 answer = self._refuse(target, error.code)
             answers.append(answer)
             if answer.records:
@@ -253,6 +263,8 @@ class _Fetch:
             raise
         if region.size:
             answer.records = region
+        if partition.counts is not None:
+            self._read.append((partition.counts, region.size))
         if self._committed_only:
             self._stable[partition] = stable
             if region.size:
@@ -354,6 +366,9 @@ class _Fetch:
                 current = FetchableTopicResponse(topic=target.topic, topic_id=target.topic_id)
                 topics.append(current)
             current.partitions.append(answer)
+        for counts, size in self._read:
+            counts.fetches += 1
+            counts.bytes_out += size
         response = FetchResponse(responses=topics)
         if self._hints is not None:
             response.node_endpoints = self._hints.endpoints(NodeEndpoint)

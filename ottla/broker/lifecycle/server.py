@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ottla.broker.broker import Broker
@@ -17,6 +17,13 @@ from ottla.broker.lifecycle.housekeeping import Housekeeping
 from ottla.broker.lifecycle.log_cleaning import log_cleaner
 from ottla.broker.lifecycle.missing_logs import lost_logs, out_of_reach
 from ottla.broker.lifecycle.server_log import KAFKA_SERVER
+from ottla.broker.metrics.broker_metrics import (
+    PENDING_CONTROLLED_SHUTDOWN,
+    RUNNING,
+    SHUTTING_DOWN,
+    BrokerMetrics,
+    metrics_of_start,
+)
 from ottla.broker.network.connection_limits import ConnectionLimits
 from ottla.broker.network.listener import Listener
 from ottla.broker.security.authorizer_settings import authorizer_of
@@ -44,6 +51,7 @@ from ottla.metadata.configs.broker_config import BrokerConfig, ConfigError
 from ottla.metadata.configs.dynamic_passwords import encode_with_new_secret
 from ottla.metadata.stores.embedded import EmbeddedStore
 from ottla.metadata.stores.store import NodeStore, StoreError
+from ottla.metrics.endpoint import MetricsEndpoint, in_slices
 from ottla.security.authorizer import Authorizer
 
 logger = logging.getLogger(__name__)
@@ -77,6 +85,7 @@ class Server:
         self._failed: asyncio.Future[str] | None = None
         self._tls: TlsListeners
         self._authorizer: Authorizer | None = None
+        self._endpoint: MetricsEndpoint | None = None
 
     @classmethod
     def from_options(cls, config_file: Path | None, overrides: Mapping[str, str]) -> Server:
@@ -94,6 +103,11 @@ class Server:
     @property
     def port(self) -> int:
         return self._listeners[0].port
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where its metrics are; None where they are not wanted."""
+        return None if self._endpoint is None else self._endpoint.url
 
     @property
     def data_dirs(self) -> list[str]:
@@ -121,6 +135,7 @@ class Server:
             raise StartupError(refused)
         for endpoint in config.listeners:
             self._bind(endpoint.name, endpoint.host, endpoint.port, limits)
+        await self._open_metrics()
         self._failed = asyncio.get_running_loop().create_future()
         await asyncio.to_thread(self._open_directories)
         self._keep_broker_id()
@@ -133,6 +148,9 @@ class Server:
         lost = await self._load_logs(store, feed.image)
         broker = self.broker = self._make_broker(store, feed, lost)
         limits.ip_rate = broker.quotas.ip_rate
+        if self._endpoint is not None:
+            broker.metrics = BrokerMetrics(broker, self._listeners)
+            broker.metrics.start()
         await broker.start()
         await broker.member.prepare()
         self._claim_new_directories()
@@ -149,6 +167,8 @@ class Server:
         for listener in self._listeners:
             listener.tls = self._tls.of.get(listener.name)
             listener.open(broker.dispatcher)
+        if broker.metrics is not None:
+            broker.metrics.state = RUNNING
         KAFKA_SERVER.info("%s Listening on %s", self._name, ", ".join(self.listen_addresses))
         KAFKA_SERVER.info("%s started", self._name)
 
@@ -331,12 +351,18 @@ class Server:
         KAFKA_SERVER.info("%s shutting down", self._name)
         member = self.broker.member
         hands_over = bool(member.others)
+        metrics = self.broker.metrics
+        if metrics is not None:
+            metrics.state = PENDING_CONTROLLED_SHUTDOWN
         if hands_over:
             await member.leave()  # while clients can still learn from this broker who leads next
         for listener in self._listeners:
             listener.close()
+        if metrics is not None:
+            metrics.state = SHUTTING_DOWN
         if not hands_over:
             await member.leave()
+        await self._close_metrics()
         if self._housekeeping is not None:
             await self._housekeeping.stop()
         if self.broker.cleaner is not None:
@@ -354,6 +380,7 @@ class Server:
         """Let go of everything after a start that failed; the data is left as it was found."""
         for listener in self._listeners:
             listener.close()
+        await self._close_metrics()
         if self._member is not None:
             await self._member.abandon()
             self.broker.close()
@@ -363,6 +390,34 @@ class Server:
             directory.abandon()
         if self._store is not None:
             await self._store.close()
+
+    # Metrics
+
+    async def _open_metrics(self) -> None:
+        host, port = self.config.get_str("metrics.host"), self.config.get_int("metrics.port")
+        if port < 0:
+            return
+        endpoint = MetricsEndpoint(host, port, lambda: in_slices(self._metric_lines()))
+        try:
+            await endpoint.start()
+        except OSError as error:
+            raise StartupError(
+                f"Cannot listen on {host}:{port} for metrics: {error.strerror or error}. "
+                "Free it, or choose another metrics.port."
+            ) from None
+        self._endpoint = endpoint
+
+    async def _close_metrics(self) -> None:
+        if self._endpoint is not None:
+            await self._endpoint.stop()
+        if self._member is not None and self.broker.metrics is not None:
+            self.broker.metrics.stop()
+
+    def _metric_lines(self) -> Iterator[str]:
+        if self._member is not None and self.broker.metrics is not None:
+            yield from self.broker.metrics.lines()
+        else:
+            yield from metrics_of_start()
 
     def _bind(self, name: str, host: str, port: int, limits: ConnectionLimits) -> None:
         listener = Listener(

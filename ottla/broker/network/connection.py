@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING
 from ottla.broker.network.pending import PendingResponse
 from ottla.broker.network.send_queue import Part, SendQueue
 from ottla.broker.network.wire import Wire
+from ottla.broker.telemetry.subscriptions import ClientFacts
 from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from ottla.broker.metrics.request_times import RequestTiming
     from ottla.broker.network.dispatch import Dispatcher
     from ottla.broker.security.sasl_login import SaslLogin
 
@@ -71,6 +73,7 @@ class Connection:
         "client_host",
         "client_id",
         "client_id_raw",
+        "client_software",
         "closed",
         "closing",
         "handle_frame",
@@ -101,6 +104,7 @@ class Connection:
         self.handle_frame: Callable[[Connection, memoryview], None] = dispatcher.handle
         self.client_id: str | None = None
         self.client_id_raw = b""
+        self.client_software = ("unknown", "unknown")  # name and version, as it says itself
         self.closed = False
         self.closing: dict[object, Callable[[], None]] = {}  # what to do when it goes, by whom it concerns
         self._dispatcher = dispatcher
@@ -115,7 +119,7 @@ class Connection:
         # No request is handled: a response blocks, the client is throttled, or it does not read its responses.
         self._busy = False
         # Responses that are pending, and those that have to follow them.
-        self._pending: deque[PendingResponse | tuple[list[Part], int]] = deque()
+        self._pending: deque[PendingResponse | tuple[list[Part], int, RequestTiming | None]] = deque()
         self._settling = False
         self._ending = False  # no request is handled any more, and when the last response is out it is closed
         self.active = True  # since the listener last looked for idle connections
@@ -152,6 +156,12 @@ class Connection:
     def is_served(self) -> bool:
         """It is the broker and not the client that keeps the connection silent."""
         return self._muted is not None or bool(self._pending)
+
+    def facts(self) -> ClientFacts:
+        """What subscriptions to metrics choose clients by."""
+        return ClientFacts(
+            self.client_id or "", *self.client_software, self.client_host, str(self._wire.peer_port)
+        )
 
     # Receiving
 
@@ -299,6 +309,7 @@ class Connection:
         self._busy = False
         self._resume()
         if self._filled:
+            self._turns.note(self)
             self._take_stashed_frames()
 
     # Pending responses
@@ -353,16 +364,16 @@ class Connection:
 
     # Sending
 
-    def write(self, parts: list[Part], size: int) -> None:
+    def write(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
         """Send one response of so many bytes, at the end of this turn or after those that are pending before it."""
         if self._pending:
-            self._pending.append((parts, size))
+            self._pending.append((parts, size, timing))
         else:
-            self._responses.put(parts, size)
+            self._responses.put(parts, size, timing)
 
-    def queue(self, parts: list[Part], size: int) -> None:
+    def queue(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
         """Send a response whose turn it is."""
-        self._responses.put(parts, size)
+        self._responses.put(parts, size, timing)
 
     def on_sent(self) -> None:
         """The client has read some of its responses."""

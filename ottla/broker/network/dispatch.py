@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pkgutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import cache, partial
 from importlib import import_module
 from struct import Struct as Packer
@@ -25,6 +25,7 @@ from ottla.broker.network.turns import Turns
 from ottla.broker.quotas.client_quotas import RequestCost
 from ottla.broker.requests.error_responses import error_response
 from ottla.broker.security.authorization import DENIED, ConnectionRights
+from ottla.broker.telemetry.telemetry import KEYS as TELEMETRY_KEYS
 from ottla.metadata.stores.store import StoreError
 from ottla.protocol.codec import MalformedMessage, Request, Response
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -34,6 +35,7 @@ from ottla.security.authorizer import all_operations
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.broker.metrics.request_times import RequestTiming, TimedTurns
     from ottla.security.principal import KafkaPrincipal
     from ottla.security.rights import Right
 
@@ -55,7 +57,7 @@ _MAX_DECODED_BYTES = 16 * 1024 * 1024
 class RequestContext:
     """One request apart from what it says: its API and version, and the connection it came on."""
 
-    __slots__ = ("api", "connection", "correlation_id", "cost", "unsupported", "version")
+    __slots__ = ("api", "connection", "correlation_id", "cost", "timing", "unsupported", "version")
 
     def __init__(
         self,
@@ -72,6 +74,7 @@ class RequestContext:
         # Set for ApiVersions only: the client asked in a version that is not ours.
         self.unsupported = unsupported
         self.cost: RequestCost | None = None  # counted only while there are quotas
+        self.timing: RequestTiming | None = None  # of some requests, if there are metrics
 
     def pending_response(
         self, *, blocks: bool = False, on_abandon: Callable[[], object] | None = None
@@ -144,12 +147,14 @@ class Api:
 
     __slots__ = (
         "error_response",
+        "follower_requests",
         "handler",
         "key",
         "max_version",
         "min_version",
         "name",
         "request",
+        "requests",
         "response",
     )
 
@@ -161,6 +166,9 @@ class Api:
         self.min_version, self.max_version = self.request.versions
         self.handler = handler
         self.error_response = error_response
+        # How many there were, by version; of fetches also how many were a follower's. Only if there are metrics.
+        self.requests = [0] * (self.max_version + 1)
+        self.follower_requests = [0] * (self.max_version + 1)
 
 
 @cache
@@ -177,10 +185,13 @@ class Dispatcher:
         self._broker = broker
         self._quotas = broker.quotas
         self._modules = served_keys()
+        if broker.telemetry is None:
+            self._modules = {key: name for key, name in self._modules.items() if key not in TELEMETRY_KEYS}
         self._apis: dict[int, Api] = {}
         self._versions: dict[int, tuple[int, int]] = {}
         self.frames = FrameBuffers()
         self.turns = Turns()
+        self._timed: TimedTurns | None = None  # the same, if requests are counted
         # Connections share it: none keeps what it received beyond its turn.
         self.receive_view = memoryview(bytearray(RECEIVE_BYTES))
 
@@ -189,6 +200,14 @@ class Dispatcher:
         if not self._versions:
             self._versions = {key: request_type(key).versions for key in sorted(self._modules)}
         return self._versions
+
+    def count(self, turns: TimedTurns) -> None:
+        """Count requests, and time some of them, from the first connection on."""
+        self.turns = self._timed = turns
+
+    def counted(self) -> Iterable[Api]:
+        """The APIs that were asked for, in the order of their keys."""
+        return [self._apis[key] for key in sorted(self._apis)]
 
     def rights(self, connection: Connection) -> ConnectionRights | None:
         """What limits the client of a connection; None without an authorizer."""
@@ -243,6 +262,11 @@ class Dispatcher:
         context = RequestContext(api, connection, version, correlation_id)
         if self._quotas.active:
             context.cost = RequestCost(len(frame))
+        timed = self._timed
+        if timed is not None:
+            api.requests[version] += 1
+            if timed.began:
+                context.timing = timed.begin(api)
         if self._broker.faults is not None:
             self._broker.faults.handle(self, request, context)
         else:
@@ -260,9 +284,13 @@ class Dispatcher:
         elif answer is None:
             if context.cost is not None:
                 self._quotas.settle(None, context)
+            if context.timing is not None:
+                context.timing.sent()
         elif isinstance(answer, PendingResponse):
             if context.cost is not None:
                 context.cost.pause()
+            if context.timing is not None:
+                context.timing.waits()
             context.connection.await_response(answer)
         else:
             self.await_answer(answer, request, context)
@@ -275,6 +303,8 @@ class Dispatcher:
         pending = context.pending_response(blocks=True, on_abandon=task.cancel)
         if context.cost is not None:
             context.cost.pause()
+        if context.timing is not None:
+            context.timing.waits()
         context.connection.await_response(pending)
         task.add_done_callback(partial(self._on_done, pending, request))
 
@@ -299,13 +329,21 @@ class Dispatcher:
         context, response = pending.context, pending.response
         if context.cost is not None:
             self._quotas.settle(response, context)
+        timing = context.timing
+        if timing is not None:
+            timing.complete()
         if response is not None:
-            context.connection.queue(*self._encode(response, context))
+            context.connection.queue(*self._encode(response, context), timing)
+        elif timing is not None:
+            timing.sent()
 
     def respond(self, response: Response, context: RequestContext) -> None:
         if context.cost is not None:
             self._quotas.settle(response, context)
-        context.connection.write(*self._encode(response, context))
+        parts, size = self._encode(response, context)
+        if context.timing is not None:
+            context.timing.complete()
+        context.connection.write(parts, size, context.timing)
 
     @staticmethod
     def _encode(response: Response, context: RequestContext) -> tuple[list[Part], int]:

@@ -56,6 +56,7 @@ class Listener:
         self.host = host
         self.port = port
         self.connections: set[Connection] = set()
+        self.accepted = self.ended = 0  # connections, since the broker started
         self._dispatcher: Dispatcher
         self._max_request_bytes = max_request_bytes
         self._limits = limits
@@ -160,6 +161,7 @@ class Listener:
             login = SaslLogin(connection, self._dispatcher, self.sasl, self._max_request_bytes)
             connection.login, connection.handle_frame = login, login.handle
         self.connections.add(connection)
+        self.accepted += 1
         connection.open(loop)
 
     # TLS
@@ -227,6 +229,7 @@ class Listener:
 
     def _forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.ended += 1
         self._limits.leave(self.name, connection.client_host)
 
     # Idle connections: all are checked now and then, so that none needs a timer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import deque
+from time import monotonic_ns
 from typing import TYPE_CHECKING, TypeAlias
 
 from ottla.broker.network.turns import ALONE_BYTES, SHARED_BYTES, Turns
@@ -13,6 +14,7 @@ from ottla.log.files.file_region import FileRegion
 from ottla.log.files.page_cache import is_in_memory, read_now, read_through
 
 if TYPE_CHECKING:
+    from ottla.broker.metrics.request_times import RequestTiming
     from ottla.broker.network.connection import Connection
 
 # What a response is sent from, in wire order.
@@ -38,6 +40,7 @@ class SendQueue:
         "_is_warming",
         "_is_writing",
         "_loop",
+        "_timed",
         "_turns",
         "_wire",
         "parts",
@@ -54,6 +57,7 @@ class SendQueue:
         self._is_writing = False
         self._is_warming = False
         self._is_warm = False
+        self._timed: list[RequestTiming] = []  # responses among the parts that are timed
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -62,18 +66,22 @@ class SendQueue:
         if self._is_writing:
             self._loop.remove_writer(self._fd)
         self.parts.clear()
+        self._timed.clear()
 
-    def put(self, parts: list[Part], size: int) -> None:
+    def put(self, parts: list[Part], size: int, timing: RequestTiming | None = None) -> None:
         """Add one response of so many bytes; it leaves with the next `send`."""
         self.parts.extend(parts)
         self.size += size
+        if timing is not None:
+            timing.to_send = self.size
+            self._timed.append(timing)
 
     def send(self) -> None:
         """Send what can be sent now; the rest follows by itself."""
         if self._is_writing or self._is_warming or not self.parts or self._connection.closed:
             return
         try:
-            drained = self._send_some()
+            drained = self._send_timed() if self._timed else self._send_some()
         except (BlockingIOError, InterruptedError):
             drained = False
         except OSError as error:
@@ -88,7 +96,7 @@ class SendQueue:
         connection.active = True
         self._turns.note(connection)
         try:
-            drained = self._send_some()
+            drained = self._send_timed() if self._timed else self._send_some()
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
@@ -105,6 +113,21 @@ class SendQueue:
         if error.errno == errno.EIO and isinstance(head, FileRegion) and head.file is not None:
             self._connection.on_read_failed(head.file.path, error)
         self._connection.close()
+
+    def _send_timed(self) -> bool:
+        """The same, and note when responses that are timed begin to leave and when they have left."""
+        began, before = monotonic_ns(), self.size
+        for timing in self._timed:
+            timing.sending = timing.sending or began
+        try:
+            return self._send_some()
+        finally:
+            sent = before - self.size
+            for timing in self._timed:
+                timing.to_send -= sent
+                if timing.to_send <= 0:
+                    timing.sent()
+            self._timed = [timing for timing in self._timed if timing.to_send > 0]
 
     def _send_some(self) -> bool:
         """Send what the socket takes, at most a turn's worth; tells whether everything is out."""

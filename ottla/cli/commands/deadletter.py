@@ -28,6 +28,8 @@ reason_option = click.option(
 def deadletter() -> None:
     """See which records a pipeline could not read, and send them back when it can.
 
+    Dead letters of Kafka Connect are understood as well, if errors.deadletterqueue.context.headers.enable was true.
+
     \b
     Examples:
       ottla deadletter list tweets-dead

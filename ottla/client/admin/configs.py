@@ -66,6 +66,7 @@ class ConfigEntry:
     read_only: bool
     sensitive: bool
     synonyms: list[Synonym] = field(default_factory=list)
+    documentation: str = ""  # what the broker says it is for, if it was asked
 
     @property
     def is_default(self) -> bool:
@@ -83,12 +84,14 @@ def resource_names(cluster: Cluster, kind: Kind) -> list[str]:
     return [each.resource_name for each in answer.config_resources]
 
 
-def describe_configs(cluster: Cluster, resource: Resource, *, synonyms: bool = True) -> list[ConfigEntry]:
-    return describe_many(cluster, [resource], synonyms=synonyms)[resource]
+def describe_configs(
+    cluster: Cluster, resource: Resource, *, synonyms: bool = True, documentation: bool = False
+) -> list[ConfigEntry]:
+    return describe_many(cluster, [resource], synonyms=synonyms, documentation=documentation)[resource]
 
 
 def describe_many(
-    cluster: Cluster, resources: Sequence[Resource], *, synonyms: bool = True
+    cluster: Cluster, resources: Sequence[Resource], *, synonyms: bool = True, documentation: bool = False
 ) -> dict[Resource, list[ConfigEntry]]:
     """In the order asked for; brokers are asked about themselves, the rest in one request."""
     found: dict[Resource, list[ConfigEntry]] = {}
@@ -101,6 +104,7 @@ def describe_many(
                 for resource in asked
             ],
             include_synonyms=synonyms,
+            include_documentation=documentation,
         )
         connection = cluster.any_connection() if node is None else cluster.node(node)
         answer = connection.request(request, messages.DescribeConfigsResponse)
@@ -131,7 +135,14 @@ def _entry(entry: Any) -> ConfigEntry:
         if synonym.source == "DEFAULT_CONFIG":
             default = synonym.value
     return ConfigEntry(
-        entry.name, entry.value, source, default, entry.read_only, entry.is_sensitive, synonyms
+        entry.name,
+        entry.value,
+        source,
+        default,
+        entry.read_only,
+        entry.is_sensitive,
+        synonyms,
+        entry.documentation or "",
     )
 
 

@@ -29,6 +29,9 @@ class LogDir:
     path: str
     error: str | None  # Kafka's name of what is wrong with the directory
     replicas: list[Replica]
+    # Of the volume that the directory is on; None where the broker does not say.
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,15 @@ def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ())
             for topic in cluster.metadata(names).topics
             if not topic.error_code
         ]
+    return _ask(cluster, broker, asked)
+
+
+def describe_volumes(cluster: Cluster, broker: int) -> list[LogDir]:
+    """The log directories of a broker without their replicas: cheap, however many there are."""
+    return _ask(cluster, broker, [])
+
+
+def _ask(cluster: Cluster, broker: int, asked: list[messages.DescribableLogDirTopic] | None) -> list[LogDir]:
     answer = cluster.node(broker).request(
         messages.DescribeLogDirsRequest(topics=asked), messages.DescribeLogDirsResponse
     )
@@ -73,6 +85,8 @@ def describe_log_dirs(cluster: Cluster, broker: int, topics: Iterable[str] = ())
                 for topic in directory.topics
                 for partition in topic.partitions
             ],
+            None if directory.total_bytes < 0 else directory.total_bytes,
+            None if directory.usable_bytes < 0 else directory.usable_bytes,
         )
         for directory in answer.results
     ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.cluster.controller.elections import NO_STATE
 from ottla.cluster.image.change_notifications import ChangedPartition, notification
 from ottla.cluster.image.image_feed import ImageFeed, PartitionKey
 from ottla.metadata import nodes
-from ottla.metadata.cluster_image import ClusterImage, PartitionImage
+from ottla.metadata.cluster_image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.metadata.nodes import PartitionState
 from ottla.metadata.stores.store import (
     BadVersion,
@@ -24,6 +25,7 @@ from ottla.metadata.stores.store import (
     StoreError,
     ensure_paths,
 )
+from ottla.metrics.histogram import Histogram
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,9 @@ class PartitionStates:
         self._feed = feed
         self._alterations: list[tuple[PartitionImage, asyncio.Future[int]]] = []
         self._altering: asyncio.Task[None] | None = None
+        # Of the controller: how long its decisions took to write (µs), and how many may have lost records.
+        self.election_times = Histogram()
+        self.unclean_elections = 0
 
     async def change(
         self, keys: Iterable[PartitionKey], decide: Decide, *, guard: Check | None = None
@@ -64,6 +69,8 @@ class PartitionStates:
             for first in range(0, len(todo), _PER_MULTI):
                 chunk = todo[first : first + _PER_MULTI]
                 wanted = self._decisions(chunk, decide)
+                before = [self._image.partitions.get((each.topic, each.partition)) for each in wanted]
+                began = time.monotonic()
                 try:
                     await self._write(wanted, guard)
                 except (BadVersion, NoNode, NodeExists) as error:
@@ -72,11 +79,24 @@ class PartitionStates:
                     again += [(each.topic, each.partition) for each in wanted]
                 else:
                     written += [(each.topic, each.partition) for each in wanted]
+                    if guard is not None:
+                        self._count_elections(before, wanted, time.monotonic() - began)
             if not again:
                 return written
             await self._refresh(again)
             todo = again
         raise StoreError("The states of some partitions change faster than they can be read.")
+
+    def _count_elections(
+        self, before: Sequence[PartitionImage | None], after: Sequence[PartitionImage], seconds: float
+    ) -> None:
+        elections = 0
+        for old, new in zip(before, after, strict=True):
+            if old is not None and new.leader not in (old.leader, NO_LEADER):
+                elections += 1
+                self.unclean_elections += bool(old.isr) and new.leader not in old.isr
+        if elections:
+            self.election_times.add(int(seconds * 1e6), elections)
 
     async def alter(
         self, topic: str, index: int, *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int

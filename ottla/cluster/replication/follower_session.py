@@ -101,6 +101,10 @@ class FollowerSession:
         return pending
 
     @property
+    def is_waiting(self) -> bool:
+        return self._waiting is not None
+
+    @property
     def follows_something(self) -> bool:
         return bool(self._targets)
 
@@ -211,6 +215,8 @@ class FollowerSession:
                 target.is_silent = True
             target.sent_high_watermark = answer.high_watermark
             target.sent_log_start_offset = answer.log_start_offset
+            if answer.records and target.bound is not None and target.bound.counts is not None:
+                target.bound.counts.replicated_out += len(answer.records)
             topic = topics.get(target.topic)
             if topic is None:
                 topic = FetchableTopicResponse()

@@ -30,6 +30,11 @@ class LeaderFetchHandler:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def waiting(self) -> int:
+        """Fetches that wait for records."""
+        return sum(session.is_waiting for session in self._sessions.values())
+
     def followers(self, since: float) -> set[int]:
         """Brokers that follow a partition of this one and have fetched since then (of the monotonic clock)."""
         return {

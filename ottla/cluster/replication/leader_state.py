@@ -37,13 +37,23 @@ _RETRY_SECONDS = 1.0
 class LeaderContext:
     """What the leaders of one broker share. Owner: the event loop."""
 
-    __slots__ = ("can_follow", "isr_store", "max_lag", "tasks")
+    __slots__ = (
+        "can_follow",
+        "failed_isr_updates",
+        "isr_expands",
+        "isr_shrinks",
+        "isr_store",
+        "max_lag",
+        "tasks",
+    )
 
     def __init__(self, max_lag: float, can_follow: Callable[[str, int, int], bool]) -> None:
         self.max_lag = max_lag  # seconds
         self.can_follow = can_follow  # by topic, partition and broker: both broker and replica are online
         self.isr_store: IsrStore | None = None  # without one the ISR never changes
         self.tasks: set[asyncio.Task[None]] = set()
+        # How often, since the broker started.
+        self.isr_shrinks = self.isr_expands = self.failed_isr_updates = 0
 
 
 class LeaderState:
@@ -198,6 +208,11 @@ class LeaderState:
         self._deletions.append((offset, waiting))
         return waiting
 
+    @property
+    def deletions(self) -> int:
+        """How many wait for that."""
+        return len(self._deletions)
+
     def _settle_deletions(self) -> None:
         low = self.low_watermark
         for offset, waiting in self._deletions:
@@ -273,6 +288,7 @@ class LeaderState:
         except BadVersion:
             # The state has changed, perhaps by an earlier attempt of ours: the new one is on its way here.
             self._is_outdated = in_sync.asked is not None
+            self._context.failed_isr_updates += 1
             return
         except StoreError as error:
             # It may or may not have been written: both ISRs count until a later attempt succeeds.
@@ -282,10 +298,13 @@ class LeaderState:
                 partition.index,
                 error,
             )
+            self._context.failed_isr_updates += 1
             asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._retry)
             return
         finally:
             self._altering = False
+        self._context.isr_shrinks += len(isr) < len(before)
+        self._context.isr_expands += len(isr) > len(before)
         if in_sync.learn(isr, partition_epoch):
             logger.info(
                 "[Partition %s-%d broker=%d] ISR is [%s], it was [%s]",

@@ -146,7 +146,11 @@ BROKER_CONFIGS: dict[str, ConfigDef] = config_table([
     ("metrics.num.samples",      INT,    "2",           Range(1), "Samples that a metric is computed from.", NO_EFFECT),
     ("metrics.recording.level",  STRING, "INFO",        None,     "How detailed metrics are.", NO_EFFECT),
     ("metrics.sample.window.ms", LONG,   "30000",       Range(1), "The time one sample covers.", NO_EFFECT),
-    ("telemetry.max.bytes",      INT,    "1048576",     Range(1), "The most metrics a client may push at once.", NO_EFFECT),
+    ("telemetry.max.bytes",      INT,    "1048576",     Range(1), "The most metrics a client may push at once."),
+    ("telemetry.otlp.endpoint",  STRING, None,          None,     "The OpenTelemetry collector that gets the metrics of clients (KIP-714), such as http://localhost:4318.", UNLISTED),
+    ("metrics.host",               STRING,  "127.0.0.1", None,         "The address that metrics.port is on.", UNLISTED),
+    ("metrics.port",               INT,     "-1",        Range(-1, 65535), "Where Prometheus gets the metrics of the broker, at /metrics; 0 takes a free port, -1: nowhere.", UNLISTED),
+    ("metrics.partitions.enable",  BOOLEAN, "true",      None,         "Whether there are metrics of each partition.", UNLISTED),
     # Directories
     ("log.dir",                           LIST, "/tmp/kafka-logs", UNIQUE,   "Where logs are kept unless log.dirs says it."),
     ("log.dirs",                          LIST, None,              UNIQUE,   "The directories that logs are spread over."),

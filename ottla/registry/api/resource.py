@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.http import Request, Response
-from ottla.registry.election.forwarding import FORWARDED, READ_UNTIL, Forwarder, LeaderUnreachable
+from ottla.http.forwarding import Forwarder, PeerUnreachable
+from ottla.registry.election.forwarding import FORWARDED, MARKS, READ_UNTIL
 from ottla.registry.errors import forwarding_failed, unknown_leader
 from ottla.registry.model.records import Write
 from ottla.registry.model.state import State
@@ -49,10 +50,11 @@ class Resource:
                     return response
                 if FORWARDED in request.headers:
                     raise unknown_leader()  # we are not the one whom the other node takes for the leader
-                return await self._read_too(await self._forwarder.send(leader, request, body))
+                answer = await self._forwarder.pass_on(leader, request, body, marks=MARKS)
+                return await self._read_too(answer)
             except NotLeader:
                 pass
-            except LeaderUnreachable as error:
+            except PeerUnreachable as error:
                 if error.was_sent or asyncio.get_running_loop().time() > deadline:
                     raise forwarding_failed(
                         f"Error while forwarding the request to the leader: {error}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla import __version__
 from ottla.http import Parameter, Request, Response, RouteDoc, Router, json_response
+from ottla.http.forwarding import Forwarder
 from ottla.http.router import Handler
 from ottla.registry.api.compatibility import Compatibility
 from ottla.registry.api.contexts import Contexts
@@ -14,7 +15,6 @@ from ottla.registry.api.requests import CONSUMES, PRODUCES, http_error, render_e
 from ottla.registry.api.schemas import Schemas
 from ottla.registry.api.scoped_settings import ScopedSettings
 from ottla.registry.api.subjects import Subjects
-from ottla.registry.election.forwarding import Forwarder
 from ottla.registry.errors import RegistryError
 from ottla.registry.node import Node
 from ottla.registry.security.authorization import Operation, Rights

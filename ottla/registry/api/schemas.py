@@ -7,11 +7,11 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from ottla.http import HttpError, Request, Response
+from ottla.http.forwarding import Forwarder
 from ottla.registry import errors
 from ottla.registry.api.requests import answer, context_of_path, flag, is_extended, page, with_references
 from ottla.registry.api.resource import Resource
 from ottla.registry.api.subjects import has_prefix, tags_of
-from ottla.registry.election.forwarding import Forwarder
 from ottla.registry.model.answers import schema_json, version_json
 from ottla.registry.model.contracts import Json
 from ottla.registry.model.parsing import TYPES, parse_version

@@ -1,145 +1,32 @@
-"""Writing to the schemas topic, so that a leader that was replaced cannot write any more.
-
-Who takes over asks for the producer id of one transactional id, which all nodes of a registry share, and so gets a
-higher epoch than everybody before; its first record, a NOOP, makes the partition know that epoch. From then on the
-broker refuses what an older leader sends. No transaction is opened: the log has the records that Confluent's registry
-writes, and no markers.
-"""
+"""Writing to the schemas topic, as the leader that has fenced those before it."""
 
 from __future__ import annotations
 
-import logging
-import time
-
-from ottla.client.cluster import Cluster, TopicPartition
-from ottla.client.errors import ClientError, error_code
+from ottla.client.log.producer import Fenced, TooLarge
+from ottla.client.log.producer import LogProducer as Producer
 from ottla.client.settings import Settings
-from ottla.client.transactions import TransactionClient
-from ottla.protocol.codec import ZERO_UUID
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from ottla.protocol.records import Record, build_batch
 from ottla.registry.model.records import NOOP, Key, Write, encode_key, to_bytes
 
-_log = logging.getLogger(__name__)
-
-_ALL_IN_SYNC = -1
-_LAST_WITH_NAMES = 12
-_TRANSACTION_TIMEOUT_MS = 60_000
-_NO_PRODUCER = -1
-_REPLACED = frozenset(
-    {
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-    }
-)
-_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-
-
-class Fenced(Exception):
-    """Another node has taken over."""
-
-
-class TooLarge(Exception):
-    """The broker takes no record of this size."""
+__all__ = ["Fenced", "LogProducer", "TooLarge"]
 
 
 class LogProducer:
     """Used by one thread at a time."""
 
     def __init__(self, settings: Settings, topic: str, transactional_id: str) -> None:
-        self._cluster = Cluster(settings)
-        self._partition = TopicPartition(topic, 0)
-        self._transactional_id = transactional_id
-        self._producer_id = _NO_PRODUCER
-        self._epoch = -1
-        self._sequence = 0
-        self._is_uncertain = False
+        self._producer = Producer(settings, topic, transactional_id)
 
     def close(self) -> None:
-        self._cluster.close()
+        self._producer.close()
 
     def take_over(self, seconds: float) -> int:
         """Fence everybody before us. The offset of our NOOP: what is before it is all that they have written."""
-        try:
-            begun = TransactionClient(self._cluster).begin(self._transactional_id, _TRANSACTION_TIMEOUT_MS)
-            self._producer_id, self._epoch = begun.producer_id, begun.producer_epoch
-        except ClientError as error:
-            if error.code not in (
-                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                ErrorCode.UNSUPPORTED_VERSION,
-            ):
-                raise
-            _log.warning(
-                "A registry that was replaced cannot be kept from writing: allow WRITE on the transactional id "
-                "%s. (%s)",
-                self._transactional_id,
-                error.message,
-            )
-            self._producer_id, self._epoch = _NO_PRODUCER, -1
-        self._sequence = 0
-        self._is_uncertain = False
+        self._producer.take_over()
         return self.append([Write(Key(NOOP), None)], seconds)
 
     def append(self, writes: list[Write], seconds: float) -> int:
-        """All or none of the records; the offset of the last. Sent again until it is known whether they are there."""
-        if self._is_uncertain:
-            # Under the same sequence number the broker would take other records for those of the last time.
-            raise Fenced("it is not known whether the last records were written")
-        now = time.time_ns() // 1_000_000
-        entries = [
-            Record(0, now, encode_key(each.key), None if each.value is None else to_bytes(each.value))
-            for each in writes
-        ]
-        idempotent = self._producer_id != _NO_PRODUCER
-        batch = build_batch(
-            entries,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            base_sequence=self._sequence if idempotent else -1,
+        """All or none of the records; the offset of the last."""
+        return self._producer.append(
+            [(encode_key(each.key), None if each.value is None else to_bytes(each.value)) for each in writes],
+            seconds,
         )
-        try:
-            base = self._cluster.retrying(
-                lambda: self._send(batch, int(seconds * 1000)), [self._partition.topic], seconds
-            )
-        except ClientError:
-            self._is_uncertain = True
-            raise
-        if idempotent:
-            self._sequence = (self._sequence + len(entries)) & 0x7FFFFFFF
-        return base + len(entries) - 1
-
-    def _send(self, batch: bytearray, timeout_ms: int) -> int:
-        topic = self._partition.topic
-        leader = self._cluster.leader(self._partition)
-        topic_id = self._cluster.topic_id(topic)
-        request = ProduceRequest(
-            acks=_ALL_IN_SYNC,
-            timeout_ms=timeout_ms,
-            topic_data=[
-                TopicProduceData(
-                    name=topic,
-                    topic_id=topic_id,
-                    partition_data=[PartitionProduceData(index=0, records=batch)],
-                )
-            ],
-        )
-        version = _LAST_WITH_NAMES if topic_id == ZERO_UUID else None
-        answer = leader.request(request, ProduceResponse, max_version=version)
-        part = answer.responses[0].partition_responses[0]
-        code = error_code(part.error_code)
-        if code in _REPLACED:
-            raise Fenced(code.name)
-        if code in _TOO_LARGE:
-            raise TooLarge(part.error_message or code.name)
-        if code != ErrorCode.NONE:
-            raise ClientError(f"Topic '{topic}' cannot be written: {part.error_message or code.name}.", code)
-        return part.base_offset

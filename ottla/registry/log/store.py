@@ -18,10 +18,10 @@ from typing import TypeVar
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError, Unreachable
+from ottla.client.log.reader import Batch, LogReader
 from ottla.client.settings import Settings
 from ottla.registry.errors import schema_too_large, store_failed, timed_out
 from ottla.registry.log.producer import Fenced, LogProducer, TooLarge
-from ottla.registry.log.reader import Batch, LogReader
 from ottla.registry.log.topic import ensure_topic
 from ottla.registry.model.records import Write
 from ottla.registry.model.state import State

@@ -15,11 +15,14 @@ Tasks are called by one thread at a time. `stop` may be called at any time, also
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from ottla.spark.connect.config.config_def import ConfigDef
 from ottla.spark.connect.data.record import SinkRecord, SourceRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Config = Mapping[str, str]
 SourcePartition = Mapping[str, Any]
@@ -37,12 +40,26 @@ class SourceTaskContext(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    #: Called with a record that the sink cannot store and the reason: by `errors.tolerance` it is passed over, and
-    #: goes to the dead-letter topic, or the task fails. Kafka's ErrantRecordReporter.
-    report: Callable[[SinkRecord, Exception], None]
+    def report(self, record: SinkRecord, error: Exception, /) -> None:
+        """Called with a record that the sink cannot store and the reason: by `errors.tolerance` it is passed over, and
+        goes to the dead-letter topic, or the task fails. Kafka's ErrantRecordReporter."""
 
     @property
     def assignment(self) -> Sequence[TopicPartition]: ...
+
+
+class ConnectorContext:
+    """What a connector may ask of the runtime, from any thread. This one, for tests, does nothing."""
+
+    def request_task_reconfiguration(self) -> None:
+        """`task_configs` would give others now: tasks are stopped, and those of the new configs run."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Fail the connector, with this as the reason. Its tasks run on."""
+
+    def offset(self, partition: SourcePartition) -> SourceOffset | None:
+        """Of a source: what was committed last for this source partition."""
+        return None
 
 
 class Connector:
@@ -52,6 +69,9 @@ class Connector:
     version: ClassVar[str] = ""
     #: One line for `ottla connect plugins`.
     summary: ClassVar[str] = ""
+
+    #: Set by the runtime before `start`.
+    context: ConnectorContext = ConnectorContext()
 
     def start(self, config: Config) -> None:
         self.config = config
@@ -67,7 +87,19 @@ class Connector:
         return {}
 
 
+class SourceColumns(NamedTuple):
+    """Records of one topic without keys and headers, as one column of strings or bytes."""
+
+    topic: str
+    values: pa.Array
+    #: The offset after the last of them, of each source partition.
+    offsets: Sequence[tuple[SourcePartition, SourceOffset]]
+
+
 class SourceTask:
+    """A task may also have `poll_columns() -> SourceColumns | None`. It is called in place of `poll` where records are
+    written as they are: with the String or ByteArray converter and without transforms."""
+
     def start(self, config: Config, context: SourceTaskContext) -> None: ...
 
     def poll(self) -> Sequence[SourceRecord]:
@@ -98,10 +130,25 @@ class SinkTask:
     def open(self, partitions: Sequence[TopicPartition]) -> None: ...
 
     def put(self, records: Sequence[SinkRecord]) -> None:
+        """The next records; also called with none while there are none, so that what is due by the clock is done."""
         raise NotImplementedError
 
-    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards."""
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
+        """Make durable what was put. `offsets` are the next ones to be read, as they are committed afterwards.
+
+        A sink that keeps some for later returns those that may be committed, as Kafka's preCommit.
+        """
+        return None
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """What may be committed, of `offsets` after everything that was put. Kafka's preCommit.
+
+        By default all of it, after `flush`. A sink that gathers records for longer, to write larger files, returns
+        less: a partition that is missing is not committed, and a task that begins again gets the records from what
+        was committed last on. The same task is never given a record twice.
+        """
+        self.flush(offsets)
+        return offsets
 
     def stop(self) -> None: ...
 

@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from ottla.client.cluster import Cluster, TopicPartition
 from ottla.client.connection import Connection, Sent
 from ottla.client.errors import ClientError, error_code
+from ottla.client.transactions import Transaction
 from ottla.protocol.batch_header import read_header
 from ottla.protocol.codec import ZERO_UUID
 from ottla.protocol.errors import ErrorCode
@@ -32,7 +33,6 @@ from ottla.protocol.messages.transactions import InitProducerIdRequest, InitProd
 from ottla.spark import kernels
 from ottla.spark.kernels import Encoder, Seal
 from ottla.spark.kernels.sealing import restamp
-from ottla.spark.sink.exactly_once.task_transaction import TaskTransaction
 from ottla.spark.sink.sink_options import SinkOptions
 
 #: The last version that names topics; all later ones take topic ids.
@@ -54,6 +54,18 @@ _IDENTITY_LOST = frozenset(
 )
 
 
+class ProducerTransaction(Protocol):
+    """What a producer asks of the transaction that it writes in."""
+
+    def begin(self) -> Transaction:
+        """The open one, or a new one."""
+
+    def without(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of them that are not part of it yet."""
+
+    def add(self, partitions: list[TopicPartition]) -> None: ...
+
+
 class _Batch(NamedTuple):
     data: bytearray
     deadline: float
@@ -72,7 +84,7 @@ class Producer:
     """
 
     def __init__(
-        self, cluster: Cluster, options: SinkOptions, transaction: TaskTransaction | None = None
+        self, cluster: Cluster, options: SinkOptions, transaction: ProducerTransaction | None = None
     ) -> None:
         self._cluster = cluster
         self._options = options

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import socket
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ import click
 
 from ottla.cli.commands.demo.processes import Child, Children
 from ottla.cli.commands.pipeline.pipeline import require_spark
-from ottla.cli.commands.servers.start import DEFAULT_LISTEN
+from ottla.cli.commands.servers.start import DEFAULT_CONSOLE_LISTEN, DEFAULT_LISTEN
 from ottla.cli.errors import JobError
 from ottla.cli.options import directory_option
 from ottla.cli.signals import StopRequest, stop_requested
@@ -46,9 +48,21 @@ PIPELINE = "demo"
     metavar="N",
     help="Tweets per second.",
 )
+@click.option(
+    "--console",
+    metavar="HOST:PORT",
+    help=f"Where the pages for the browser are. [default: {DEFAULT_CONSOLE_LISTEN}, or a free port]",
+)
 @click.option("--master", "-m", metavar="URL", help="Where Spark runs. [default: on this machine]")
 @click.option("--seconds", type=click.FloatRange(min=0), metavar="N", help="End by itself after so long.")
-def demo(listen: str, data: Path | None, rate: float, master: str | None, seconds: float | None) -> None:
+def demo(
+    listen: str,
+    data: Path | None,
+    rate: float,
+    console: str | None,
+    master: str | None,
+    seconds: float | None,
+) -> None:
     """Start a broker, send tweets to it, and count their hashtags per minute with a pipeline on Spark.
 
     The broker is a real one: use it from another terminal meanwhile. Ctrl-C ends all of it.
@@ -61,13 +75,15 @@ def demo(listen: str, data: Path | None, rate: float, master: str | None, second
     require_spark()
     examples = examples_folder()
     with stop_requested(signal.SIGHUP) as stop, _workplace(data) as place, Children(place) as children:
+        has_console = find_spec("jinja2") and find_spec("httptools")
+        beside = ("--console", console or _console_address()) if has_console else ()
         broker = children.start(
-            "broker", "-m", "ottla", "start", "--listen", listen, "--data", str(place / "broker")
+            "broker", "-m", "ottla", "start", "--listen", listen, "--data", str(place / "broker"), *beside
         )
         address = _wait_for_broker(broker, stop)
         if address is None:
             return
-        _print_welcome(address)
+        _print_welcome(address, _said(broker, "Console"))
         where = ("--bootstrap-server", address)
         children.start("feed", str(examples / "feed.py"), "tweets", "--rate", str(rate), *where)
         options = [*where, "--checkpoints", str(place / "checkpoints"), "--trigger", "1 second"]
@@ -115,7 +131,7 @@ def _wait_for_broker(broker: Child, stop: StopRequest) -> str | None:
     while not stop.wait(0.05):
         lines = broker.output().splitlines()
         if any("Ctrl-C" in line for line in lines):
-            return next(line for line in lines if line.startswith("Listening")).split()[1].rstrip(",")
+            return (_said(broker, "Listening") or "").split(",")[0]
         if not broker.is_running:
             raise JobError(
                 f"The broker did not start: {broker.last_words()} `ottla demo --listen 127.0.0.1:0` takes a free port."
@@ -123,10 +139,28 @@ def _wait_for_broker(broker: Child, stop: StopRequest) -> str | None:
     return None
 
 
-def _print_welcome(address: str) -> None:
+def _console_address() -> str:
+    """Where the console is by default, or a free port if something else is there."""
+    host, _, port = DEFAULT_CONSOLE_LISTEN.rpartition(":")
+    try:
+        with socket.create_server((host, int(port))):
+            return DEFAULT_CONSOLE_LISTEN
+    except OSError:
+        return f"{host}:0"
+
+
+def _said(broker: Child, label: str) -> str | None:
+    """What stands behind a label in the welcome of `ottla start`."""
+    lines = (line.split(maxsplit=1) for line in broker.output().splitlines())
+    return next((words[1] for words in lines if len(words) == 2 and words[0] == label), None)
+
+
+def _print_welcome(address: str, console: str | None) -> None:
     option = "" if address == DEFAULT_LISTEN else f" -b {address}"
     click.secho("Ottla is ready.", fg="green", bold=True)
     click.echo(click.style("Listening ", dim=True) + click.style(address, fg="cyan"))
+    if console is not None:
+        click.echo(click.style("Console   ", dim=True) + click.style(console, fg="cyan"))
     click.echo("\nTry in another terminal:")
     for command in (
         f'ottla sql -e "SHOW TOPICS;"{option}',

@@ -140,9 +140,9 @@ def check_loopback(listen: str, option: str, alone: str) -> None:
         )
 
 
-def cannot_listen(where: str, error: OSError) -> JobError:
+def cannot_listen(where: str, error: OSError, option: str = "--listen") -> JobError:
     return JobError(
-        f"Cannot listen on {where}: {error.strerror or error}. Choose another address with --listen HOST:PORT."
+        f"Cannot listen on {where}: {error.strerror or error}. Choose another address with {option} HOST:PORT."
     )
 
 

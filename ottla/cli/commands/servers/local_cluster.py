@@ -99,6 +99,8 @@ class LocalCluster:
             "broker.id": str(broker_id),
             "zookeeper.connect": self._zookeeper.address,
         }
+        if int(settings.get("metrics.port", "-1")) > 0:
+            settings["metrics.port"] = str(int(settings["metrics.port"]) + broker_id)
         for key, value in settings.items():
             command += ["--set", f"{key}={value}"]
         with self.log(broker_id).open("ab") as log:

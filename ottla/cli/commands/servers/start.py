@@ -26,6 +26,9 @@ DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_DATA = Path("ottla-data")
 DEFAULT_REGISTRY_LISTEN = "127.0.0.1:8081"
 DEFAULT_REST_LISTEN = "127.0.0.1:8082"
+DEFAULT_CONNECT_LISTEN = "127.0.0.1:8083"
+DEFAULT_METRICS_LISTEN = "127.0.0.1:9404"
+DEFAULT_CONSOLE_LISTEN = "127.0.0.1:8080"
 
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -86,7 +89,31 @@ log_format_option = click.option(
     flag_value=DEFAULT_REST_LISTEN,
     help=f"Run a REST proxy as well. [default: {DEFAULT_REST_LISTEN}]",
 )
-@click.option("--all", "everything", is_flag=True, help="Both of them, where they listen by default.")
+@click.option(
+    "--connect",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_CONNECT_LISTEN,
+    help=f"Run a Connect worker as well, which starts Spark. [default: {DEFAULT_CONNECT_LISTEN}]",
+)
+@click.option(
+    "--metrics",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_METRICS_LISTEN,
+    help="Show metrics to Prometheus at /metrics; with --brokers on PORT, PORT+1, … "
+    f"[default: {DEFAULT_METRICS_LISTEN}]",
+)
+@click.option(
+    "--console",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT_CONSOLE_LISTEN,
+    help=f"Show the cluster in the browser as well. [default: {DEFAULT_CONSOLE_LISTEN}]",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="All of them but --connect, where they listen by default."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
 @click.option(
     "--log-level",
@@ -108,6 +135,9 @@ def start(
     ca: Path | None,
     registry: str | None,
     rest: str | None,
+    connect: str | None,
+    metrics: str | None,
+    console: str | None,
     everything: bool,
     quiet: bool,
     log_level: str | None,
@@ -140,15 +170,19 @@ def start(
         secure_start.refuse_to_open(data or DEFAULT_DATA, given, unless=unless)
     if everything:
         registry, rest = registry or DEFAULT_REGISTRY_LISTEN, rest or DEFAULT_REST_LISTEN
+        console = console or DEFAULT_CONSOLE_LISTEN
     if registry is not None and not http_listener(registry, 8081).endswith(":0"):
         # So that topics can ask for schemas (confluent.value.schema.validation) without another setting.
         settings = {
             "confluent.schema.registry.url": _reachable_url(http_listener(registry, 8081)),
             **settings,
         }
+    if metrics is not None:
+        settings = {**_metrics_settings(metrics), **settings}
     if brokers is not None:
         options = ["--log-level", log_level or "info", "--log-format", log_format]
-        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, registry, rest)
+        beside = ServersBeside(registry, rest, console, secured, connect)
+        _start_cluster(brokers, listen, data, config_file, settings, quiet, options, secured, beside)
         return
     protocol = "SASL_SSL" if secured or secured_by else "PLAINTEXT"
     overrides = broker_settings(listen, data, settings, with_file=config_file is not None, protocol=protocol)
@@ -161,7 +195,7 @@ def start(
     if secured_by is not None:
         overrides = {**secure_start.read_settings(secured_by), **overrides}
 
-    beside = ServersBeside(registry, rest, secured)
+    beside = ServersBeside(registry, rest, console, secured, connect)
 
     def announce(server: Server) -> None:
         if not quiet:
@@ -199,12 +233,9 @@ def _start_cluster(
     quiet: bool,
     options: list[str],
     secured: SecureStart | None,
-    registry: str | None,
-    rest: str | None,
+    beside: ServersBeside,
 ) -> None:
     from ottla.cli.commands.servers.local_cluster import LocalCluster, run_cluster
-
-    beside = ServersBeside(registry, rest, secured)
 
     def announce(cluster: LocalCluster) -> None:
         if secured is not None:
@@ -299,6 +330,12 @@ def http_listener(text: str, port: int) -> str:
     return f"http://{parse_listen(text if has_port else f'{text}:{port}')}"
 
 
+def _metrics_settings(text: str) -> dict[str, str]:
+    has_port = text.isdecimal() or text.rpartition(":")[2].isdecimal()
+    host, _, port = parse_listen(text if has_port else f"{text}:9404").rpartition(":")
+    return {"metrics.host": host.strip("[]"), "metrics.port": port}
+
+
 def _reachable_url(url: str) -> str:
     return url.replace("//0.0.0.0:", "//localhost:").replace("//[::]:", "//localhost:")
 
@@ -366,6 +403,8 @@ def _print_welcome(server: Server, secured: SecureStart | None, beside: Mapping[
     _say_ready(addresses, secured)
     _line("Data", ", ".join(directories))
     _print_beside(beside)
+    if server.metrics_url is not None:
+        _line("Metrics", click.style(server.metrics_url, fg="cyan"))
     _print_what_to_try(addresses, "Ctrl-C stops the broker.", secured)
 
 

@@ -56,7 +56,7 @@ def formatter(name: str, properties: Mapping[str, str]) -> Formatter:
         "TransactionLogMessageFormatter",
         "ShareGroupStateMessageFormatter",
     ):
-        from ottla.cli.jobs.internal_records import line_of
+        from ottla.client.internal_records import line_of
 
         return line_of(short.removesuffix("MessageFormatter"))
     if short in ("AvroMessageFormatter", "JsonSchemaMessageFormatter", "ProtobufMessageFormatter"):

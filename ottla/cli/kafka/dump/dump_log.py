@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from ottla.cli.errors import JobError
-from ottla.cli.jobs.internal_records import decode_offsets, decode_share_states, decode_transactions
 from ottla.cli.kafka import tool
 from ottla.cli.kafka.dump import dump_indexes, dump_records
 from ottla.cli.kafka.dump.dump_records import DECODERS, Decoder, Options, decoder
+from ottla.client.internal_records import decode_offsets, decode_share_states, decode_transactions
 from ottla.protocol.errors import KafkaError
 
 # Topics that Ottla does not have: its metadata is in ZooKeeper, and it has no remote storage.

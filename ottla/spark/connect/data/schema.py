@@ -57,12 +57,28 @@ class Schema:
     #: Of a map or an array.
     value_schema: Schema | None = None
     _by_name: dict[str, Field] = field(init=False, repr=False, compare=False, hash=False)
+    _hash: int | None = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {each.name: each for each in self.fields})
+        object.__setattr__(self, "_hash", None)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.optional, self.name, self.version, tuple(self._by_name)))
+        found = self._hash
+        if found is None:
+            found = hash((self.type, self.optional, self.name, self.version, tuple(self._by_name)))
+            object.__setattr__(self, "_hash", found)
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Hashes of texts differ from process to process."""
+        return {**self.__dict__, "_hash": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __str__(self) -> str:
+        return f"Schema{{{self.name}:{self.type.name}}}" if self.name else f"Schema{{{self.type.name}}}"
 
     def field(self, name: str) -> Field | None:
         return self._by_name.get(name)

@@ -2,27 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from ottla.spark.connect.data.java_values import java_text
 from ottla.spark.connect.data.schema import Schema, SchemaType
+from ottla.spark.connect.data.validation import TYPES, validate_value
 from ottla.spark.connect.errors import DataError
+
+#: Values of exactly these types fit without a closer look, where the schema has no logical type.
+_PLAIN = {
+    SchemaType.STRING: str,
+    SchemaType.BOOLEAN: bool,
+    SchemaType.FLOAT64: float,
+    SchemaType.FLOAT32: float,
+    SchemaType.BYTES: bytes,
+}
 
 
 class Struct:
-    """Values by field, in the order of the schema. A field that was not set is None; `get` gives its default then."""
+    """Values by field, in the order of the schema. A field that was not set is None; `get` gives its default then.
+
+    What is put has to fit the schema of its field, as in Connect.
+    """
 
     __slots__ = ("schema", "values")
 
-    def __init__(self, schema: Schema, values: dict[str, Any] | None = None) -> None:
+    def __init__(self, schema: Schema, values: Mapping[str, Any] | None = None) -> None:
         if schema.type is not SchemaType.STRUCT:
-            raise DataError(f"Not a struct schema: {schema.type.value}")
+            raise DataError(f"Not a struct schema: {schema}")
         self.schema = schema
         self.values: list[Any] = [None] * len(schema.fields)
-        for name, value in (values or {}).items():
-            self.put(name, value)
+        if values:
+            for name, value in values.items():
+                self.put(name, value)
+
+    @classmethod
+    def of(cls, schema: Schema, values: list[Any]) -> Struct:
+        """From values in the order of the fields that are known to fit: nothing is checked."""
+        struct = cls.__new__(cls)
+        struct.schema = schema
+        struct.values = values
+        return struct
 
     def put(self, name: str, value: Any) -> Struct:
-        self.values[self._index(name)] = value
+        field = self.schema.field(name)
+        if field is None:
+            raise DataError(f"{name} is not a valid field name")
+        schema = field.schema
+        if schema.name is not None or type(value) is not _PLAIN.get(schema.type):
+            validate_value(schema, value, f'field: "{name}"')
+        self.values[field.index] = value
         return self
 
     def get(self, name: str) -> Any:
@@ -32,6 +62,13 @@ class Struct:
 
     def get_without_default(self, name: str) -> Any:
         return self.values[self._index(name)]
+
+    def validate(self) -> None:
+        """Raises DataError for the first field whose value is missing or does not fit."""
+        for field, value in zip(self.schema.fields, self.values, strict=True):
+            if value is None and (field.schema.optional or field.schema.default is not None):
+                continue
+            validate_value(field.schema, value, f'field: "{field.name}"')
 
     def _index(self, name: str) -> int:
         found = self.schema.field(name)
@@ -46,6 +83,12 @@ class Struct:
 
     def __repr__(self) -> str:
         named = zip(self.schema.fields, self.values, strict=True)
-        return (
-            "Struct{" + ",".join(f"{each.name}={value}" for each, value in named if value is not None) + "}"
+        shown = (
+            f"{each.name}={java_text(value, single=each.schema.type is SchemaType.FLOAT32)}"
+            for each, value in named
+            if value is not None
         )
+        return f"Struct{{{','.join(shown)}}}"
+
+
+TYPES[SchemaType.STRUCT] = lambda value: isinstance(value, Struct)

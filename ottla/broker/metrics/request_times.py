@@ -1,0 +1,165 @@
+"""How long requests take, split as Kafka splits it: request queue, local, remote, response queue, response send.
+
+A clock is read five times for a request that is timed, which would cost more than counting may cost. So under load only
+the requests of some turns of the loop are timed, chosen evenly, and each stands for those that were not. Kafka keeps
+samples as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from ottla.broker.network.turns import Turns
+from ottla.metrics.histogram import Histogram
+
+if TYPE_CHECKING:
+    from ottla.broker.network.dispatch import Api
+
+# What is timed of all requests: about so many between two `adapt`, and at most twice as many before that.
+_WANTED = 50
+_MOST = 100
+# uvloop knows in whole milliseconds when its turn began.
+_LOOP_CLOCK_NS = 1_000_000
+
+# Kafka's names, in the order in which a request goes through them.
+PHASES = (
+    "totaltimems",
+    "requestqueuetimems",
+    "localtimems",
+    "remotetimems",
+    "responsequeuetimems",
+    "responsesendtimems",
+)
+
+
+class RequestTimes:
+    """The times of one kind of request, in microseconds, by phase."""
+
+    __slots__ = ("phases",)
+
+    def __init__(self) -> None:
+        self.phases = tuple(Histogram() for _ in PHASES)
+
+    def add(self, weight: int, *times: int) -> None:
+        for histogram, time in zip(self.phases, times, strict=True):
+            histogram.add(time, weight)
+
+
+class RequestTiming:
+    """One request that is timed. Invariant: times are in nanoseconds and in the order of the slots; 0 is not yet."""
+
+    __slots__ = (
+        "_times",
+        "_weight",
+        "api",
+        "began",
+        "completed",
+        "dispatched",
+        "handled",
+        "is_of_follower",
+        "sending",
+        "to_send",
+    )
+
+    def __init__(self, times: TimedTurns, api: Api) -> None:
+        self._times = times
+        self._weight = times.every
+        self.api = api
+        self.began = times.began
+        self.dispatched = monotonic_ns()
+        self.handled = 0
+        self.completed = 0
+        self.sending = 0
+        self.to_send = 0  # bytes, up to the end of this response
+        self.is_of_follower = False
+
+    def waits(self) -> None:
+        """The handler has returned, and the response is not there yet."""
+        self.handled = monotonic_ns()
+
+    def complete(self) -> None:
+        """The response is there."""
+        self.completed = monotonic_ns()
+        if not self.handled:
+            self.handled = self.completed
+
+    def sent(self) -> None:
+        """The last byte was given to the socket."""
+        now = monotonic_ns()
+        completed = self.completed or now  # some requests expect no response
+        handled = self.handled or now
+        sending = self.sending or now
+        self._times.add(
+            self,
+            self._weight,
+            (now - self.began) // 1000,
+            (self.dispatched - self.began) // 1000,
+            (handled - self.dispatched) // 1000,
+            (completed - handled) // 1000,
+            (sending - completed) // 1000,
+            (now - sending) // 1000,
+        )
+
+
+class TimedTurns(Turns):
+    """Turns of the loop that know when they began, if their requests are to be timed. Owner: the event loop."""
+
+    __slots__ = ("_left", "_loop_time", "_of", "_seen", "_timed", "began", "every")
+
+    def __init__(self, loop_time: Callable[[], float]) -> None:
+        super().__init__()
+        self._loop_time = loop_time
+        self.began = 0  # in nanoseconds; 0 while the current turn is not timed
+        self.every = 1  # of so many turns one is timed
+        self._left = 1
+        self._timed = 0  # requests, since the last `adapt`
+        self._seen = 0  # and how many they stand for
+        self._of: dict[str, RequestTimes] = {}
+
+    def note(self, connection: object) -> None:
+        super().note(connection)
+        self._left -= 1
+        if self._left:
+            self.began = 0
+        else:
+            self._left = self.every
+            now = monotonic_ns()
+            # What became readable in the same poll was handled before this.
+            polled = int(self._loop_time() * 1e9) + _LOOP_CLOCK_NS
+            self.began = min(now, polled)
+
+    def begin(self, api: Api) -> RequestTiming:
+        self._timed += 1
+        self._seen += self.every
+        if self._timed >= _MOST:
+            self._timed = 0
+            self.every *= 2
+        return RequestTiming(self, api)
+
+    def adapt(self) -> None:
+        """Choose how many are timed from now on, by how many there were; called ten times a second."""
+        self.every = max(1, self._seen // _WANTED)
+        self._left = min(self._left, self.every)
+        self._seen = self._timed = 0
+
+    def add(self, timing: RequestTiming, weight: int, *times: int) -> None:
+        name = timing.api.name
+        self.of(name).add(weight, *times)
+        if name == "Fetch":
+            self.of("FetchFollower" if timing.is_of_follower else "FetchConsumer").add(weight, *times)
+
+    def of(self, name: str) -> RequestTimes:
+        found = self._of.get(name)
+        if found is None:
+            found = self._of[name] = RequestTimes()
+        return found
+
+    def __iter__(self) -> Iterator[tuple[str, RequestTimes]]:
+        return iter(sorted(self._of.items()))
+
+    def rotate(self) -> None:
+        for times in self._of.values():
+            for histogram in times.phases:
+                histogram.rotate()

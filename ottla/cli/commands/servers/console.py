@@ -1,0 +1,198 @@
+"""`ottla console`"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ottla.cli.client import DEFAULT_BOOTSTRAP_SERVER
+from ottla.cli.commands.servers.http_servers import (
+    cannot_listen,
+    check_loopback,
+    configure_log,
+    file_properties,
+    serve_until_stopped,
+)
+from ottla.cli.commands.servers.start import DEFAULT_CONSOLE_LISTEN, log_format_option
+from ottla.cli.errors import JobError
+from ottla.cli.options import bootstrap_server_option, file_option
+
+if TYPE_CHECKING:
+    from ottla.console.settings import ConsoleSettings
+    from ottla.http.background import InBackground
+
+
+@click.command(short_help="Show and change a cluster in the browser.")
+@click.option(
+    "--listen",
+    "-l",
+    metavar="HOST:PORT",
+    help=f"Where to listen; port 0 takes a free one. [default: {DEFAULT_CONSOLE_LISTEN}]",
+)
+@bootstrap_server_option
+@file_option(
+    "--command-config",
+    envvar="OTTLA_COMMAND_CONFIG",
+    show_envvar=True,
+    help="Client properties, for a cluster that asks for a login.",
+)
+@click.option("--registry", metavar="URL", help="The schema registry of the cluster.")
+@click.option("--connect", metavar="URL", help="A Connect worker of the cluster.")
+@click.option("--sql", metavar="URL", help="An `ottla sql server` (or ksqlDB) of the cluster.")
+@click.option("--read-only", is_flag=True, help="Show everything and change nothing.")
+@click.option(
+    "--no-login",
+    is_flag=True,
+    help="Let everybody in who reaches the address, and let them change everything.",
+)
+@file_option("--config", "-c", "config_file", help="A console.toml: logins, roles, several clusters.")
+@click.option(
+    "--hash-password", is_flag=True, help="Ask for a password, print its line for the file of users, and end."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
+@log_format_option
+def console(
+    listen: str | None,
+    bootstrap_server: str,
+    command_config: Path | None,
+    registry: str | None,
+    connect: str | None,
+    sql: str | None,
+    read_only: bool,
+    no_login: bool,
+    config_file: Path | None,
+    hash_password: bool,
+    quiet: bool,
+    log_format: str,
+) -> None:
+    """Show a cluster in the browser, and change it there. Any Kafka will do; Ctrl-C stops the console.
+
+    \b
+    Examples:
+      ottla console
+      ottla console --bootstrap-server kafka1:9092 --registry http://kafka1:8081
+      ottla console --config console.toml
+
+    `ottla start --console` runs one beside a broker.
+    """
+    _require_packages()
+    if hash_password:
+        _print_hash()
+        return
+    configure_log(quiet, log_format)
+    with _sentences(listen or DEFAULT_CONSOLE_LISTEN):
+        settings = _settings(listen, bootstrap_server, command_config, registry, connect, sql, config_file)
+        settings = replace(
+            settings,
+            read_only=settings.read_only or read_only,
+            no_login=settings.no_login or no_login,
+        )
+        settings.check()
+    from ottla.console.server import Console
+
+    serve_until_stopped(
+        lambda: Console(settings),
+        name="console",
+        about={"Clusters": ", ".join(f"{each.name} ({each.client.servers})" for each in settings.clusters)},
+        example="xdg-open {url}",
+        sentences=lambda: _sentences(f"{settings.host}:{settings.port}"),
+        quiet=quiet,
+    )
+
+
+def _settings(
+    listen: str | None,
+    bootstrap_server: str,
+    command_config: Path | None,
+    registry: str | None,
+    connect: str | None,
+    sql: str | None,
+    config_file: Path | None,
+) -> ConsoleSettings:
+    from ottla.console.settings import (
+        DEFAULT_CLUSTER,
+        ClusterSettings,
+        ConsoleSettings,
+        check_url,
+        parse_address,
+        read_file,
+    )
+
+    settings = ConsoleSettings(()) if config_file is None else read_file(config_file)
+    if listen is not None or config_file is None:
+        host, port = parse_address(listen or DEFAULT_CONSOLE_LISTEN)
+        settings = replace(settings, host=host, port=port)
+    if not settings.clusters or bootstrap_server != DEFAULT_BOOTSTRAP_SERVER:
+        properties = {**file_properties(command_config), "bootstrap.servers": bootstrap_server}
+        cluster = ClusterSettings(
+            DEFAULT_CLUSTER,
+            properties,
+            check_url("--registry", registry),
+            check_url("--connect", connect),
+            check_url("--sql", sql),
+        )
+        settings = replace(settings, clusters=(cluster,))
+    for cluster in settings.clusters:
+        _ = cluster.client  # what is wrong with it is found now, and not with the first page
+    return settings
+
+
+def start_beside(
+    listen: str,
+    brokers: Sequence[str],
+    client_file: Path | None,
+    registry: str | None,
+) -> InBackground:
+    """A console in this process, for the brokers that were just started."""
+    _require_packages()
+    from ottla.console.server import Console
+    from ottla.console.settings import DEFAULT_CLUSTER, ClusterSettings, ConsoleSettings, parse_address
+    from ottla.http.background import InBackground
+
+    check_loopback(listen, "--console", "ottla console")
+    properties = {**file_properties(client_file), "bootstrap.servers": ",".join(brokers)}
+    with _sentences(listen, "--console"):
+        host, port = parse_address(listen)
+        cluster = ClusterSettings(DEFAULT_CLUSTER, properties, registry)
+        # Who may reach this machine's ports is not thereby the admin of a secured cluster.
+        settings = ConsoleSettings((cluster,), host, port, read_only=client_file is not None)
+        return InBackground(lambda: Console(settings), "console").start()
+
+
+def _require_packages() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("jinja2") is None or find_spec("httptools") is None:
+        raise JobError("The console needs packages that are not installed: pip install 'ottla[console]'.")
+
+
+def _print_hash() -> None:
+    from ottla.http.authentication import scrypt_credential
+
+    name = click.prompt("Name", err=True)
+    role = click.prompt("Role", default="viewer", err=True)
+    password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+    click.echo(f"{name}: {scrypt_credential(password)},{role}")
+
+
+@contextmanager
+def _sentences(where: str, option: str = "--listen") -> Iterator[None]:
+    """What goes wrong at the start, as one sentence."""
+    from ottla.client.errors import ClientError
+    from ottla.console.settings import BadSettings
+    from ottla.http.authentication import BadPasswordFile
+    from ottla.http.tls import BadTlsSettings
+
+    try:
+        yield
+    except (BadSettings, BadPasswordFile, BadTlsSettings) as error:
+        raise JobError(str(error)) from None
+    except ClientError as error:
+        raise JobError(error.message) from None
+    except OSError as error:
+        raise cannot_listen(where, error, option) from None

@@ -1,0 +1,149 @@
+"""`ottla exporter`"""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+import click
+
+from ottla.cli.commands.servers.http_servers import cannot_listen, configure_log
+from ottla.cli.commands.servers.start import log_format_option
+from ottla.cli.options import bootstrap_server_option, file_option, make_client
+from ottla.cli.signals import ending_signals
+
+DEFAULT_LISTEN = "127.0.0.1:9308"
+
+
+@click.command(short_help="Show lag and offsets to Prometheus.")
+@bootstrap_server_option
+@click.option("--kafka.server", "kafka_servers", multiple=True, metavar="HOST:PORT", help="The same.")
+@file_option(
+    "--command-config",
+    envvar="OTTLA_COMMAND_CONFIG",
+    show_envvar=True,
+    help="Client properties, for a cluster that asks for a login.",
+)
+@click.option(
+    "--listen",
+    "-l",
+    "--web.listen-address",
+    "listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where to listen; port 0 takes a free one.",
+)
+@click.option(
+    "--web.telemetry-path", "path", default="/metrics", show_default=True, help="Where the metrics are."
+)
+@click.option("--topic.filter", "topics", default=".*", show_default=True, metavar="REGEX", help="Topics.")
+@click.option("--topic.exclude", "no_topics", default="^$", metavar="REGEX", help="Topics to leave out.")
+@click.option("--group.filter", "groups", default=".*", show_default=True, metavar="REGEX", help="Groups.")
+@click.option("--group.exclude", "no_groups", default="^$", metavar="REGEX", help="Groups to leave out.")
+@click.option(
+    "--offset.show-all/--no-offset.show-all",
+    "idle_groups",
+    default=True,
+    help="Groups without members, too. [default: yes]",
+)
+@click.option("--pipelines", is_flag=True, help="Pipelines that were started on this machine, too.")
+@click.option("--quiet", "-q", is_flag=True, help="Print nothing but warnings and errors.")
+@log_format_option
+def exporter(
+    bootstrap_server: str,
+    kafka_servers: tuple[str, ...],
+    command_config: Path | None,
+    listen: str,
+    path: str,
+    topics: str,
+    no_topics: str,
+    groups: str,
+    no_groups: str,
+    idle_groups: bool,
+    pipelines: bool,
+    quiet: bool,
+    log_format: str,
+) -> None:
+    """Show the lag of groups and the offsets of partitions to Prometheus, of any Kafka cluster.
+
+    Names and options are those of kafka_exporter, so that its dashboards and alerts work. Each scrape asks the cluster
+    anew, with at most six requests per broker.
+
+    \b
+    Examples:
+      ottla exporter
+      ottla exporter --kafka.server kafka1:9092 --web.listen-address :9308
+      ottla exporter --topic.filter '^orders' --group.filter '^billing' --pipelines
+    """
+    from ottla.cli.commands.servers.start import parse_listen
+    from ottla.exporter.exporter import Exporter
+    from ottla.exporter.snapshot import Filter
+    from ottla.metrics.endpoint import MetricsThread
+
+    configure_log(quiet, log_format)
+    has_port = listen.isdecimal() or listen.rpartition(":")[2].isdecimal()
+    host, _, port = parse_listen(listen if has_port else f"{listen}:9308").rpartition(":")
+    if not path.startswith("/"):
+        raise click.UsageError(f"'{path}' is not a path: it begins with a slash.")
+    client = make_client(",".join(kafka_servers) or bootstrap_server, command_config, timeout=10.0)
+    exporting = Exporter(
+        client.cluster,
+        topics=Filter(_pattern("--topic.filter", topics), _pattern("--topic.exclude", no_topics)),
+        groups=Filter(_pattern("--group.filter", groups), _pattern("--group.exclude", no_groups)),
+        idle_groups=idle_groups,
+        more=_pipelines if pipelines else None,
+    )
+    server = MetricsThread(host.strip("[]"), int(port), exporting.render, path)
+    try:
+        server.start()
+    except OSError as error:
+        raise cannot_listen(listen, error) from None
+    if not quiet:
+        click.secho("The exporter is ready.", fg="green", bold=True)
+        click.echo(click.style("Metrics   ", dim=True) + click.style(server.url, fg="cyan"))
+        click.echo(click.style("Cluster   ", dim=True) + client.bootstrap_servers)
+        click.echo("\nCtrl-C stops it.")
+    wait_for_end()
+    server.stop()
+    client.close()
+    if not quiet:
+        click.echo("Stopped cleanly.")
+
+
+def _pipelines() -> list[str]:
+    from ottla.spark.pipelines.metrics import pipeline_lines
+    from ottla.spark.pipelines.state import PipelineError, Pipelines
+
+    try:
+        return list(pipeline_lines(Pipelines().all()))
+    except PipelineError as error:
+        logging.getLogger("ottla.exporter").warning("%s", error.message)
+        return []
+
+
+def wait_for_end() -> None:
+    """Until Ctrl-C or SIGTERM."""
+    ended = Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in ending_signals()}
+    try:
+        while not ended.wait(3600):
+            pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _pattern(option: str, text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise click.UsageError(f"{option} '{text}' is no regular expression: {error}.") from None

@@ -1,0 +1,1 @@
+"""Compacted topics as storage: read from the beginning, and written by one leader or by many."""

@@ -1,0 +1,90 @@
+"""Writing a few records: each batch is acknowledged by all in-sync replicas before the call returns.
+
+For tools that send what a person asks for. It has no sequence numbers: after an answer that was lost a batch is sent
+again, and may then be there twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.errors import ClientError, TopicNotFound, check_accepted
+from ottla.client.partitioner import partition_of
+from ottla.protocol.codec import ZERO_UUID
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.protocol.record_format import Record
+from ottla.protocol.records import build_batch
+
+_ALL = -1
+_LAST_WITH_NAMES = 12
+
+
+class Written(NamedTuple):
+    partition: int
+    offset: int
+
+
+def produce(
+    cluster: Cluster, topic: str, records: Sequence[Record], partition: int | None = None
+) -> list[Written]:
+    """Where each record is now. Without a partition the key decides, as in Kafka's clients.
+
+    The offsets of `records` mean nothing. Raises ClientError; TopicNotFound if there is no such topic.
+    """
+    count = _partitions(cluster, topic)
+    if partition is not None and partition not in range(count):
+        raise ClientError(f"Topic '{topic}' has no partition {partition}: it has {count}.")
+    any_partition = random.randrange(count)
+    by_partition: dict[int, list[int]] = {}
+    for index, record in enumerate(records):
+        if partition is not None:
+            chosen = partition
+        else:
+            chosen = any_partition if record.key is None else partition_of(record.key, count)
+        by_partition.setdefault(chosen, []).append(index)
+    placed: dict[int, Written] = {}
+    for number, indexes in by_partition.items():
+        base = _send(cluster, TopicPartition(topic, number), [records[index] for index in indexes])
+        placed |= {index: Written(number, base + delta) for delta, index in enumerate(indexes)}
+    return [placed[index] for index in range(len(records))]
+
+
+def _partitions(cluster: Cluster, topic: str) -> int:
+    found = cluster.topics([topic]).get(topic)
+    if found is None:
+        raise TopicNotFound(topic)
+    return len(found.leaders)
+
+
+def _send(cluster: Cluster, partition: TopicPartition, records: Iterable[Record]) -> int:
+    batch = build_batch(records)
+
+    def send() -> int:
+        connection = cluster.leader(partition)
+        topic_id = cluster.topic_id(partition.topic)
+        request = ProduceRequest(
+            acks=_ALL,
+            timeout_ms=30_000,
+            topic_data=[
+                TopicProduceData(
+                    name=partition.topic,
+                    topic_id=topic_id,
+                    partition_data=[PartitionProduceData(index=partition.partition, records=batch)],
+                )
+            ],
+        )
+        version = _LAST_WITH_NAMES if topic_id == ZERO_UUID else None
+        answer = connection.request(request, ProduceResponse, max_version=version)
+        [result] = [each for topic in answer.responses for each in topic.partition_responses]
+        check_accepted(f"Topic '{partition.topic}'", result)
+        return result.base_offset
+
+    return cluster.retrying(send, [partition.topic])

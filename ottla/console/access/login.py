@@ -1,0 +1,102 @@
+"""Logging in: with a name and a password of a file, or through a provider (`oidc`).
+
+Without either everybody is an admin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ottla.console.access.roles import ANYBODY, BUILT_IN, Role, User, resolve
+from ottla.console.access.sessions import Session, Sessions, cookies_of
+from ottla.http import HttpError, Request
+from ottla.http.authentication import NOBODY, basic_credentials, scrypt_credential
+from ottla.http.authentication import User as FileUser
+
+_FAILURES = 10
+_FAILURE_SECONDS = 60.0
+_MOST_ADDRESSES = 10_000
+
+
+class Logins:
+    """Owner: the event loop; passwords are compared in threads, because a good hash takes its time."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        roles: Mapping[str, Role],
+        users: Mapping[str, FileUser] | None,
+        *,
+        has_provider: bool,
+        read_only: bool = False,
+    ) -> None:
+        self._sessions = sessions
+        self._roles = roles
+        self._users = users
+        self.has_users = users is not None
+        self.has_provider = has_provider
+        self._nobody_logs_in = replace(ANYBODY, roles=(BUILT_IN["viewer"],)) if read_only else ANYBODY
+        self._failures: dict[str, deque[float]] = {}
+        # Compared with where there is no such user, so that the answer takes as long.
+        slow = any(each.credential.startswith("SCRYPT:") for each in (users or {}).values())
+        self._stranger = FileUser(scrypt_credential(secrets.token_urlsafe())) if slow else NOBODY
+
+    @property
+    def asks(self) -> bool:
+        return self.has_users or self.has_provider
+
+    async def session(self, request: Request) -> Session | None:
+        """Of the cookie, or of a name and a password in the header, as scripts send it. None: log in first."""
+        session = self._sessions.read(cookies_of(request.headers.get("cookie", "")))
+        if not self.asks:
+            if session is None or session.source != "none":
+                return self._sessions.begin("anonymous", "none")
+            return session
+        if session is not None and session.source != "none":
+            return session
+        credentials = basic_credentials(request.headers.get("authorization"))
+        if credentials is None or not self.has_users:
+            return None
+        await self.check_password(*credentials, request.peer)
+        return self._sessions.begin(credentials[0], "header")
+
+    def stranger(self, request: Request) -> Session:
+        """For pages that need no login: whoever it is, with a token for the forms there."""
+        found = self._sessions.read(cookies_of(request.headers.get("cookie", "")))
+        return found or self._sessions.begin("", "none")
+
+    def is_new(self, request: Request) -> bool:
+        return self._sessions.read(cookies_of(request.headers.get("cookie", ""))) is None
+
+    def user(self, session: Session) -> User:
+        """With the roles that it has now. Raises HttpError 401 for a user who is gone."""
+        if session.source == "none":
+            return self._nobody_logs_in
+        if session.source == "oidc":
+            return User(session.name, resolve(session.roles, self._roles))
+        found = (self._users or {}).get(session.name)
+        if found is None:
+            raise HttpError(401, 401, "There is no such user any more.")
+        return User(session.name, resolve(sorted(found.roles), self._roles))
+
+    async def check_password(self, name: str, password: str, peer: str) -> None:
+        """Raises HttpError 401, and 429 after too many failures from an address."""
+        address = peer.rpartition(":")[0]
+        failures = self._failures.setdefault(address, deque(maxlen=_FAILURES))
+        now = time.monotonic()
+        while failures and now - failures[0] > _FAILURE_SECONDS:
+            failures.popleft()
+        if len(failures) == _FAILURES:
+            raise HttpError(429, 429, "Too many failed logins: wait a minute.", {"Retry-After": "60"})
+        user = (self._users or {}).get(name, self._stranger)
+        if not await asyncio.to_thread(user.has, password) or user is self._stranger:
+            failures.append(now)
+            raise HttpError(401, 401, "The name or the password is wrong.")
+        failures.clear()
+        if len(self._failures) > _MOST_ADDRESSES:
+            self._failures.clear()

@@ -1,0 +1,112 @@
+"""Functions of `ottla.client`, which block, in threads. Connections stay open for the next call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Concatenate, ParamSpec, TypeVar
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError, Unreachable
+from ottla.client.settings import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS = 12
+_KEPT = 6
+
+
+class Calls:
+    """Invariant: no two threads share a Cluster. Owner: the event loop."""
+
+    def __init__(self, settings: Settings, make: Callable[[Settings], Cluster] = Cluster) -> None:
+        self._settings = settings
+        self._make = make
+        self._threads = ThreadPoolExecutor(_THREADS, "console")
+        self._idle: list[Cluster] = []
+
+    async def read(
+        self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        """Asked again if the connection turns out to be dead. Raises ClientError."""
+
+        def call() -> T:
+            while True:
+                cluster, is_fresh = self._take()
+                try:
+                    result = function(cluster, *arguments, **options)
+                except Unreachable:
+                    cluster.close()
+                    if is_fresh:
+                        raise
+                    continue
+                except ClientError:
+                    self._give_back(cluster)
+                    raise
+                except BaseException:
+                    cluster.close()  # nobody knows what is still on its way there
+                    raise
+                self._give_back(cluster)
+                return result
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def change(
+        self, function: Callable[Concatenate[Cluster, P], T], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        """Done once, on a connection that has just answered. Raises ClientError."""
+
+        def alive(cluster: Cluster) -> Callable[[], T]:
+            cluster.metadata(())
+            return lambda: function(cluster, *arguments, **options)
+
+        def call() -> T:
+            while True:
+                cluster, is_fresh = self._take()
+                try:
+                    act = alive(cluster)
+                except Unreachable:
+                    cluster.close()
+                    if is_fresh:
+                        raise
+                    continue
+                try:
+                    result = act()
+                except BaseException:
+                    cluster.close()
+                    raise
+                self._give_back(cluster)
+                return result
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def run(self, function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Anything else that blocks."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: function(*arguments, **options)
+        )
+
+    def borrow(self) -> Cluster:
+        """For a thread that keeps it; to be closed by it."""
+        return self._make(self._settings)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while self._idle:
+            self._idle.pop().close()
+
+    # Lists take and give back one element at once, so threads need no lock.
+
+    def _take(self) -> tuple[Cluster, bool]:
+        try:
+            return self._idle.pop(), False
+        except IndexError:
+            return self._make(self._settings), True
+
+    def _give_back(self, cluster: Cluster) -> None:
+        if len(self._idle) < _KEPT:
+            self._idle.append(cluster)
+        else:
+            cluster.close()

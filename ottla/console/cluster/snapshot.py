@@ -1,0 +1,128 @@
+"""One picture of the cluster that all pages share: brokers, topics with their replicas, names of groups.
+
+It is taken when somebody looks and the last one is old. If that takes long, pages get the last one, unless it is very
+old or something was just changed through the console.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ottla.client.admin.groups import GroupListing
+from ottla.client.admin.log_dirs import LogDir
+from ottla.console.cluster.source import Source, TopicState, Topology
+
+_STALE_SECONDS = 60.0
+#: So long a page waits for a new picture before it is content with the last one.
+_PATIENCE = 0.5
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    taken_at: float
+    topology: Topology
+    groups: dict[str, GroupListing]
+    volumes: dict[int, list[LogDir]] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> dict[str, TopicState]:
+        return self.topology.topics
+
+    @cached_property
+    def leaders_by_broker(self) -> dict[int, int]:
+        found = dict.fromkeys(self.topology.brokers, 0)
+        for topic in self.topics.values():
+            for each in topic.partitions:
+                if each.leader is not None:
+                    found[each.leader] = found.get(each.leader, 0) + 1
+        return found
+
+    @cached_property
+    def replicas_by_broker(self) -> dict[int, int]:
+        found = dict.fromkeys(self.topology.brokers, 0)
+        for topic in self.topics.values():
+            for each in topic.partitions:
+                for broker in each.replicas:
+                    found[broker] = found.get(broker, 0) + 1
+        return found
+
+    @cached_property
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    @cached_property
+    def under_replicated(self) -> list[tuple[str, int]]:
+        return [
+            (topic.name, each.number)
+            for topic in self.topics.values()
+            for each in topic.partitions
+            if each.is_under_replicated
+        ]
+
+    @cached_property
+    def offline(self) -> list[tuple[str, int]]:
+        return [
+            (topic.name, each.number)
+            for topic in self.topics.values()
+            for each in topic.partitions
+            if each.leader is None
+        ]
+
+
+def take(source: Source) -> Snapshot:
+    topology = source.topology()
+    groups = {each.group: each for each in source.groups()}
+    return Snapshot(time.time(), topology, groups, source.volumes(topology.brokers))
+
+
+class Snapshots:
+    """Owner: the event loop."""
+
+    def __init__(self, take: Callable[[], Awaitable[Snapshot]], fresh_seconds: float) -> None:
+        self._take = take
+        self._fresh_seconds = fresh_seconds
+        self._last: Snapshot | None = None
+        self._taking: asyncio.Task[Snapshot] | None = None
+        self._taken = float("-inf")  # by the monotonic clock
+        self._changed = float("-inf")
+        self.looked_at = 0.0
+
+    async def current(self) -> Snapshot:
+        """Raises ClientError if the cluster cannot be asked."""
+        self.looked_at = time.monotonic()
+        age = self.looked_at - self._taken
+        if self._last is not None and age < self._fresh_seconds:
+            return self._last
+        taking = self._begin()
+        if self._last is not None and age < _STALE_SECONDS:
+            await asyncio.wait([taking], timeout=_PATIENCE)
+            return self._last
+        return await asyncio.shield(taking)
+
+    async def renewed(self) -> Snapshot:
+        return await asyncio.shield(self._begin())
+
+    def expire(self) -> None:
+        """What the console has changed is to be seen on the next page."""
+        self._taken = float("-inf")
+        self._changed = time.monotonic()
+        self._taking = None
+
+    def _begin(self) -> asyncio.Task[Snapshot]:
+        if self._taking is None or self._taking.done():
+            self._taking = asyncio.create_task(self._renew())
+            # A page that was answered from the last one does not wait for it.
+            self._taking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._taking
+
+    async def _renew(self) -> Snapshot:
+        begun = time.monotonic()
+        found = await self._take()
+        # One that began before a change does not show it.
+        if begun >= max(self._taken, self._changed):
+            self._last, self._taken = found, begun
+        return found

@@ -1,0 +1,1 @@
+"""Messages: read, decoded, masked, searched, exported, sent."""

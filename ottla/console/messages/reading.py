@@ -1,0 +1,180 @@
+"""Records of a topic over the wire: a range of a partition, the newest of all partitions, what comes next.
+
+All of it blocks, and is bounded: by a number of records and by bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from ottla.client.admin.offsets import Partition, earliest_offsets, latest_offsets
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.client.fetch import Fetched, FetchOptions, PartitionFetcher
+from ottla.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from ottla.protocol.batch_header import LENGTH_AT, LOG_APPEND_TIME, LOG_OVERHEAD, BatchHeader, read_header
+from ottla.protocol.end_txn_marker import read_marker
+from ottla.protocol.record_format import Header
+from ottla.protocol.records import read_batch
+
+_INT32 = Struct(">i")
+
+
+class Message(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: str
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header] = ()
+
+
+class Batch(NamedTuple):
+    """One batch of a fetch, not yet decoded."""
+
+    buffer: memoryview
+    position: int
+    header: BatchHeader
+
+
+def batches(fetched: Fetched, committed_only: bool) -> Iterator[Batch]:
+    """Whole batches with records for users: no markers of transactions, and if only committed records are wanted,
+    none of aborted ones."""
+    view = memoryview(fetched.records)
+    coming = sorted(fetched.aborted, key=lambda pair: pair[1], reverse=True) if committed_only else []
+    aborted: set[int] = set()
+    position = 0
+    while position + LOG_OVERHEAD <= len(view):
+        (length,) = _INT32.unpack_from(view, position + LENGTH_AT)
+        if position + LOG_OVERHEAD + length > len(view):
+            return
+        header = read_header(view, position)
+        first, position = position, position + header.size
+        while coming and coming[-1][1] <= header.last_offset:
+            aborted.add(coming.pop()[0])
+        if header.is_control:
+            marker = read_marker(view[first:position]) if header.producer_id in aborted else None
+            if marker is not None and marker[1]:
+                aborted.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborted):
+            yield Batch(view, first, header)
+
+
+def messages_of(topic: str, partition: int, batch: Batch, start: int) -> Iterator[Message]:
+    """Those from `start` on: a fetch begins with the whole batch that an offset is in."""
+    kind = "LogAppendTime" if batch.header.timestamp_type == LOG_APPEND_TIME else "CreateTime"
+    for record in read_batch(batch.buffer, batch.position):
+        if record.offset >= start:
+            yield Message(
+                topic,
+                partition,
+                record.offset,
+                record.timestamp,
+                kind,
+                record.key,
+                record.value,
+                record.headers,
+            )
+
+
+def next_offset(fetched: Fetched, offset: int) -> int:
+    """Where the next fetch goes on: beyond batches that were not shown, too."""
+    view = memoryview(fetched.records)
+    position, following = 0, offset
+    while position + LOG_OVERHEAD <= len(view):
+        (length,) = _INT32.unpack_from(view, position + LENGTH_AT)
+        if position + LOG_OVERHEAD + length > len(view):
+            break
+        header = read_header(view, position)
+        following = max(following, header.next_offset)
+        position += header.size
+    return following
+
+
+def read_range(
+    cluster: Cluster,
+    partition: Partition,
+    start: int,
+    end: int,
+    *,
+    committed_only: bool = False,
+    max_bytes: int = 1 << 20,
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Message]:
+    """The messages in [start, end), in order."""
+    options = FetchOptions(
+        max_bytes=max_bytes,
+        max_wait_ms=100,
+        isolation_level=READ_COMMITTED if committed_only else READ_UNCOMMITTED,
+    )
+    fetcher = PartitionFetcher(cluster, TopicPartition(*partition), options)
+    try:
+        while start < end and not stop():
+            position = start
+            fetched = cluster.retrying(lambda at=position: fetcher.fetch(at), [partition[0]])  # type: ignore[misc]
+            for batch in batches(fetched, committed_only):
+                for message in messages_of(*partition, batch, position):
+                    if message.offset >= end:
+                        return
+                    yield message
+            start = next_offset(fetched, position)
+            if start == position:
+                return  # the end has come nearer: of an open transaction, or of records that were deleted
+    finally:
+        fetcher.close()
+
+
+def timestamp_at(cluster: Cluster, partition: Partition, offset: int) -> int | None:
+    """Of the first record at an offset or after it; None if there is none yet."""
+    start = max(offset, 0)
+    found = read_range(cluster, partition, start, start + 1_000, max_bytes=1)
+    first = next(found, None)
+    found.close()  # type: ignore[attr-defined]
+    return None if first is None else first.timestamp
+
+
+def newest(
+    cluster: Cluster,
+    topic: str,
+    partitions: Iterable[int],
+    limit: int,
+    *,
+    before: Mapping[int, int] | None = None,
+    committed_only: bool = False,
+) -> tuple[list[Message], dict[int, int]]:
+    """The newest messages of all partitions, newest first, and where what is older ends, by partition.
+
+    `before` are such ends: for the page that follows.
+    """
+    keys = [(topic, number) for number in partitions]
+    starts = earliest_offsets(cluster, keys)
+    ends = latest_offsets(cluster, keys)
+    if before is not None:
+        ends = {key: min(ends[key], before.get(key[1], ends[key])) for key in keys}
+    found: list[Message] = []
+    for key in keys:
+        found += last_of_partition(cluster, key, starts[key], ends[key], limit, committed_only=committed_only)
+    found.sort(key=lambda each: (each.timestamp, each.offset), reverse=True)
+    shown, left = found[:limit], found[limit:]
+    older = {}
+    for key in keys:
+        not_shown = [each.offset + 1 for each in left if each.partition == key[1]]
+        here = [each.offset for each in shown if each.partition == key[1]]
+        older[key[1]] = max(not_shown) if not_shown else min(here, default=starts[key])
+    return shown, {number: end for number, end in older.items() if end > starts[topic, number]}
+
+
+def last_of_partition(
+    cluster: Cluster, partition: Partition, start: int, end: int, limit: int, *, committed_only: bool = False
+) -> list[Message]:
+    """The last messages before `end`. Compaction and markers leave gaps, so it looks back further if too few came."""
+    width = limit
+    while True:
+        first = max(start, end - width)
+        found = list(read_range(cluster, partition, first, end, committed_only=committed_only))
+        if len(found) >= limit or first == start or width > 64 * limit:
+            return found[-limit:]
+        width *= 4

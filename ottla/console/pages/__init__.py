@@ -1,0 +1,35 @@
+"""The handlers, one module per subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.console.access.sessions import Signer
+from ottla.console.pages import (
+    audit,
+    group_changes,
+    groups,
+    overview,
+    placement,
+    security,
+    topic_changes,
+    topics,
+    transactions,
+)
+from ottla.console.pages.login import LoginPages
+from ottla.console.pages.messages import Messages
+from ottla.console.pages.produce import Producing
+from ottla.console.settings import ConsoleSettings
+from ottla.console.web.app import Route
+
+
+def all_routes(settings: ConsoleSettings, signer: Signer) -> Iterator[Route]:
+    messages = Messages(settings.masks)
+    yield from LoginPages(settings.oidc, signer).routes()
+    yield from overview.routes()
+    yield from topics.routes()
+    yield from topic_changes.routes()
+    yield from messages.routes()
+    yield from Producing(messages).routes()
+    for module in (groups, group_changes, transactions, placement, security, audit):
+        yield from module.routes()

@@ -1,0 +1,239 @@
+"""The list of groups, and one group: its lag over partitions and over time, and its members."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.client.admin.groups import GroupListing, PartitionLag, describe_group, group_lag
+from ottla.client.admin.offsets import Partition, available_offsets
+from ottla.client.admin.share_groups import describe_share_group, share_positions
+from ottla.client.admin.streams_groups import describe_streams_group, streams_lag
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.console.messages.reading import timestamp_at
+from ottla.console.web.app import CLUSTER, Route
+from ottla.console.web.paging import listing
+from ottla.console.web.visit import Page, Visit
+from ottla.http import HttpError, Response
+
+GROUP = f"{CLUSTER}/groups/{{group}}"
+#: Of so many partitions the record that waits longest is looked at.
+_MOST_TIMES = 50
+
+
+def routes() -> Iterator[Route]:
+    yield Route("GET", f"{CLUSTER}/groups", groups)
+    yield Route("GET", GROUP, to_lag, json=False)
+    yield Route("GET", f"{GROUP}/lag", lag)
+
+
+async def groups(visit: Visit) -> Page | Response:
+    """The lag is asked for the visible rows only."""
+    site = visit.site
+    snapshot = await site.snapshots.current()
+    kind = visit.query.get("type", "")
+    listed = listing(
+        [each for each in snapshot.groups.values() if not kind or each.type.lower() == kind],
+        visit.query,
+        text=lambda each: each.group,
+        columns={
+            "group": lambda each: each.group,
+            "type": lambda each: each.type,
+            "state": lambda each: each.state,
+            "lag": lambda each: _last_lag(visit, each.group),
+        },
+        default="group",
+        others=("type",),
+    )
+    positions = await site.ask(lambda source: source.positions(listed.rows))
+    rows = []
+    for each in listed.rows:
+        found = {key: at for key, at in positions.get(each.group, {}).items() if visit.user.sees(key[0])}
+        lags = [at.lag for at in found.values() if at.lag is not None]
+        rows.append(
+            {
+                "group": each.group,
+                "type": each.type or "Classic",
+                "state": each.state,
+                "topics": len({topic for topic, _ in found}),
+                "lag": sum(lags) if lags else None,
+            }
+        )
+    return Page("groups.html", {"groups": rows, **listed.plain()}, more={"listed": listed, "type": kind})
+
+
+def _last_lag(visit: Visit, group: str) -> int | None:
+    history = visit.site.lags.total(group)
+    return history[-1][1] if history else None
+
+
+async def group_listing(visit: Visit) -> GroupListing:
+    """Raises HttpError 404."""
+    name = visit.params["group"]
+    snapshot = await visit.site.snapshots.current()
+    if name not in snapshot.groups:
+        snapshot = await visit.site.snapshots.renewed()
+    if name not in snapshot.groups:
+        raise HttpError(404, 404, f"Group '{name}' does not exist.")
+    return snapshot.groups[name]
+
+
+async def to_lag(visit: Visit) -> Page | Response:
+    return visit.redirect(visit.url("groups", visit.params["group"], "lag"))
+
+
+async def lag(visit: Visit) -> Page | Response:
+    found = await group_listing(visit)
+    visit.site.lags.want(found.group)
+    data = await visit.site.calls.read(_described, found)
+    rows = [row for row in data["partitions"] if row["topic"] is None or visit.user.sees(row["topic"])]
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    times = [row["time_lag"] for row in rows if row["time_lag"] is not None]
+    data |= {
+        "partitions": rows,
+        "lag": sum(lags) if lags else None,
+        "time_lag": max(times, default=None),
+    }
+    by_partition = {
+        key: points
+        for key, points in visit.site.lags.partitions(found.group).items()
+        if visit.user.sees(key[0])
+    }
+    return Page(
+        "group.html",
+        data,
+        more={"history": visit.site.lags.total(found.group), "lines": _lines(by_partition)},
+    )
+
+
+def _lines(history: dict[Partition, list[tuple[float, int]]]) -> list[tuple[str, list[tuple[float, int]]]]:
+    """The partitions that are furthest behind: more lines than eight nobody can tell apart."""
+    furthest = sorted(history.items(), key=lambda item: item[1][-1][1], reverse=True)[:8]
+    return [(f"{topic}-{number}", points) for (topic, number), points in sorted(furthest)]
+
+
+def _described(cluster: Cluster, found: GroupListing) -> dict[str, Any]:
+    if found.type == "Share":
+        data = _share(cluster, found.group)
+    elif found.type == "Streams":
+        data = _streams(cluster, found.group)
+    else:
+        data = _consumers(cluster, found)
+    _add_times(cluster, data["partitions"])
+    return {"group": found.group, **data}
+
+
+def _consumers(cluster: Cluster, found: GroupListing) -> dict[str, Any]:
+    described = describe_group(cluster, found.group)
+    return {
+        "type": described.type,
+        "state": described.state,
+        "assignor": described.assignor,
+        "coordinator": described.coordinator_id,
+        "members": [
+            _member(each.consumer_id, each.client_id, each.host, each.group_instance_id, each.partitions)
+            for each in described.members
+        ],
+        "partitions": [_row(each) for each in group_lag(cluster, described)],
+        "protocol": found.protocol,
+    }
+
+
+def _member(
+    member: str, client: str, host: str, instance: str | None, partitions: list[Partition]
+) -> dict[str, Any]:
+    return {
+        "member_id": member,
+        "client_id": client,
+        "host": host,
+        "instance_id": instance,
+        "partitions": partitions,
+    }
+
+
+def _row(lag: PartitionLag) -> dict[str, Any]:
+    return {
+        "topic": lag.topic,
+        "partition": lag.partition,
+        "offset": lag.current_offset,
+        "end_offset": lag.log_end_offset,
+        "lag": lag.lag,
+        "member_id": lag.consumer_id,
+        "client_id": lag.client_id,
+        "time_lag": None,
+    }
+
+
+def _share(cluster: Cluster, group: str) -> dict[str, Any]:
+    described = describe_share_group(cluster, group)
+    positions = share_positions(cluster, group)
+    _, ends = available_offsets(cluster, [(each.topic, each.partition) for each in positions])
+    return {
+        "type": "Share",
+        "state": described.state,
+        "assignor": "",
+        "coordinator": described.coordinator.id,
+        "members": [
+            _member(each.consumer_id, each.client_id, each.host, None, each.partitions)
+            for each in described.members
+        ],
+        "partitions": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": each.start_offset,
+                "end_offset": ends.get((each.topic, each.partition)),
+                "lag": each.lag,
+                "member_id": None,
+                "client_id": None,
+                "time_lag": None,
+            }
+            for each in positions
+        ],
+        "protocol": "share",
+    }
+
+
+def _streams(cluster: Cluster, group: str) -> dict[str, Any]:
+    described = describe_streams_group(cluster, group)
+    return {
+        "type": "Streams",
+        "state": described.state,
+        "assignor": "",
+        "coordinator": described.coordinator.id,
+        "members": [
+            _member(each.member_id, each.client_id, each.process_id, None, []) for each in described.members
+        ],
+        "partitions": [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": each.offset,
+                "end_offset": each.end,
+                "lag": each.lag,
+                "member_id": None,
+                "client_id": None,
+                "time_lag": None,
+            }
+            for each in streams_lag(cluster, described)
+        ],
+        "protocol": "streams",
+    }
+
+
+def _add_times(cluster: Cluster, rows: list[dict[str, Any]]) -> None:
+    """How long the record that comes next has been waiting."""
+    waiting = [row for row in rows if row["lag"] and row["offset"] is not None]
+    behind = sorted(waiting, key=lambda row: -row["lag"])[:_MOST_TIMES]
+    for row in behind:
+        try:
+            timestamp = timestamp_at(cluster, (row["topic"], row["partition"]), row["offset"])
+        except ClientError:
+            continue
+        if timestamp is not None:
+            row["time_lag"] = max(time.time() - timestamp / 1000, 0.0)
+    for row in rows:
+        if row["lag"] == 0:
+            row["time_lag"] = 0.0

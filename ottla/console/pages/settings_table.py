@@ -1,0 +1,41 @@
+"""Settings as the pages show them: what is in force, where it comes from, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ottla.client.admin.configs import ConfigEntry
+
+_SOURCES = {
+    "DYNAMIC_TOPIC_CONFIG": "this topic",
+    "DYNAMIC_BROKER_CONFIG": "this broker, set at run time",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers, set at run time",
+    "STATIC_BROKER_CONFIG": "server.properties",
+    "DEFAULT_CONFIG": "default",
+    "DYNAMIC_GROUP_CONFIG": "this group",
+}
+
+
+def setting_rows(entries: Iterable[ConfigEntry]) -> list[dict[str, Any]]:
+    """Those that somebody has set come first."""
+    rows = [
+        {
+            "name": entry.name,
+            "value": None if entry.sensitive else entry.value,
+            "sensitive": entry.sensitive,
+            "read_only": entry.read_only,
+            "source": entry.source,
+            "where": _SOURCES.get(entry.source, entry.source),
+            "default": None if entry.sensitive else entry.default,
+            "is_default": entry.is_default,
+            "documentation": entry.documentation,
+            "synonyms": [
+                {"name": each.name, "value": None if entry.sensitive else each.value,
+                 "where": _SOURCES.get(each.source, each.source)}
+                for each in entry.synonyms
+            ],
+        }
+        for entry in entries
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (row["is_default"], row["name"]))

@@ -1,0 +1,74 @@
+"""The console as a whole."""
+
+from __future__ import annotations
+
+import secrets
+
+from ottla.console.access.audit_log import AuditLog
+from ottla.console.access.login import Logins
+from ottla.console.access.sessions import Sessions, Signer
+from ottla.console.cluster.site import Site
+from ottla.console.pages import all_routes
+from ottla.console.settings import ConsoleSettings
+from ottla.console.web.app import App
+from ottla.http import HttpServer, read_password_file
+from ottla.http.tls import server_tls
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Console:
+    """Owner: the event loop that it was started on. `sites` replaces those of the settings, in tests."""
+
+    def __init__(self, settings: ConsoleSettings, sites: dict[str, Site] | None = None) -> None:
+        settings.check()
+        self._host = settings.host
+        self._scheme = "http" if settings.tls is None else "https"
+        self.sites = sites or {
+            each.name: Site(
+                each,
+                read_only=settings.read_only,
+                lag_seconds=settings.lag_seconds,
+                refresh_seconds=settings.refresh_seconds,
+            )
+            for each in settings.clusters
+        }
+        signer = Signer(settings.secret or secrets.token_bytes(32))
+        sessions = Sessions(signer, seconds=settings.session_seconds, secure=settings.tls is not None)
+        users = read_password_file(settings.users_file) if settings.users_file is not None else None
+        logins = Logins(
+            sessions,
+            settings.roles,
+            users,
+            has_provider=settings.oidc is not None,
+            read_only=settings.read_only,
+        )
+        hosts = None
+        if not settings.asks_for_login and settings.host in _LOOPBACK:
+            hosts = frozenset(_LOOPBACK)
+        self.app = App(
+            self.sites, sessions, logins, AuditLog(settings.audit_file), hosts=hosts, scheme=self._scheme
+        )
+        self.app.add(all_routes(settings, signer))
+        self._server = HttpServer(
+            self.app.router,
+            settings.host,
+            settings.port,
+            tls=server_tls(settings.tls) if settings.tls is not None else None,
+        )
+
+    @property
+    def urls(self) -> list[str]:
+        host = "localhost" if self._host in ("0.0.0.0", "::") else self._host
+        shown = f"[{host}]" if ":" in host else host
+        return [f"{self._scheme}://{shown}:{self._server.port}"]
+
+    async def start(self) -> None:
+        await self._server.start()
+        for site in self.sites.values():
+            site.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(grace_seconds=1.0)
+        for site in self.sites.values():
+            await site.stop()

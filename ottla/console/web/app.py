@@ -1,0 +1,230 @@
+"""From a request to a page. What every route has in common is checked here, in one place:
+
+who asks (or to the login), whether the route is for them, whether the console may change anything, whether a form came
+from one of our own pages, and that no page is framed, sniffed or scripted by others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from ottla.client.errors import ClientError, Unreachable
+from ottla.console.access.audit_log import AuditLog
+from ottla.console.access.login import Logins
+from ottla.console.access.roles import NOBODY, Level
+from ottla.console.access.sessions import FLASH_COOKIE, Sessions, cookies_of
+from ottla.console.cluster.site import Site
+from ottla.console.web.rendering import Static, Templates, plain
+from ottla.console.web.visit import Page, Visit
+from ottla.http import HttpError, Request, Response, Router, json_response
+from ottla.protocol.errors import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Visit], Awaitable[Page | Response]]
+
+HTML, JSON = "text/html", "application/json"
+_ANY = (HTML, JSON, "text/event-stream", "text/csv", "application/octet-stream", "text/css",
+        "text/javascript", "image/svg+xml")  # fmt: skip
+CLUSTER = "/clusters/{cluster}"
+
+SECURITY_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+_STATUS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+    ErrorCode.GROUP_ID_NOT_FOUND: 404,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: 404,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: 403,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`path` of a page of a cluster begins with CLUSTER. The level is needed for the topic that the path names.
+
+    `everywhere`: the level is needed for all topics, because the page is about none of them. A GET answers JSON too, at
+    the same path with `.json`, if `json` says so. `changes`: it does something to the cluster.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    level: Level = Level.VIEWER
+    everywhere: bool = False
+    json: bool = True
+    changes: bool = True  # of a POST; a GET never does
+    public: bool = False  # nobody need have logged in
+
+
+class App:
+    def __init__(
+        self,
+        sites: Mapping[str, Site],
+        sessions: Sessions,
+        logins: Logins,
+        audit: AuditLog,
+        *,
+        hosts: frozenset[str] | None,
+        scheme: str = "http",
+    ) -> None:
+        """`hosts` are the names under which the console may be asked for where nobody logs in; None is any.
+
+        Otherwise a foreign page could let its own name point at this machine and read what only this machine may.
+        """
+        self.sites = sites
+        self.sessions = sessions
+        self.logins = logins
+        self.audit = audit
+        self._hosts = hosts
+        self.scheme = scheme
+        self.static = Static()
+        self.templates = Templates(self.static)
+        self.router = Router(self._error, produces=_ANY)
+        self.routes: list[Route] = []
+        self.router.add("GET", "/static/{name}", self._static)
+
+    def add(self, routes: Iterable[Route]) -> None:
+        for route in routes:
+            self.routes.append(route)
+            self.router.add(route.method, route.path, self._answering(route, json=False))
+            if route.method == "GET" and route.json:
+                self.router.add("GET", f"{route.path}.json", self._answering(route, json=True))
+
+    # -- requests --
+
+    def _answering(self, route: Route, *, json: bool) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            self._check_host(request)
+            session = self.logins.stranger(request) if route.public else await self.logins.session(request)
+            if session is None:
+                return self._to_login(request, json)
+            user = NOBODY if route.public else self.logins.user(session)
+            visit = Visit(self, request, user, session, self._site(request), wants_json=json)
+            if not route.public:
+                self._check_rights(visit, route)
+            if route.method == "POST":
+                await visit.read_form()
+                self._check_origin(visit)
+            try:
+                result = await route.handler(visit)
+            except ClientError as error:
+                raise of_client(error) from None
+            return self._response(visit, result)
+
+        return answer
+
+    def _check_host(self, request: Request) -> None:
+        if self._hosts is None:
+            return
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        if host.lower() not in self._hosts:
+            raise HttpError(
+                421, 421, f"The console does not answer under the name {host or 'that was given'}."
+            )
+
+    def _site(self, request: Request) -> Site | None:
+        name = request.params.get("cluster")
+        if name is None:
+            return None
+        if name not in self.sites:
+            raise HttpError(404, 404, f"There is no cluster '{name}'.")
+        return self.sites[name]
+
+    def _check_rights(self, visit: Visit, route: Route) -> None:
+        if route.everywhere:
+            visit.require(route.level)
+        elif not visit.user.may(route.level, visit.params.get("topic")):
+            visit.require(route.level, visit.params.get("topic"))
+        if route.method == "POST" and route.changes and visit.in_cluster and visit.site.read_only:
+            raise HttpError(403, 403, "The console is read-only: nothing can be changed through it.")
+
+    def _check_origin(self, visit: Visit) -> None:
+        """Other sites can make a browser send our cookie, but cannot read the token of our pages."""
+        headers = visit.request.headers
+        if visit.session.source == "header":
+            return  # a browser does not send that by itself
+        token = visit.form.get("csrf") or headers.get("x-csrf-token")
+        foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+        if foreign or not self.sessions.is_csrf_token(visit.session, token):
+            raise HttpError(403, 403, "The form is too old, or came from another site: load the page again.")
+
+    def _to_login(self, request: Request, json: bool) -> Response:
+        wants_page = request.method == "GET" and not json and "text/html" in request.headers.get("accept", "")
+        if not wants_page:
+            raise HttpError(401, 401, "Log in first.")
+        target = request.path + (f"?{request.query_string}" if request.query_string else "")
+        return Response(
+            303, b"", None, {**SECURITY_HEADERS, "Location": f"/login?next={quote(target, safe='')}"}
+        )
+
+    # -- responses --
+
+    def _response(self, visit: Visit, result: Page | Response) -> Response:
+        headers = dict(SECURITY_HEADERS)
+        if isinstance(result, Response):
+            headers |= dict(result.headers or {})
+            result.headers = headers
+            return result
+        if visit.wants_json:
+            return json_response(plain(result.data), result.status, headers=headers)
+        flash = self.sessions.read_flash(cookies_of(visit.request.headers.get("cookie", "")))
+        body = self.templates.render(result.template, self._values(visit, result, flash))
+        if visit.session.source == "none" and self.logins.is_new(visit.request):
+            headers["Set-Cookie"] = self.sessions.cookie(visit.session)
+        elif flash is not None:
+            headers["Set-Cookie"] = self.sessions.drop_cookie(FLASH_COOKIE)
+        return Response(result.status, body, "text/html; charset=utf-8", headers)
+
+    def _values(self, visit: Visit, page: Page, flash: str | None) -> dict[str, Any]:
+        return {
+            **page.data,
+            **page.more,
+            "visit": visit,
+            "csrf": self.sessions.csrf_token(visit.session),
+            "flash": flash,
+            "sites": self.sites,
+            "asks_for_login": self.logins.asks and bool(visit.user.name),
+        }
+
+    def fragment(self, visit: Visit, template: str, values: Mapping[str, Any]) -> str:
+        shared = {"visit": visit, "csrf": self.sessions.csrf_token(visit.session)}
+        return self.templates.fragment(template, {**shared, **values})
+
+    def _static(self, request: Request) -> Response:
+        found = self.static.files.get(request.params["name"])
+        if found is None:
+            raise HttpError(404, 404, "HTTP 404 Not Found")
+        kind, data, _ = found
+        lasting = "public, max-age=31536000, immutable" if "v" in request.query else "no-cache"
+        return Response(200, data, kind, {**SECURITY_HEADERS, "Cache-Control": lasting})
+
+    def _error(self, error: HttpError, request: Request | None) -> Response:
+        headers = {**SECURITY_HEADERS, **error.headers}
+        wants_page = request is not None and "text/html" in request.headers.get("accept", "")
+        if not wants_page or (request is not None and request.path.endswith(".json")):
+            return json_response(
+                {"error_code": error.error_code, "message": error.message}, error.status, headers=headers
+            )
+        values = {"status": error.status, "message": error.message}
+        body = self.templates.render("error.html", values)
+        return Response(error.status, body, "text/html; charset=utf-8", headers)
+
+
+def of_client(error: ClientError) -> HttpError:
+    if isinstance(error, Unreachable):
+        return HttpError(502, 502, error.message)
+    status = _STATUS.get(error.code, 400) if error.code is not None else 400
+    return HttpError(status, status, error.message)

@@ -1,0 +1,88 @@
+"""Filter, sort and page a list: pure, on the server, so that ten thousand rows cost the browser nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from urllib.parse import urlencode
+
+T = TypeVar("T")
+
+_SIZES = (25, 50, 100, 200)
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    rows: list[T]
+    total: int  # after filtering
+    page: int
+    pages: int
+    size: int
+    sort: str
+    descending: bool
+    query: str
+    _others: tuple[tuple[str, str], ...] = ()
+
+    def link(self, **changes: object) -> str:
+        """The same list, otherwise sorted or another page of it."""
+        given = {
+            "q": self.query,
+            "sort": self.sort,
+            "desc": "1" if self.descending else "",
+            "size": "" if self.size == 50 else self.size,
+            "page": "",
+            **dict(self._others),
+            **changes,
+        }
+        return "?" + urlencode({name: value for name, value in given.items() if value not in ("", None)})
+
+    def sorted_by(self, column: str) -> str:
+        """A link for the head of a column: once more turns it round."""
+        return self.link(sort=column, desc="1" if self.sort == column and not self.descending else "")
+
+    def order(self, column: str) -> str:
+        """For aria-sort."""
+        if self.sort != column:
+            return "none"
+        return "descending" if self.descending else "ascending"
+
+    def plain(self) -> dict[str, Any]:
+        return {"total": self.total, "page": self.page, "pages": self.pages, "size": self.size}
+
+
+def listing(
+    rows: Iterable[T],
+    query: Mapping[str, str],
+    *,
+    text: Callable[[T], str],
+    columns: Mapping[str, Callable[[T], Any]],
+    default: str,
+    others: Sequence[str] = (),
+) -> Listing[T]:
+    """`query` has q, sort, desc, page and size; `others` are parameters that links keep."""
+    wanted = query.get("q", "").strip()
+    words = wanted.lower().split()
+    found = [row for row in rows if all(word in text(row).lower() for word in words)]
+    sort = query.get("sort", default)
+    if sort not in columns:
+        sort = default
+    descending = query.get("desc") == "1"
+    key = columns[sort]
+    found.sort(key=text)
+    # None goes last, whichever way round.
+    known = [row for row in found if key(row) is not None]
+    known.sort(key=key, reverse=descending)
+    found = known + [row for row in found if key(row) is None]
+    size = _number(query.get("size"), 50)
+    size = size if size in _SIZES else 50
+    pages = max(1, -(-len(found) // size))
+    page = min(max(_number(query.get("page"), 1), 1), pages)
+    kept = tuple((name, query[name]) for name in others if query.get(name))
+    return Listing(
+        found[(page - 1) * size : page * size], len(found), page, pages, size, sort, descending, wanted, kept
+    )
+
+
+def _number(text: str | None, default: int) -> int:
+    return int(text) if text is not None and text.isdecimal() and len(text) < 10 else default

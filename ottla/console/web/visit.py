@@ -1,0 +1,165 @@
+"""A request as handlers of pages see it: who asks, about which cluster, with which form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import parse_qsl
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.console.access.roles import Level, User
+from ottla.console.access.sessions import Session
+from ottla.console.cluster.site import Site
+from ottla.http import HttpError, Request, Response
+
+if TYPE_CHECKING:
+    from ottla.console.web.app import App
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`data` is what `.json` answers; the template sees it too, and `more` beside it."""
+
+    template: str
+    data: Mapping[str, Any]
+    status: int = 200
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Visit:
+    app: App
+    request: Request
+    user: User
+    session: Session
+    _site: Site | None = None
+    fields: list[tuple[str, str]] = field(default_factory=list)
+    wants_json: bool = False
+
+    @property
+    def site(self) -> Site:
+        assert self._site is not None, "The route is not one of a cluster."
+        return self._site
+
+    @property
+    def in_cluster(self) -> bool:
+        return self._site is not None
+
+    @property
+    def params(self) -> dict[str, str]:
+        return self.request.params
+
+    @property
+    def query(self) -> dict[str, str]:
+        return self.request.query
+
+    @property
+    def address(self) -> str:
+        return self.request.peer
+
+    # Forms
+
+    async def read_form(self) -> None:
+        body = await self.request.body()
+        try:
+            self.fields = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=5000)
+        except (UnicodeDecodeError, ValueError):
+            raise HttpError(400, 400, "The form cannot be read.") from None
+
+    @property
+    def form(self) -> dict[str, str]:
+        return dict(self.fields)
+
+    def values(self, name: str) -> list[str]:
+        return [value for each, value in self.fields if each == name]
+
+    def needed(self, name: str) -> str:
+        value = self.form.get(name, "").strip()
+        if not value:
+            raise HttpError(400, 400, f"The field '{name}' is missing.")
+        return value
+
+    # Rights
+
+    def require(self, level: Level, topic: str | None = None) -> None:
+        """Raises HttpError 403."""
+        allowed = self.user.may_everywhere(level) if topic is None else self.user.may(level, topic)
+        if not allowed:
+            where = "" if topic is None else f" with topic '{topic}'"
+            raise HttpError(403, 403, f"This needs the role {level.name.lower()}{where}.")
+
+    def can(self, level: str, topic: str | None = None) -> bool:
+        """For templates: whether a form is worth showing."""
+        if self._site is not None and self._site.read_only and level != "viewer":
+            return False
+        wanted = Level[level.upper()]
+        return self.user.may_everywhere(wanted) if topic is None else self.user.may(wanted, topic)
+
+    def can_somewhere(self, level: str) -> bool:
+        """With at least some topics."""
+        return not (self._site is not None and self._site.read_only) and self.user.may(Level[level.upper()])
+
+    # Answers
+
+    def url(self, *parts: str) -> str:
+        """Of a page of this cluster."""
+        from ottla.console.web.rendering import part
+
+        return "/".join(["/clusters", self.site.name, *map(part, parts)]).replace("//", "/")
+
+    def redirect(self, where: str, sentence: str | None = None) -> Response:
+        headers = {"Location": where}
+        if sentence is not None:
+            headers["Set-Cookie"] = self.app.sessions.flash(sentence)
+        return Response(303, b"", None, headers)
+
+    async def change(
+        self,
+        action: str,
+        target: str,
+        function: Callable[Concatenate[Cluster, P], T],
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> T:
+        """Do something to the cluster, with a line in the audit log whatever comes of it. Raises ClientError."""
+        try:
+            result = await self.site.calls.change(function, *arguments, **options)
+        except ClientError as error:
+            await self.log(action, target, f"failed: {error.message}")
+            raise
+        finally:
+            self.site.snapshots.expire()
+        await self.log(action, target, details=_details(arguments, options))
+        return result
+
+    async def log(
+        self, action: str, target: str, outcome: str = "done", *, details: Mapping[str, Any] | None = None
+    ) -> None:
+        await self.app.audit.write(
+            user=self.user.name,
+            address=self.address,
+            cluster=self._site.name if self._site is not None else "",
+            action=action,
+            target=target,
+            outcome=outcome,
+            details=details or {},
+        )
+
+
+def _details(arguments: tuple[object, ...], options: Mapping[str, object]) -> dict[str, Any]:
+    """What was asked for, as far as it is plain: a password is in an object, and is left out."""
+    shown = {str(index): each for index, each in enumerate(arguments) if _is_plain(each)}
+    return shown | {name: each for name, each in options.items() if _is_plain(each)}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_plain(each) for each in value.values())
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return all(_is_plain(each) for each in value)
+    return value is None or isinstance(value, (str, int, float, bool))

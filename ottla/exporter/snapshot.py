@@ -1,0 +1,193 @@
+"""A cluster at one moment: partitions, their offsets, and what groups have committed.
+
+It takes one request for the metadata and at most six per broker, however many topics and groups there are: groups are
+described and their offsets asked for many at a time, at the broker that lists them, because that is their coordinator.
+What a broker does not answer is left out, and the rest is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from ottla.client.admin.offsets import Partition
+from ottla.client.cluster import Cluster, Node
+from ottla.client.connection import Connection
+from ottla.client.errors import ClientError
+from ottla.client.offsets import EARLIEST, LATEST
+from ottla.protocol.messages.consumer_groups import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ottla.protocol.messages.fetch import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ottla.protocol.messages.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from ottla.protocol.messages.offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
+
+T = TypeVar("T")
+
+_MANY_GROUPS = 8  # the first version of OffsetFetch that takes several
+_LAST_WITH_NAMES = 9
+_CONSUMERS = ("classic", "consumer", "")
+_TIMEOUT_MS = 30_000
+
+
+class PartitionState(NamedTuple):
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass
+class Group:
+    name: str
+    members: int = 0
+    offsets: dict[Partition, int] = field(default_factory=dict)
+
+
+@dataclass
+class Snapshot:
+    brokers: dict[int, Node] = field(default_factory=dict)
+    partitions: dict[Partition, PartitionState] = field(default_factory=dict)
+    starts: dict[Partition, int] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)  # what could not be asked, one sentence each
+
+    def lag(self, group: Group, partition: Partition) -> int | None:
+        """None without a leader to ask. Never negative: a commit may be newer than the end that we know."""
+        end = self.ends.get(partition)
+        return None if end is None else max(0, end - group.offsets[partition])
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Names that match one pattern and not the other; both may match anywhere in the name, as kafka_exporter's."""
+
+    wanted: re.Pattern[str] = re.compile("")
+    unwanted: re.Pattern[str] = re.compile("^$")
+
+    def passes(self, name: str) -> bool:
+        return bool(self.wanted.search(name)) and not self.unwanted.search(name)
+
+
+def take_snapshot(
+    cluster: Cluster, topics: Filter | None = None, groups: Filter | None = None, *, idle_groups: bool = True
+) -> Snapshot:
+    """Raises ClientError if no broker can be reached. `idle_groups`: also groups without members."""
+    topics, groups = topics or Filter(), groups or Filter()
+    snapshot = Snapshot()
+    for topic in cluster.metadata(None).topics:
+        if not topic.error_code and topic.name and topics.passes(topic.name):
+            for each in topic.partitions:
+                snapshot.partitions[topic.name, each.partition_index] = PartitionState(
+                    each.leader_id, tuple(each.replica_nodes), tuple(each.isr_nodes)
+                )
+    snapshot.brokers = dict(cluster.nodes())
+    # Committed offsets first: the ends that are asked for later are never behind them.
+    for node in snapshot.brokers.values():
+        _or_note(snapshot, node, lambda node=node: _take_groups(cluster, node, snapshot, groups, topics))  # type: ignore[misc]
+    if not idle_groups:
+        snapshot.groups = {name: each for name, each in snapshot.groups.items() if each.members}
+    for node in snapshot.brokers.values():
+        led = [partition for partition, state in snapshot.partitions.items() if state.leader == node.id]
+        if led:
+            _or_note(snapshot, node, lambda node=node, led=led: _take_offsets(cluster, node, led, snapshot))  # type: ignore[misc]
+    return snapshot
+
+
+def _or_note(snapshot: Snapshot, node: Node, ask: Callable[[], T]) -> None:
+    try:
+        ask()
+    except ClientError as error:
+        snapshot.failures.append(f"Broker {node.id} did not answer: {error.message}")
+
+
+def _take_offsets(cluster: Cluster, node: Node, led: list[Partition], snapshot: Snapshot) -> None:
+    connection = cluster.connection(node.address)
+    snapshot.ends |= _offsets(connection, led, LATEST)
+    snapshot.starts |= _offsets(connection, led, EARLIEST)
+
+
+def _offsets(connection: Connection, partitions: Iterable[Partition], moment: int) -> dict[Partition, int]:
+    by_topic: dict[str, list[ListOffsetsPartition]] = {}
+    for topic, index in partitions:
+        by_topic.setdefault(topic, []).append(ListOffsetsPartition(partition_index=index, timestamp=moment))
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[ListOffsetsTopic(name=name, partitions=each) for name, each in by_topic.items()],
+        timeout_ms=_TIMEOUT_MS,
+    )
+    return {
+        (topic.name, each.partition_index): each.offset
+        for topic in connection.request(request, ListOffsetsResponse).topics
+        for each in topic.partitions
+        if not each.error_code
+    }
+
+
+def _take_groups(cluster: Cluster, node: Node, snapshot: Snapshot, wanted: Filter, topics: Filter) -> None:
+    connection = cluster.connection(node.address)
+    listed = [
+        each
+        for each in connection.request(ListGroupsRequest(), ListGroupsResponse).groups
+        if each.protocol_type in ("consumer", "")
+        and each.group_type.lower() in _CONSUMERS
+        and wanted.passes(each.group_id)
+    ]
+    if not listed:
+        return
+    found = {each.group_id: Group(each.group_id) for each in listed}
+    for name, members in _members(connection, listed):
+        found[name].members = members
+    for name, partition, offset in _committed(connection, list(found)):
+        if offset >= 0 and topics.passes(partition[0]):
+            found[name].offsets[partition] = offset
+    snapshot.groups |= found
+
+
+def _members(connection: Connection, listed: list[ListedGroup]) -> Iterable[tuple[str, int]]:
+    modern = [each.group_id for each in listed if each.group_type.lower() == "consumer"]
+    classic = [each.group_id for each in listed if each.group_type.lower() != "consumer"]
+    if modern:
+        answer = connection.request(
+            ConsumerGroupDescribeRequest(group_ids=modern), ConsumerGroupDescribeResponse
+        )
+        yield from ((each.group_id, len(each.members)) for each in answer.groups if not each.error_code)
+    if classic:
+        described = connection.request(DescribeGroupsRequest(groups=classic), DescribeGroupsResponse)
+        yield from ((each.group_id, len(each.members)) for each in described.groups if not each.error_code)
+
+
+def _committed(connection: Connection, groups: list[str]) -> Iterable[tuple[str, Partition, int]]:
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
+    )
+    if connection.version(request) >= _MANY_GROUPS:
+        answer = connection.request(request, OffsetFetchResponse, max_version=_LAST_WITH_NAMES)
+        for group in answer.groups:
+            for topic in group.topics:
+                for each in topic.partitions:
+                    yield group.group_id, (topic.name, each.partition_index), each.committed_offset
+        return
+    for name in groups:  # brokers before Kafka 3.0
+        alone = connection.request(OffsetFetchRequest(group_id=name, topics=None), OffsetFetchResponse)
+        for old in alone.topics:
+            for one in old.partitions:
+                yield name, (old.name, one.partition_index), one.committed_offset

@@ -1,0 +1,271 @@
+"""FileStream: the lines of a file that grows to a topic, and records to lines, as Kafka's connectors of that name.
+
+A position is a number of bytes, so it is right for every file. Kafka counts characters and skips bytes, which is the
+same only for ASCII.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+import pyarrow as pa
+
+from ottla.spark.connect.api import (
+    Config,
+    SinkConnector,
+    SinkTask,
+    SinkTaskContext,
+    SourceColumns,
+    SourceConnector,
+    SourceOffset,
+    SourcePartition,
+    SourceTask,
+    SourceTaskContext,
+    TopicPartition,
+)
+from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, not_empty
+from ottla.spark.connect.data.record import SinkRecord, SourceRecord
+from ottla.spark.connect.data.schema import STRING
+from ottla.spark.connect.errors import ConnectError
+
+_log = logging.getLogger(__name__)
+
+_FILE = "file"
+_TOPIC = "topic"
+_BATCH_SIZE = "batch.size"
+_FILENAME = "filename"
+_POSITION = "position"
+
+_CHUNK = 1 << 20
+#: A carriage return ends a line, alone or before a line feed. At the very end it may still be followed by one.
+_LINE_END = re.compile(rb"\r\n|\n|\r(?=.)", re.DOTALL)
+
+
+class FileStreamSourceTask(SourceTask):
+    """Invariant: `_position` is the end of the last line that was split off, and `_rest` what was read beyond it."""
+
+    def start(self, config: Config, context: SourceTaskContext) -> None:
+        settings = FileStreamSourceConnector.config_def.parse(config)
+        self._path: str | None = settings[_FILE] or None
+        self._topic: str = settings[_TOPIC]
+        self._batch_size: int = settings[_BATCH_SIZE]
+        self._context = context
+        self._stream: IO[bytes] | None = None
+        self._position = 0
+        self._rest = b""
+        self._lines: list[tuple[bytes, int]] = []
+        self._warned = False
+        if self._path is None:
+            self._stream = os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+            os.set_blocking(self._stream.fileno(), False)
+
+    def stop(self) -> None:
+        stream, self._stream = getattr(self, "_stream", None), None
+        if stream is not None:
+            stream.close()
+
+    def poll(self) -> Sequence[SourceRecord]:
+        if not self._open():
+            return ()
+        if not self._lines and not self._read_lines():
+            return ()
+        some, self._lines = self._lines[: self._batch_size], self._lines[self._batch_size :]
+        now = int(time.time() * 1000)
+        partition = {_FILENAME: self._path}
+        tracked = self._path is not None
+        return [
+            SourceRecord(
+                topic=self._topic,
+                value=line.decode(errors="replace"),
+                value_schema=STRING,
+                timestamp=now,
+                source_partition=partition,
+                source_offset={_POSITION: end if tracked else None},
+            )
+            for line, end in some
+        ]
+
+    def poll_columns(self) -> SourceColumns | None:
+        """The lines as they are, without an object for each. Used where nothing needs one."""
+        if not self._open():
+            return None
+        lines = [line for line, _ in self._lines]
+        self._lines = []
+        if not lines:
+            data = self._rest + self._read()
+            if b"\r" in data:
+                self._rest, self._lines = b"", []
+                self._split(data)
+                return self.poll_columns() if self._lines else None
+            *lines, self._rest = data.split(b"\n")
+            if not lines:
+                return None
+            self._position += len(data) - len(self._rest)
+        values = pa.array(lines, pa.binary())
+        try:
+            values = values.cast(pa.string())
+        except pa.ArrowInvalid:  # what is not UTF-8 is replaced, as wherever bytes become text
+            values = pa.array([line.decode(errors="replace") for line in lines], pa.string())
+        offset = {_POSITION: self._position if self._path is not None else None}
+        return SourceColumns(self._topic, values, [({_FILENAME: self._path}, offset)])
+
+    def _open(self) -> bool:
+        if self._stream is not None:
+            return True
+        assert self._path is not None
+        try:
+            stream = open(self._path, "rb", buffering=0)  # noqa: SIM115  kept open
+        except FileNotFoundError:
+            if not self._warned:
+                _log.warning("There is no file %s yet: waiting for it", self._path)
+                self._warned = True
+            return False
+        except OSError as error:
+            raise ConnectError(f"The file {self._path} cannot be read: {error.strerror}.") from error
+        found = self._context.offset({_FILENAME: self._path})
+        position = 0 if found is None else found.get(_POSITION)
+        if position is None:
+            position = 0
+        if not isinstance(position, int) or isinstance(position, bool):
+            stream.close()
+            raise ConnectError("Offset position is the incorrect type")
+        stream.seek(position)
+        self._position, self._rest = position, b""
+        self._stream = stream
+        return True
+
+    def _read(self) -> bytes:
+        assert self._stream is not None
+        return self._stream.read(_CHUNK) or b""
+
+    def _read_lines(self) -> bool:
+        data = self._read()
+        if data:
+            self._split(self._rest + data)
+        return bool(self._lines)
+
+    def _split(self, data: bytes) -> None:
+        start = 0
+        for found in _LINE_END.finditer(data):
+            self._position += found.end() - start
+            self._lines.append((data[start : found.start()], self._position))
+            start = found.end()
+        self._rest = data[start:]
+
+
+class FileStreamSourceConnector(SourceConnector):
+    task_class = FileStreamSourceTask
+    summary = "The lines of a file, or of the standard input, to a topic"
+    config_def = (
+        ConfigDef()
+        .define(
+            _FILE,
+            ConfigType.STRING,
+            None,
+            Importance.HIGH,
+            "Source filename. If not specified, the standard input will be used",
+        )
+        .define(
+            _TOPIC,
+            ConfigType.STRING,
+            importance=Importance.HIGH,
+            documentation="The topic to publish data to",
+            validator=not_empty,
+        )
+        .define(
+            _BATCH_SIZE,
+            ConfigType.INT,
+            2000,
+            Importance.LOW,
+            "The maximum number of records the source task can read from the file each time it is polled",
+        )
+    )
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self.config)]  # one stream can be read by one task only
+
+    def check_offsets(
+        self, config: Config, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
+    ) -> None:
+        if not config.get(_FILE):
+            raise ConnectError(
+                f"Offsets cannot be modified if the '{_FILE}' configuration is unspecified. This is because stdin is "
+                "used for input and offsets are not tracked."
+            )
+        for partition, offset in offsets:
+            if offset is None:
+                continue  # whatever it is, it may be removed
+            if _POSITION not in offset:
+                raise ConnectError(f"Offset objects should either be null or contain the key '{_POSITION}'")
+            position = offset[_POSITION]
+            if not isinstance(position, int) or isinstance(position, bool):
+                raise ConnectError(
+                    f"The value for the '{_POSITION}' key in the offset is expected to be a Long value"
+                )
+            if position < 0:
+                raise ConnectError(
+                    f"The value for the '{_POSITION}' key in the offset should be a non-negative value"
+                )
+            if partition is None:
+                raise ConnectError("Partition objects cannot be null")
+            if _FILENAME not in partition:
+                raise ConnectError(f"Partition objects should contain the key '{_FILENAME}'")
+
+
+class FileStreamSinkTask(SinkTask):
+    def start(self, config: Config, context: SinkTaskContext) -> None:
+        path = FileStreamSinkConnector.config_def.parse(config)[_FILE]
+        self._stream: IO[bytes] | None = None
+        if path is None:
+            self._stream = os.fdopen(os.dup(sys.stdout.fileno()), "ab")
+            return
+        try:
+            self._stream = open(path, "ab")  # noqa: SIM115  kept open
+        except OSError as error:
+            raise ConnectError(
+                f"Couldn't find or create file '{path}' for FileStreamSinkTask: {error.strerror}."
+            ) from error
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        assert self._stream is not None
+        self._stream.write("".join(f"{_text(record.value)}\n" for record in records).encode())
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        assert self._stream is not None
+        self._stream.flush()
+
+    def stop(self) -> None:
+        stream, self._stream = getattr(self, "_stream", None), None
+        if stream is not None:
+            stream.close()
+
+
+def _text(value: Any) -> str:
+    """As Java prints it."""
+    if isinstance(value, str):
+        return value
+    from ottla.spark.connect.data.java_values import java_text
+
+    return java_text(value)
+
+
+class FileStreamSinkConnector(SinkConnector):
+    task_class = FileStreamSinkTask
+    summary = "The values of records as lines of a file, or of the standard output"
+    delivery = "at least once"
+    config_def = ConfigDef().define(
+        _FILE,
+        ConfigType.STRING,
+        None,
+        Importance.HIGH,
+        "Destination filename. If not specified, the standard output will be used",
+    )
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self.config) for _ in range(max_tasks)]

@@ -1,0 +1,74 @@
+"""Offsets that a sink keeps in the database itself, in the transaction of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.spark.connect.connectors.jdbc.dialects.dialect import Dialect, Statement
+from ottla.spark.connect.data.record import SinkRecord
+from ottla.spark.connect.data.schema import INT32, INT64, STRING
+
+_KEYS = ("connector", "topic", "partition_id")
+
+
+class StoredOffsets:
+    """`next_offset` of each partition is behind everything that is stored. Keyed by the connector's name."""
+
+    def __init__(self, dialect: Dialect, table: str, connector: str) -> None:
+        self._dialect = dialect
+        self._table = dialect.parse_table(table)
+        self._connector = connector
+        self._next: dict[tuple[str, int], int] | None = None
+
+    def forget(self) -> None:
+        self._next = None
+
+    def not_stored(self, records: Sequence[SinkRecord]) -> list[SinkRecord]:
+        stored = self._load()
+        return [record for record in records if record.offset >= stored.get(_partition(record), 0)]
+
+    def statements(self, records: Sequence[SinkRecord]) -> list[Statement]:
+        if not records:
+            return []
+        upsert = self._dialect.upsert(self._table, _KEYS, ["next_offset"])
+        return [
+            (
+                upsert,
+                [(self._connector, *partition, reached) for partition, reached in _ends(records).items()],
+            )
+        ]
+
+    def remember(self, records: Sequence[SinkRecord]) -> None:
+        """After the transaction."""
+        if self._next is not None:
+            self._next.update(_ends(records))
+
+    def _load(self) -> dict[tuple[str, int], int]:
+        if self._next is not None:
+            return self._next
+        dialect = self._dialect
+        if not dialect.columns(self._table):
+            columns = [(name, STRING) for name in _KEYS[:2]]
+            statement = dialect.create_table(
+                self._table, [*columns, (_KEYS[2], INT32), ("next_offset", INT64)], _KEYS
+            )
+            dialect.transaction([(statement, [()])])
+        quoted = [dialect.quoted(name) for name in ("topic", "partition_id", "next_offset", "connector")]
+        query = f"SELECT {', '.join(quoted[:3])} FROM {dialect.qualified(self._table)} "
+        rows = dialect.select(
+            query + f"WHERE {quoted[3]} = {dialect.placeholder}", [self._connector], self._table
+        )
+        self._next = {}
+        while found := rows.fetch(1000):
+            self._next.update({(topic, partition): following for topic, partition, following in found})
+        rows.close()
+        return self._next
+
+
+def _ends(records: Sequence[SinkRecord]) -> dict[tuple[str, int], int]:
+    return {_partition(record): record.offset + 1 for record in records}
+
+
+def _partition(record: SinkRecord) -> tuple[str, int]:
+    partition = record.original_partition if record.original_partition >= 0 else record.partition or 0
+    return record.original_topic or record.topic, partition

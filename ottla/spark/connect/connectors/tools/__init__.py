@@ -1,0 +1,1 @@
+"""Kafka's connectors for tests of Connect itself (`org.apache.kafka.connect.tools`)."""

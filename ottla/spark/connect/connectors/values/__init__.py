@@ -1,0 +1,1 @@
+"""Connect's values as others want them: plain Python, JSON, Arrow, Avro."""

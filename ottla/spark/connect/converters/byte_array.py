@@ -1,0 +1,24 @@
+"""Bytes as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.spark.connect.converters.converter import Converter, SchemaAndValue
+from ottla.spark.connect.data.java_values import java_class
+from ottla.spark.connect.data.schema import OPTIONAL_BYTES, Schema, SchemaType
+from ottla.spark.connect.errors import DataError
+
+
+class ByteArrayConverter(Converter):
+    def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if schema is not None and schema.type is not SchemaType.BYTES:
+            raise DataError(f"Invalid schema type for ByteArrayConverter: {schema.type.name}")
+        if value is None or type(value) is bytes:
+            return value
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        raise DataError(f"ByteArrayConverter is not compatible with objects of type {java_class(value)}")
+
+    def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        return OPTIONAL_BYTES, data

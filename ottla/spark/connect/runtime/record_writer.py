@@ -1,0 +1,105 @@
+"""Writes converted records to their topics, in the transaction of a source's task."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from ottla.client.cluster import Cluster, TopicPartition
+from ottla.spark.connect.runtime.conversion import ConvertedRecord
+from ottla.spark.connect.runtime.transactions import SourceTransactions
+from ottla.spark.kernels import Encoder, rows_by_partition
+from ottla.spark.kernels.record_columns import HEADERS_TYPE
+from ottla.spark.sink.partitioner import Partitioner
+from ottla.spark.sink.producer import Producer
+from ottla.spark.sink.sink_options import SinkOptions
+
+#: How long the number of partitions of a topic is believed.
+_METADATA_SECONDS = 300.0
+
+
+class RecordWriter:
+    """Owner: one task, in one thread. `prepare_topic` is called once with each topic, before the first write to it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: SinkOptions,
+        transactions: SourceTransactions,
+        prepare_topic: Callable[[str], None],
+    ) -> None:
+        self._cluster = cluster
+        self._transactions = transactions
+        self._producer = Producer(cluster, options, transactions)
+        self._prepare_topic = prepare_topic
+        self._partitioners: dict[str, tuple[float, Partitioner]] = {}
+        self._prepared: set[str] = set()
+
+    def write(self, records: Sequence[ConvertedRecord]) -> None:
+        by_topic: dict[str, list[ConvertedRecord]] = {}
+        for record in records:
+            by_topic.setdefault(record.topic, []).append(record)
+        for topic, members in by_topic.items():
+            self._write(topic, members)
+        self._producer.push()
+
+    def write_values(self, topic: str, values: pa.Array) -> None:
+        """Records that are nothing but values."""
+        self._send(topic, values, None, None, None, None)
+        self._producer.push()
+
+    def commit(self) -> None:
+        self._producer.flush()
+        self._transactions.commit()
+
+    def _write(self, topic: str, records: list[ConvertedRecord]) -> None:
+        headers = None
+        if any(record.headers for record in records):
+            headers = pa.array(
+                [
+                    [{"key": key, "value": value} for key, value in record.headers] or None
+                    for record in records
+                ],
+                HEADERS_TYPE,
+            )
+        named = None
+        if any(record.partition is not None for record in records):
+            named = pa.array([record.partition for record in records], pa.int32())
+        keys = None
+        if any(record.key is not None for record in records):
+            keys = pa.array([record.key for record in records], pa.binary())
+        timestamps = None
+        if any(record.timestamp is not None for record in records):
+            now = int(time.time() * 1000)
+            timestamps = pa.array(
+                [now if record.timestamp is None else record.timestamp for record in records], pa.int64()
+            )
+        values = pa.array([record.value for record in records], pa.binary())
+        self._send(topic, values, keys, headers, timestamps, named)
+
+    def _send(
+        self,
+        topic: str,
+        values: pa.Array,
+        keys: pa.Array | None,
+        headers: pa.Array | None,
+        timestamps: pa.Array | None,
+        named: pa.Array | None,
+    ) -> None:
+        partitions = self._partitioner(topic).partitions(len(values), keys, named)
+        encoder = Encoder(keys, values, headers, timestamps)
+        for partition, rows in rows_by_partition(partitions):
+            self._producer.send(TopicPartition(topic, partition), encoder, rows)
+
+    def _partitioner(self, topic: str) -> Partitioner:
+        asked_at, found = self._partitioners.get(topic, (0.0, None))
+        if found is None or time.monotonic() - asked_at > _METADATA_SECONDS:
+            if topic not in self._prepared:
+                self._producer.flush()  # connections must be free for other requests
+                self._prepare_topic(topic)
+                self._prepared.add(topic)
+            found = Partitioner(topic, self._producer.partition_count(topic))
+            self._partitioners[topic] = time.monotonic(), found
+        return found

@@ -1,0 +1,56 @@
+"""ExtractField: one field in place of the whole key or value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
+from ottla.spark.connect.data.record import ConnectRecord
+from ottla.spark.connect.errors import DataError
+from ottla.spark.connect.transforms.base import (
+    KeyOrValueTransform,
+    replace_null_setting,
+    require_map,
+    require_struct,
+)
+from ottla.spark.connect.transforms.field_path import FieldPath, syntax_setting
+
+_PURPOSE = "field extraction"
+
+
+class ExtractField(KeyOrValueTransform):
+    config_def = syntax_setting(
+        replace_null_setting(
+            ConfigDef().define(
+                "field",
+                ConfigType.STRING,
+                importance=Importance.MEDIUM,
+                documentation="The field that is kept.",
+            )
+        )
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._path = FieldPath(self.settings["field"], self.settings["field.syntax.version"])
+        self._replaces: bool = self.settings["replace.null.with.default"]
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if schema is None:
+            if value is None:
+                return self.changed(record, None, None)
+            return self.changed(record, None, self._path.in_map(require_map(value, _PURPOSE)))
+        struct = None if value is None else require_struct(value, _PURPOSE, schema)
+        field = self._path.field_in(schema)
+        if field is None:
+            raise DataError(f"Unknown field: {self.settings['field']}")
+        found = None if struct is None else self._path.in_struct(struct, replace_null=self._replaces)
+        return self.changed(record, field.schema, found)
+
+
+class ExtractFieldKey(ExtractField):
+    of_key = True
+
+
+class ExtractFieldValue(ExtractField): ...

@@ -1,0 +1,53 @@
+"""Kafka's predicates: HasHeaderKey, RecordIsTombstone and TopicNameMatches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance, not_empty
+from ottla.spark.connect.config.validators import all_of, regex
+from ottla.spark.connect.data.java_regex import compile_java
+from ottla.spark.connect.data.record import ConnectRecord
+from ottla.spark.connect.transforms.base import Predicate
+
+
+class HasHeaderKey(Predicate):
+    config_def = ConfigDef().define(
+        "name",
+        ConfigType.STRING,
+        importance=Importance.MEDIUM,
+        documentation="The name of a header that the record has.",
+        validator=not_empty,
+    )
+
+    def test(self, record: ConnectRecord) -> bool:
+        name = self.settings["name"]
+        return any(each.key == name for each in record.headers)
+
+
+class RecordIsTombstone(Predicate):
+    def test(self, record: ConnectRecord) -> bool:
+        return record.value is None
+
+
+class TopicNameMatches(Predicate):
+    config_def = ConfigDef().define(
+        "pattern",
+        ConfigType.STRING,
+        importance=Importance.MEDIUM,
+        documentation="A regular expression of Java that the whole topic matches.",
+        validator=all_of(not_empty, regex),
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._pattern = compile_java(self.settings["pattern"])
+        self._known: dict[str, bool] = {}
+
+    def test(self, record: ConnectRecord) -> bool:
+        found = self._known.get(record.topic)
+        if found is None:
+            if len(self._known) > 1000:
+                self._known.clear()
+            found = self._known[record.topic] = self._pattern.fullmatch(record.topic) is not None
+        return found

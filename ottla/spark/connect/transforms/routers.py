@@ -1,0 +1,92 @@
+"""RegexRouter and TimestampRouter: another topic for the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.spark.connect.config.config_def import ConfigDef, ConfigError, ConfigType, Importance
+from ottla.spark.connect.config.validators import regex
+from ottla.spark.connect.data.java_dates import BadPattern, DateFormat
+from ottla.spark.connect.data.java_regex import InvalidPattern, compile_java, replacement
+from ottla.spark.connect.data.record import ConnectRecord
+from ottla.spark.connect.errors import DataError
+from ottla.spark.connect.transforms.base import Transform
+
+
+class RegexRouter(Transform):
+    config_def = (
+        ConfigDef()
+        .define(
+            "regex",
+            ConfigType.STRING,
+            importance=Importance.HIGH,
+            documentation="A regular expression of Java that the whole topic has to match.",
+            validator=regex,
+        )
+        .define(
+            "replacement",
+            ConfigType.STRING,
+            importance=Importance.HIGH,
+            documentation="The new topic; $1 stands for the first group of the regular expression.",
+        )
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._pattern = compile_java(self.settings["regex"])
+        self._replacement: str = self.settings["replacement"]
+        self._known: dict[str, str] = {}
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        topic = record.topic
+        routed = self._known.get(topic)
+        if routed is None:
+            if len(self._known) > 1000:
+                self._known.clear()
+            routed = self._known[topic] = self._routed(topic)
+        return record if routed is topic else record.replaced(topic=routed)
+
+    def _routed(self, topic: str) -> str:
+        if self._pattern.fullmatch(topic) is None:
+            return topic
+        found = self._pattern.search(topic)
+        assert found is not None
+        try:
+            return topic[: found.start()] + replacement(self._replacement, found) + topic[found.end() :]
+        except InvalidPattern as error:
+            raise DataError(str(error)) from None
+
+
+class TimestampRouter(Transform):
+    config_def = (
+        ConfigDef()
+        .define(
+            "topic.format",
+            ConfigType.STRING,
+            "${topic}-${timestamp}",
+            Importance.HIGH,
+            "The new topic; ${topic} stands for the old one and ${timestamp} for the record's time.",
+        )
+        .define(
+            "timestamp.format",
+            ConfigType.STRING,
+            "yyyyMMdd",
+            Importance.HIGH,
+            "How the time is written (in UTC), as Java's SimpleDateFormat has it.",
+        )
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        try:
+            self._format = DateFormat(self.settings["timestamp.format"])
+        except BadPattern as error:
+            raise ConfigError(str(error)) from None
+        self._topic_format: str = self.settings["topic.format"]
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        if record.timestamp is None:
+            raise DataError(f"Timestamp missing on record: {record}")
+        written = self._format.format(record.timestamp)
+        topic = self._topic_format.replace("${topic}", record.topic).replace("${timestamp}", written)
+        return record.replaced(topic=topic)

@@ -1,0 +1,61 @@
+"""ValueToKey: a key out of fields of the value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ottla.spark.connect.config.config_def import ConfigDef, ConfigType, Importance
+from ottla.spark.connect.config.validators import filled_list
+from ottla.spark.connect.data.record import ConnectRecord
+from ottla.spark.connect.data.schema import Schema, SchemaType
+from ottla.spark.connect.data.struct import Struct
+from ottla.spark.connect.errors import DataError
+from ottla.spark.connect.transforms.base import (
+    KeyOrValueTransform,
+    numbered,
+    replace_null_setting,
+    require_map,
+    require_struct,
+)
+
+_PURPOSE = "copying fields from value to key"
+
+
+class ValueToKey(KeyOrValueTransform):
+    config_def = replace_null_setting(
+        ConfigDef().define(
+            "fields",
+            ConfigType.LIST,
+            importance=Importance.HIGH,
+            documentation="The fields of the value that the key is made of.",
+            validator=filled_list,
+        )
+    )
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        super().configure(config)
+        self._fields = list(dict.fromkeys(self.settings["fields"]))
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        if record.value_schema is None:
+            value = require_map(record.value, _PURPOSE)
+            return record.replaced(key_schema=None, key={name: value.get(name) for name in self._fields})
+        struct = require_struct(record.value, _PURPOSE, record.value_schema)
+        schema = self.schemas.get(struct.schema)
+        if schema is None:
+            schema = self.schemas.put(struct.schema, self._key_schema(struct.schema))
+        key = Struct(schema)
+        for name in self._fields:
+            field = struct.schema.field(name)
+            assert field is not None
+            key.put(name, self.field_value(struct, field))
+        return record.replaced(key_schema=schema, key=key)
+
+    def _key_schema(self, schema: Schema) -> Schema:
+        fields = []
+        for name in self._fields:
+            field = schema.field(name)
+            if field is None:
+                raise DataError(f"Field does not exist: {name}")
+            fields.append((name, field.schema))
+        return Schema(SchemaType.STRUCT, fields=numbered(fields))

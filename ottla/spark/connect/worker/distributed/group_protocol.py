@@ -1,0 +1,137 @@
+"""What workers tell each other in their group, in the bytes of Kafka's IncrementalCooperativeConnectProtocol. Pure.
+
+A connector with all of its tasks is the unit here. On the wire, the connector itself is task -1, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+PROTOCOL_TYPE = "connect"
+#: By preference, with the version that begins their bytes. Kafka's `eager` is called `default` on the wire.
+VERSIONS = {"sessioned": 2, "compatible": 1, "default": 0}
+_CONNECTOR = -1
+
+#: The tasks of each connector that a worker has.
+Tasks = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """`connectors` is all that the worker should run, `revoked` what it had and has to stop."""
+
+    leader: str
+    leader_url: str
+    config_offset: int
+    connectors: Tasks = field(default_factory=dict)
+    revoked: Tasks = field(default_factory=dict)
+    delay_ms: int = 0
+    error: int = 0
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """What a worker says of itself when it joins."""
+
+    url: str
+    config_offset: int
+    connectors: Tasks = field(default_factory=dict)
+
+
+def encode_metadata(state: WorkerState, version: int) -> bytes:
+    head = struct.pack(">h", version) + _string(state.url) + struct.pack(">q", state.config_offset)
+    if version == 0:
+        return head
+    if not state.connectors:
+        return head + struct.pack(">i", -1)
+    assignment = encode_assignment(
+        Assignment("", state.url, state.config_offset, connectors=state.connectors), version
+    )
+    return head + struct.pack(">i", len(assignment)) + assignment
+
+
+def decode_metadata(data: bytes) -> WorkerState:
+    """ValueError if it is none."""
+    reader = _Reader(data)
+    version = reader.number(">h")
+    url, offset = reader.string(), reader.number(">q")
+    if version == 0:
+        return WorkerState(url, offset)
+    size = reader.number(">i")
+    connectors: Tasks = decode_assignment(reader.bytes(size)).connectors if size > 0 else {}
+    return WorkerState(url, offset, connectors)
+
+
+def encode_assignment(assignment: Assignment, version: int) -> bytes:
+    parts = [
+        struct.pack(">hh", version, assignment.error),
+        _string(assignment.leader),
+        _string(assignment.leader_url),
+        struct.pack(">q", assignment.config_offset),
+        _tasks(assignment.connectors),
+    ]
+    if version > 0:
+        parts += [_tasks(assignment.revoked), struct.pack(">i", assignment.delay_ms)]
+    return b"".join(parts)
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """ValueError if it is none."""
+    reader = _Reader(data)
+    version, error = reader.number(">h"), reader.number(">h")
+    leader, url, offset = reader.string(), reader.string(), reader.number(">q")
+    connectors = reader.tasks()
+    revoked = reader.tasks() if version > 0 else {}
+    delay = reader.number(">i") if version > 0 else 0
+    return Assignment(leader, url, offset, connectors, revoked, delay, error)
+
+
+def with_connector(tasks: int) -> list[int]:
+    """All that belongs to a connector: itself and its tasks."""
+    return [_CONNECTOR, *range(tasks)]
+
+
+def is_whole(tasks: Sequence[int]) -> bool:
+    """Whether the connector itself is among them. Kafka's leaders give it to one worker and its tasks to others."""
+    return _CONNECTOR in tasks
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def _tasks(connectors: Tasks) -> bytes:
+    parts = [struct.pack(">i", len(connectors))]
+    for name, tasks in connectors.items():
+        parts.append(_string(name) + struct.pack(f">i{len(tasks)}i", len(tasks), *tasks))
+    return b"".join(parts)
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def bytes(self, size: int) -> bytes:
+        found = self._data[self._at : self._at + size]
+        if size < 0 or len(found) < size:
+            raise ValueError("The bytes of the Connect protocol end too early.")
+        self._at += size
+        return found
+
+    def number(self, form: str) -> int:
+        [found] = struct.unpack(form, self.bytes(struct.calcsize(form)))
+        return int(found)
+
+    def string(self) -> str:
+        return self.bytes(self.number(">h")).decode()
+
+    def tasks(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for _ in range(max(self.number(">i"), 0)):
+            name = self.string()
+            found.setdefault(name, []).extend(self.number(">i") for _ in range(max(self.number(">i"), 0)))
+        return found

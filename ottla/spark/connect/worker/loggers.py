@@ -1,0 +1,65 @@
+"""Levels of the worker's loggers, by the names that Kafka's clients use."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+_LEVELS = {
+    "OFF": logging.CRITICAL + 10,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG - 5,
+    "ALL": logging.NOTSET + 1,
+}
+_NAMES = {number: name for name, number in _LEVELS.items()}
+ROOT = "root"
+
+
+class UnknownLevel(ValueError):
+    pass
+
+
+class Loggers:
+    def __init__(self) -> None:
+        self._modified: dict[str, int] = {}
+
+    def all(self) -> dict[str, Any]:
+        """Those whose level is set, and the root."""
+        names = [
+            name
+            for name, logger in list(logging.root.manager.loggerDict.items())
+            if isinstance(logger, logging.Logger) and logger.level != logging.NOTSET
+        ]
+        return {name: self.get(name) for name in [*sorted(names), ROOT]}
+
+    def get(self, name: str) -> dict[str, Any]:
+        level = _logger(name).getEffectiveLevel()
+        return {
+            "level": _NAMES.get(level, logging.getLevelName(level)),
+            "last_modified": self._modified.get(name),
+        }
+
+    def set(self, namespace: str, level: str) -> list[str]:
+        """Of the logger and all below it: their names. Raises UnknownLevel."""
+        number = _LEVELS.get(level.strip().upper())
+        if number is None:
+            raise UnknownLevel(level)
+        names = [namespace]
+        if namespace != ROOT:
+            names += [
+                name for name in list(logging.root.manager.loggerDict) if name.startswith(namespace + ".")
+            ]
+        now = time.time_ns() // 1_000_000
+        for name in names:
+            _logger(name).setLevel(number)
+            self._modified[name] = now
+        return sorted(names)
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)

@@ -1,0 +1,182 @@
+"""A worker: its herder, its engine, its listeners, and how they start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from ottla.http import HttpServer
+from ottla.http.forwarding import Forwarder
+from ottla.http.tls import BadTlsSettings, client_tls, server_tls
+from ottla.spark.connect.config.config_def import ConfigError
+from ottla.spark.connect.config.providers import ConfigProviders
+from ottla.spark.connect.config.worker_config import WorkerConfig
+from ottla.spark.connect.worker.config_state import Config
+from ottla.spark.connect.worker.config_store import KafkaConfigStore, MemoryConfigStore
+from ottla.spark.connect.worker.distributed.herder import DistributedHerder
+from ottla.spark.connect.worker.errors import RequestError
+from ottla.spark.connect.worker.herder import Herder
+from ottla.spark.connect.worker.local_connectors import ConnectorEngine, LocalConnectors
+from ottla.spark.connect.worker.offset_file import OffsetFile
+from ottla.spark.connect.worker.offset_requests import OffsetRequests
+from ottla.spark.connect.worker.rest.authentication import authentication
+from ottla.spark.connect.worker.rest.carrying_out import CarryingOut
+from ottla.spark.connect.worker.rest.listeners import (
+    EVERY_INTERFACE,
+    Address,
+    Listener,
+    advertised,
+    https_properties,
+    parse_listeners,
+)
+from ottla.spark.connect.worker.rest.response_headers import response_headers
+from ottla.spark.connect.worker.rest.routes import build_router
+from ottla.spark.connect.worker.standalone import StandaloneHerder
+from ottla.spark.connect.worker.status_store import KafkaStatusStore, MemoryStatusStore
+
+_log = logging.getLogger(__name__)
+
+_PASSED_ON = (
+    "accept",
+    "authorization",
+    "content-type",
+    "x-connect-authorization",
+    "x-connect-request-signature-algorithm",
+)
+_FORWARD_SECONDS = 45.0
+
+
+class ConnectServer:
+    """Raises, when made or started: ConfigError, ClientError, OSError.
+
+    `engine` is made when the worker starts, in a thread: starting Spark takes a while.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerConfig,
+        engine: Callable[[WorkerConfig], ConnectorEngine],
+        *,
+        connectors: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        """`connectors` are those of a standalone worker, from its files."""
+        self.worker = worker
+        self._make_engine = engine
+        self._engine: ConnectorEngine | None = None
+        self._from_files = connectors
+        self._listeners = parse_listeners("listeners", worker.values["listeners"])
+        if not self._listeners:
+            raise ConfigError("listeners must name at least one address, for example http://127.0.0.1:8083.")
+        self._admin_listeners = self._parse_admin(worker.values["admin.listeners"])
+        every = (*self._listeners, *self._admin_listeners)
+        try:
+            has_https = any(each.scheme == "https" for each in every)
+            self._tls = server_tls(https_properties(worker)) if has_https else None
+            self._forwarder = Forwarder(
+                client_tls(https_properties(worker)), _FORWARD_SECONDS, headers=_PASSED_ON, kept=("location",)
+            )
+        except BadTlsSettings as error:
+            raise ConfigError(str(error)) from None
+        self._authenticate = authentication(worker)
+        self._decorate = response_headers(worker)
+        self._servers: list[tuple[Listener, HttpServer]] = []
+        self._carrying_out: CarryingOut | None = None
+        self.herder: Herder | None = None
+        self.address: Address | None = None
+        for warning in worker.warnings:
+            _log.warning("%s", warning)
+
+    def _parse_admin(self, values: Sequence[str] | None) -> list[Listener]:
+        return parse_listeners("admin.listeners", [each for each in values or () if each])
+
+    async def start(self) -> None:
+        try:
+            await asyncio.to_thread(self._prepare)
+            herder = self.herder
+            assert herder is not None
+            self._carrying_out = CarryingOut(herder, self._forwarder)
+            separate = self.worker.values["admin.listeners"] is not None
+            router = build_router(herder, self._carrying_out, has_admin=not separate)
+            for listener in self._listeners:
+                await self._listen(listener, router)
+            if self._admin_listeners:
+                admin = build_router(herder, self._carrying_out, has_api=False)
+                for listener in self._admin_listeners:
+                    await self._listen(listener, admin)
+            self.address = advertised(self.worker, self._bound)
+            await asyncio.to_thread(herder.start, self.address.url, self.address.authority)
+            for config in self._from_files:
+                await asyncio.to_thread(self._create, herder, config)
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _prepare(self) -> None:
+        self._engine = self._make_engine(self.worker)
+        self.herder = _herder(self.worker, self._engine)
+
+    def _create(self, herder: Herder, config: Mapping[str, str]) -> None:
+        name = config.get("name", "")
+        try:
+            herder.create(name, dict(config))
+        except RequestError as error:
+            raise ConfigError(f"Connector {name or 'without a name'} cannot be created: {error}") from None
+
+    async def _listen(self, listener: Listener, router: object) -> None:
+        server = HttpServer(
+            router,  # type: ignore[arg-type]
+            listener.host,
+            listener.port,
+            tls=self._tls if listener.scheme == "https" else None,
+            authenticate=self._authenticate,
+            decorate=self._decorate,
+        )
+        await server.start()
+        self._servers.append((listener, server))
+
+    async def stop(self) -> None:
+        """Stops the connectors, leaves the group and lets go of the topics; then nobody is answered any more."""
+        if self.herder is not None:
+            await asyncio.to_thread(self.herder.stop)
+        await asyncio.gather(*(server.stop() for _, server in self._servers))
+        self._servers.clear()
+        await self._forwarder.close()
+        if self._carrying_out is not None:
+            self._carrying_out.close()
+        if self._engine is not None:
+            await asyncio.to_thread(self._engine.close)
+
+    @property
+    def _bound(self) -> list[Address]:
+        count = len(self._listeners)
+        return [
+            Address(listener.scheme, listener.host, server.port) for listener, server in self._servers[:count]
+        ]
+
+    @property
+    def urls(self) -> list[str]:
+        """Where clients on this machine reach it."""
+        found = []
+        for each in self._bound:
+            host = "127.0.0.1" if each.host in EVERY_INTERFACE else each.host
+            found.append(each._replace(host=host).url.rstrip("/"))
+        return found
+
+
+def _herder(worker: WorkerConfig, engine: ConnectorEngine) -> Herder:
+    resolve = _resolver(worker)
+    tracks = bool(worker.values["topic.tracking.enable"])
+    offsets = OffsetRequests(worker)
+    if worker.is_distributed:
+        configs, statuses = KafkaConfigStore(worker), KafkaStatusStore(worker)
+        connectors = LocalConnectors(engine, statuses, resolve, tracks_topics=tracks)
+        return DistributedHerder(worker, configs, statuses, connectors, offsets)
+    memory = MemoryStatusStore()
+    connectors = LocalConnectors(engine, memory, resolve, tracks_topics=tracks)
+    return StandaloneHerder(worker, MemoryConfigStore(), memory, connectors, offsets, OffsetFile(worker))
+
+
+def _resolver(worker: WorkerConfig) -> Callable[[Config], Config]:
+    """Looks up `${provider:path:key}` in configs, when a connector starts or is validated. Raises ConfigError."""
+    return ConfigProviders.from_config(worker.properties).resolved

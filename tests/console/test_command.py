@@ -1,0 +1,115 @@
+"""`ottla console`, and `ottla start --console`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ottla.cli.main import run
+from ottla.console.settings import BadSettings, read_file
+
+
+def test_the_console_runs_beside_a_broker_and_says_where(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ottla", "start", "--listen", "127.0.0.1:0", "--data", str(tmp_path)]
+    process = subprocess.Popen(
+        [*command, "--console", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if "Ctrl-C" in line:
+                break
+        found = re.search(r"^Console +(http://\S+)$", said, re.MULTILINE)
+        assert found, said
+        page = httpx.get(f"{found.group(1)}/", headers={"Accept": "text/html"}, follow_redirects=True)
+        assert "All is well." in page.text
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--listen", "0.0.0.0:0"], "everybody who reaches the console could change the cluster"),
+        (["--listen", "here:there"], "'here:there' is not an address"),
+        (["--registry", "nowhere"], "--registry must be a URL"),
+        (["--config", "{file}"], "there is no setting colour"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "console.toml"
+    file.write_text('colour = "blue"\n')
+    assert run(["console", *(each.format(file=file) for each in arguments)]) == 1
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_file_names_clusters_roles_logins_and_masks(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"x" * 32)
+    file = tmp_path / "console.toml"
+    file.write_text(
+        """
+        listen = "0.0.0.0:9000"
+        read_only = true
+        audit_log = "audit.jsonl"
+        secret_file = "secret"
+        [login]
+        users = "users.txt"
+        [login.oidc]
+        issuer = "https://login.example"
+        client_id = "console"
+        [roles.team]
+        may = "operator"
+        topics = ["orders-*"]
+        [[masks]]
+        topics = ["customers"]
+        fields = ["email"]
+        [[clusters]]
+        name = "one"
+        properties = { "bootstrap.servers" = "a:1" }
+        [[clusters]]
+        name = "two"
+        registry = "http://r:8081"
+        properties = { "bootstrap.servers" = "b:1" }
+        """
+    )
+    settings = read_file(file)
+    settings.check()
+    assert [each.name for each in settings.clusters] == ["one", "two"]
+    assert settings.clusters[1].registry == "http://r:8081"
+    assert settings.roles["team"].topics == ("orders-*",)
+    assert settings.users_file == tmp_path / "users.txt"
+    assert settings.oidc is not None
+    assert settings.masks[0].fields == ("email",)
+    assert (settings.host, settings.port, settings.read_only) == ("0.0.0.0", 9000, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "clusters = 3",
+        '[[clusters]]\nname = "x"',
+        '[roles.a]\nmay = "fly"',
+        "read_only = 1",
+        '[login.oidc]\nissuer = "https://x"',
+        "[[masks]]\ntopics = []",
+    ],
+)
+def test_a_wrong_file_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "console.toml"
+    file.write_text(text)
+    with pytest.raises(BadSettings, match=r"console\.toml: "):
+        read_file(file)
