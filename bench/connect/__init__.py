@@ -1,0 +1,1 @@
+"""Connect and mirroring beside Apache Kafka's own."""
