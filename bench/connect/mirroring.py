@@ -1,4 +1,4 @@
-"""A topic is copied between two brokers, by ours and by MirrorMaker: from the first record to the last on the target."""
+"""A topic is copied between two brokers, by ours and by MirrorMaker: from its first record on the target to its last."""
 
 from __future__ import annotations
 
