@@ -1,4 +1,4 @@
-"""A topic is copied between two brokers, by ours and by MirrorMaker: from its first record on the target to its last."""
+"""A topic is copied between two brokers, by ours and by MirrorMaker: its first record on the target to its last."""
 
 from __future__ import annotations
 
