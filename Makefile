@@ -98,10 +98,6 @@ bench-registry: install ## Print two tables: the schema registry and the REST pr
 	$(BIN)/python -m bench.registry
 	$(BIN)/python -m bench.rest
 
-.PHONY: bench-connect
-bench-connect: spark ## Print one table: mirroring beside Apache Kafka's MirrorMaker
-	$(BIN)/python -m bench.connect
-
 .PHONY: clean
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist

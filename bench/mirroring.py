@@ -1,7 +1,12 @@
-"""A topic is copied between two brokers, by ours and by MirrorMaker: its first record on the target to its last."""
+"""A topic is copied between two brokers, by ours and by MirrorMaker: its first record on the target to its last.
+
+.venv/bin/python -m bench.mirroring --quick
+"""
 
 from __future__ import annotations
 
+import argparse
+import random
 import subprocess
 import sys
 import tempfile
@@ -13,6 +18,8 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+from rich.table import Table
 
 from bench.apache_kafka import Unavailable, application_classpath, java
 from ottla.testing.ports import free_ports
@@ -76,8 +83,6 @@ def write(servers: str, topic: str, count: int, codec: str) -> None:
         }
     )
     # Half of it can be compressed.
-    import random
-
     noise = [random.Random(number).randbytes(_RECORD // 2) + b"x" * (_RECORD // 2) for number in range(100)]
     for number in range(count):
         producer.produce(topic, noise[number % 100], partition=number % PARTITIONS)
@@ -189,3 +194,21 @@ def measure(*, quick: bool) -> Iterator[Row]:
         except Unavailable:
             theirs = None
         yield Row(f"mirroring, 1 KB records, {codec}", "MB/s", copy(_ours, count, codec), theirs, 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="little work: shows that it works, no more")
+    arguments = parser.parse_args()
+    table = Table("", "unit", "Ottla", "Apache Kafka", "ratio", "target")
+    for row in measure(quick=arguments.quick):
+        theirs = "-" if row.apache is None else f"{row.apache:,.0f}"
+        ratio = "-" if row.apache is None else f"{row.ottla / row.apache:.2f}"
+        table.add_row(row.name, row.unit, f"{row.ottla:,.0f}", theirs, ratio, f"≥ {row.target:g}")
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Connect and mirroring beside Apache Kafka's own."""
