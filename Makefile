@@ -93,6 +93,10 @@ bench-spark: spark ## Print one table: format("ottla") beside Spark's own Kafka 
 bench-sql: spark ## Print one table: SQL as tables grow, beside DataFrames and Kafka Streams
 	$(BIN)/python -m bench.sql
 
+.PHONY: bench-connect
+bench-connect: spark ## Print one table: connectors on Ottla's workers beside Kafka's own Connect
+	$(BIN)/python -m bench.connect
+
 .PHONY: bench-registry
 bench-registry: install ## Print two tables: the schema registry and the REST proxy under load
 	$(BIN)/python -m bench.registry
