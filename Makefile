@@ -98,8 +98,9 @@ bench-sql: spark ## Print one table: SQL as tables grow, beside DataFrames and K
 	$(BIN)/python -m bench.sql
 
 .PHONY: bench-connect
-bench-connect: spark ## Print one table: connectors on Ottla's workers beside Kafka's own Connect
+bench-connect: spark ## Print two tables: connectors and mirroring beside Kafka's own
 	$(BIN)/python -m bench.connect
+	$(BIN)/python -m bench.mirroring
 
 .PHONY: bench-registry
 bench-registry: install ## Print two tables: the schema registry and the REST proxy under load
