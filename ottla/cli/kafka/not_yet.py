@@ -9,7 +9,6 @@ from ottla.cli.errors import JobError
 from ottla.cli.kafka import tool
 
 _PIPELINES = "pipelines of Ottla run on Spark, see `ottla.spark`"
-_COPIES = "topics are not copied between clusters yet"
 
 
 def _not_yet(name: str, meanwhile: str) -> Callable[[], NoReturn]:
@@ -20,5 +19,3 @@ def _not_yet(name: str, meanwhile: str) -> Callable[[], NoReturn]:
 
 
 connect_plugin_path = _not_yet("connect-plugin-path", _PIPELINES)
-connect_mirror_maker = _not_yet("connect-mirror-maker", _COPIES)
-mirror_maker = _not_yet("kafka-mirror-maker", _COPIES)
